@@ -1,0 +1,265 @@
+"""The keys of a run, their types, defaults and meaning. Defaults live here and nowhere else.
+
+Plugins subclass :class:`EnvConfig`, :class:`ModelConfig` and :class:`AlgorithmConfig` to add
+keys of their own. The comment above a field is its help text (`rlcore train --help KEY`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _help(text: str, default: Any = None, **choices: Any) -> Any:
+    """A field with help text in its metadata; mutable defaults become factories."""
+    metadata = {"help": text, **choices}
+    if isinstance(default, (list, dict)) or (hasattr(default, "__dataclass_fields__")):
+        return field(default_factory=lambda: _copy(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def _copy(value: Any) -> Any:
+    import copy
+
+    return copy.deepcopy(value)
+
+
+key = _help
+
+
+# -- cluster --------------------------------------------------------------------------------
+
+
+@dataclass
+class TimeoutsConfig:
+    """Seconds after which a wait ends with an error that names what was waited for."""
+
+    start: float = key("until all workers are up", 180.0)
+    env: float = key("for one chunk of simulation, or a reset", 120.0)
+    policy: float = key("for one decision of the policy", 300.0)
+    update: float = key("for one policy update or supervised phase", 7200.0)
+    stop: float = key("for a worker to stop by itself before it is killed", 10.0)
+
+
+@dataclass
+class ClusterConfig:
+    """Where the workers run."""
+
+    backend: str = key("ray: a process per worker; local: all in this process (pdb works)", "ray",
+                       choices=("ray", "local"))
+    num_nodes: int = key("nodes that must have joined", 1)
+    address: str | None = key("address of a running Ray cluster; null starts one of our own")
+    component_placement: Any = key(
+        "names: ranks, e.g. {'env,rollout,actor': all} or {env: 0-3, rollout: 4-7, actor: 0-7}",
+        {"env,rollout,actor": "all"})
+    timeouts: TimeoutsConfig = key("named timeouts in seconds", TimeoutsConfig())
+    torch_threads: int | None = key("torch threads of a policy worker; null: all its CPU slots")
+
+
+# -- runner ---------------------------------------------------------------------------------
+
+
+@dataclass
+class LoggerConfig:
+    """Where a run's folder is and who is told its metrics."""
+
+    log_path: str = key("parent of the run's folder", "logs")
+    project_name: str = key("project name for trackers", "rlcore")
+    experiment_name: str = key("name of the run's folder; -2, -3, ... is added when taken", "run")
+    logger_backends: list[str] = key("trackers besides metrics.jsonl", ["tensorboard"])
+
+
+@dataclass
+class RunnerConfig:
+    """The course of a run."""
+
+    task_type: str = key("kind of task", "embodied", choices=("embodied",))
+    seed: int = key("root of all randomness", 0)
+    max_epochs: int = key("policy updates; -1: no limit", 10)
+    max_steps: int = key("env steps after which training ends; -1: no limit", -1)
+    only_eval: bool = key("evaluate the model and stop", False)
+    val_before_train: bool = key("evaluate before the first update", True)
+    val_check_interval: int = key("updates between evaluations; -1: only before and after", -1)
+    save_interval: int = key("updates between checkpoints; -1: only the last", -1)
+    logger: LoggerConfig = key("folder and trackers", LoggerConfig())
+
+
+# -- env ------------------------------------------------------------------------------------
+
+
+@dataclass
+class VideoConfig:
+    """Videos of episodes."""
+
+    save_video: bool = key("write videos", False)
+    info_on_video: bool = key("print sentence, step and success on the frames", True)
+    video_base_dir: str | None = key("folder; null: <run>/video/{train,eval}")
+    num_episodes: int = key("episodes recorded per rollout or evaluation", 4)
+    fps: int = key("frames per second", 20)
+
+
+@dataclass
+class EnvConfig:
+    """Settings every env has; a plugin's dataclass adds its own."""
+
+    env_type: str = key("registered name of the env", "???")
+    split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
+    tasks: list[str] | None = key("subset of the env's tasks by name; null: all")
+    trials_per_task: int = key("evaluation: trials of each task visited, each exactly once", 10)
+    total_num_envs: int = key("sub-envs over all env workers", 8)
+    rollout_epoch: int = key("training: episodes per sub-env and update", 1)
+    group_size: int = key("episodes that share one start; needs an algorithm with groups", 1)
+    max_episode_steps: int = key("time limit in env steps", 100)
+    max_steps_per_rollout_epoch: int | None = key(
+        "env steps of a column; null: max_episode_steps; larger only with auto_reset")
+    auto_reset: bool = key("start the next episode inside the same column", False)
+    ignore_terminations: bool = key("only the time limit ends an episode", False)
+    reward_coef: float = key("factor on rewards", 1.0)
+    use_rel_reward: bool = key("reward is the difference to the step before", False)
+    num_processes: int | None = key("simulator processes per env worker; null: one per CPU slot")
+    video_cfg: VideoConfig = key("videos", VideoConfig())
+
+
+# -- rollout, model, actor ------------------------------------------------------------------
+
+
+@dataclass
+class RolloutConfig:
+    """How decisions are made while data is gathered."""
+
+    pipeline_stage_num: int = key("stages: one simulates while the policy answers another", 1)
+    forward_batch: int | None = key(
+        "fixed forward batch (padded), for bitwise equal trajectories; null: as many as wait")
+    eval_deterministic: bool = key("evaluate without exploration noise", True)
+
+
+@dataclass
+class ModelConfig:
+    """Settings every model has; a plugin's dataclass adds its own."""
+
+    model_type: str = key("registered name of the model", "???")
+    model_path: str | None = key("folder of a checkpoint; null: random weights of this size")
+    precision: str = key("parameters and compute", "fp32", choices=("fp32", "bf16"))
+    num_action_chunks: int = key("C: actions executed per decision", 5)
+    action_dim: int | None = key("entries of an env action; null: the env's")
+    add_value_head: bool = key("add a critic", False)
+    num_images_in_input: int = key("cameras the policy takes", 1)
+    is_lora: bool = key("train low-rank adapters instead of the weights", False)
+    lora_rank: int = key("rank of the adapters (alpha equals it)", 32)
+
+
+@dataclass
+class OptimConfig:
+    """AdamW with one learning rate for the policy and one for the critic."""
+
+    lr: float = key("policy learning rate", 1e-5)
+    value_lr: float = key("critic learning rate", 1e-4)
+    adam_beta1: float = key("AdamW beta 1", 0.9)
+    adam_beta2: float = key("AdamW beta 2", 0.95)
+    adam_eps: float = key("AdamW epsilon", 1e-8)
+    weight_decay: float = key("AdamW weight decay", 0.0)
+    clip_grad: float = key("norm to which gradients are clipped", 1.0)
+    lr_scheduler: str = key("after warm-up", "constant", choices=("constant", "cosine"))
+    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0)
+    total_training_steps: int | None = key("optimizer steps of the cosine; needed by it")
+
+
+@dataclass
+class FSDPConfig:
+    """How parameters lie in memory."""
+
+    sharding_strategy: str = key("no_shard: replicated parameters", "no_shard",
+                                 choices=("no_shard",))
+    gradient_checkpointing: bool = key("recompute activations; where the model supports it", False)
+
+
+@dataclass
+class ActorConfig:
+    """The trained policy and its optimizer."""
+
+    model: ModelConfig = key("the model", ModelConfig())
+    optim: OptimConfig = key("the optimizer", OptimConfig())
+    fsdp_config: FSDPConfig = key("parameter placement", FSDPConfig())
+    micro_batch_size: int = key("chunks per forward and backward of a rank", 128)
+    global_batch_size: int = key("chunks per optimizer step over all ranks", 1024)
+
+
+# -- algorithm ------------------------------------------------------------------------------
+
+
+@dataclass
+class AlgorithmConfig:
+    """Settings all policy-gradient algorithms share; a plugin's dataclass adds its own."""
+
+    name: str = key("registered name of the algorithm", "???")
+    reward_type: str = key("one reward per chunk or per action", "chunk_level",
+                           choices=("chunk_level", "action_level"))
+    logprob_type: str = key("granularity of the ratio", "chunk_level",
+                            choices=("token_level", "action_level", "chunk_level"))
+    gamma: float = key("discount per chunk (chunk_level) or per env step (action_level)", 0.99)
+    update_epoch: int = key("passes over a rollout", 1)
+    clip_ratio_low: float = key("ratio clipped below at 1 - this", 0.2)
+    clip_ratio_high: float = key("ratio clipped above at 1 + this", 0.2)
+    clip_ratio_c: float | None = key("dual clip for negative advantages; null: off")
+    clip_log_ratio: float | None = key("log ratio clamped to +- this; null: off")
+    entropy_bonus: float = key("coefficient of the entropy", 0.0)
+    entropy_type: str = key("granularity of the entropy", "chunk_level",
+                            choices=("token_level", "action_level", "chunk_level"))
+    kl_beta: float = key("coefficient of the k3 KL to the reference weights", 0.0)
+    loss_agg_func: str = key("weights of the samples", "token-mean",
+                             choices=("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"))
+    normalize_advantages: bool = key("(A - mean) / (std + 1e-5) over all valid samples", True)
+    recompute_logprobs: bool = key("recompute old log-probs before the first epoch", False)
+
+
+# -- demonstrations and supervised training ---------------------------------------------------
+
+
+@dataclass
+class CollectConfig:
+    """Expert demonstrations."""
+
+    path: str | None = key("data set folder to write or to read; null: <run>/demonstrations")
+    episodes_per_task: int = key("successful demonstrations kept per task", 10)
+    action_noise: float = key("std of the noise on executed actions, for recovery", 0.0)
+    speed: float = key("factor on the expert's motion commands, in (0, 1]", 1.0)
+    stride: int = key("env steps between rendered frames", 1)
+
+
+@dataclass
+class SFTConfig:
+    """Supervised training on demonstrations, to make the starting checkpoint."""
+
+    enabled: bool = key("train supervised before reinforcement", False)
+    max_steps: int = key("optimizer steps", 1000)
+    batch_size: int = key("frames per optimizer step", 64)
+    lr: float = key("learning rate", 1e-3)
+    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50)
+    weight_decay: float = key("AdamW weight decay", 0.0)
+    val_fraction: float = key("share of the demonstrations kept for validation", 0.2)
+    val_interval: int = key("optimizer steps between validation losses", 50)
+    control: bool = key(
+        "after training, also go on with SFT for as long as RL took, from the same start, "
+        "and evaluate it", False)
+
+
+@dataclass
+class RunConfig:
+    """Root of the configuration of one run."""
+
+    cluster: ClusterConfig = key("where workers run", ClusterConfig())
+    runner: RunnerConfig = key("course of the run", RunnerConfig())
+    collect: CollectConfig = key("expert demonstrations", CollectConfig())
+    sft: SFTConfig = key("supervised training", SFTConfig())
+    env: Any = key("env.train and env.eval")
+    rollout: RolloutConfig = key("gathering of data", RolloutConfig())
+    actor: ActorConfig = key("policy and optimizer", ActorConfig())
+    algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
+
+
+@dataclass
+class EnvPair:
+    """The env for training and the env for evaluation."""
+
+    train: EnvConfig = key("training", EnvConfig())
+    eval: EnvConfig = key("evaluation", EnvConfig())

@@ -1,0 +1,69 @@
+"""The errors a user can mend. Knows nothing of what raised them.
+
+Every error names the thing, the value it got, what is allowed, and the next command.
+The command line prints a :class:`UserError` as a message, never as a traceback;
+anything else is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Base of all errors whose cause is an input, not a bug.
+
+    Args:
+        message: what is wrong: the thing, its value, the choices.
+        hint: what to do next, best a command. Printed on its own line.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
+
+    def __reduce__(self):  # keyword-only arguments survive the trip through Ray
+        return (_rebuild, (type(self), self.message, self.hint))
+
+
+def _rebuild(cls: type[UserError], message: str, hint: str | None) -> UserError:
+    return cls(message, hint=hint)
+
+
+class ConfigError(UserError):
+    """A key, value or combination in the configuration."""
+
+
+class PluginError(UserError):
+    """A plugin that is missing, broken, too old, or claims a taken name."""
+
+
+class PlacementError(UserError):
+    """A placement map that cannot be carried out."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint or data set that is missing, damaged or of another shape."""
+
+
+class AssetError(UserError):
+    """Something the machine lacks: a GL library, a driver, simulator assets."""
+
+
+class WorkerError(UserError):
+    """A worker process that failed, died or did not answer in its time."""
+
+    exit_code = 1
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """`" Did you mean 'x'?"` for the nearest choice, or an empty string."""
+    near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,251 @@
+"""What core expects of an Env, a Policy, an Algorithm and a Tracker.
+
+Arrays at this level are numpy on the env side; a policy works with tensors of its own
+device. Shape legend used all over rlcore:
+
+    B  rows of a batch (sub-envs)          T  chunks of a column
+    C  actions executed per decision       N  columns (episodes, or env slots with auto_reset)
+    A  entries of an env action            V  values per decision (0, 1 or C)
+    S  entries of the state                H, W  camera height and width
+    M  stored decisions (valid chunks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+
+import numpy as np
+
+from rlcore.specs import AlgorithmNeeds, EnvSpec, Episode, PolicySpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from rlcore.rollout.rng import RowKeys
+    from rlcore.rollout.trajectory import Trajectory
+
+
+class Observation(TypedDict):
+    """What a policy sees. The only thing an env and a policy exchange besides actions.
+
+    cameras: `{name: uint8 [B, H, W, 3]}`, upright RGB.
+    states: float32 `[B, S]`, in the env's units.
+    task_descriptions: B sentences.
+    elapsed: float32 `[B]`, elapsed fraction of the episode's time limit (for critics).
+    """
+
+    cameras: dict[str, np.ndarray]
+    states: np.ndarray
+    task_descriptions: list[str]
+    elapsed: np.ndarray
+
+
+@dataclass
+class ChunkResult:
+    """What came of one action chunk. Rows whose episode had already ended are all invalid.
+
+    Attributes:
+        observation: after the last simulated step of each row: the next one to act on, or the
+            final one of an episode that was truncated. Rows that terminated, or were idle, hold
+            unspecified pixels (they are not rendered).
+        rewards: float32 `[B, C]`, 0 where invalid.
+        terminated, truncated: bool `[B, C]`, true at the step that ended the episode.
+        valid: bool `[B, C]`, false for steps after the end; these were not simulated.
+        success: bool `[B]`, whether the episode has succeeded so far (sticky).
+        infos: per-row extras, env-defined.
+    """
+
+    observation: Observation
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    valid: np.ndarray
+    success: np.ndarray
+    infos: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass
+class Demonstration:
+    """One expert episode of L steps.
+
+    Attributes:
+        episode: its address.
+        task_description: the sentence.
+        frames: `{camera: uint8 [F, H, W, 3]}`, rendered before the steps in `frame_steps`.
+        frame_steps: int64 `[F]`, ascending step numbers in [0, L).
+        states: float32 `[L, S]`, before each step.
+        actions: float32 `[L, A]`: the expert's clean action for that state, clipped to the
+            env's range (with action noise the env executed another one).
+        success: whether the episode succeeded.
+    """
+
+    episode: Episode
+    task_description: str
+    frames: dict[str, np.ndarray]
+    frame_steps: np.ndarray
+    states: np.ndarray
+    actions: np.ndarray
+    success: bool
+
+
+class Env(Protocol):
+    """A vector env with gymnasium's vocabulary and `AutoresetMode.DISABLED`."""
+
+    spec: EnvSpec
+    num_envs: int
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start episodes. `options["reset_mask"]` bool `[B]` picks the rows (all if absent),
+        `options["episodes"]` holds one :class:`Episode` per row (ignored where the mask is
+        false). Rows that are not reset keep their last observation. Rows never reset are idle.
+        """
+        ...
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One env step of all rows: actions float32 `[B, A]`. See gymnasium.vector."""
+        ...
+
+    def chunk_step(self, actions: np.ndarray) -> ChunkResult:
+        """Up to C env steps a row: actions float32 `[B, C, A]`. A row stops at its first end.
+        Only the frame after the last step is rendered."""
+        ...
+
+    def demonstrate(
+        self, episodes: Sequence[Episode], *, action_noise: float, speed: float, stride: int,
+        seed: int,
+    ) -> Iterator[Demonstration]:
+        """Expert episodes, each once, in any order. `action_noise`: std of the Gaussian noise on
+        executed actions, keyed by (seed, episode); `speed` in (0, 1] scales motion commands;
+        `stride`: a frame every that many steps. Raises UserError where `spec.has_expert` is false.
+        """
+        ...
+
+    def record(self, rows: Sequence[int]) -> None:
+        """Keep every frame of these rows from now on (none: stop), for videos."""
+        ...
+
+    def recorded(self) -> dict[int, list[np.ndarray]]:
+        """Frames kept since the last call, `{row: [uint8 [H, W, 3], ...]}`; clears them."""
+        ...
+
+    def close(self) -> None:
+        """Release processes and memory; safe to call twice."""
+        ...
+
+
+@dataclass
+class PolicyOutput:
+    """What a policy decided for B rows.
+
+    Attributes:
+        actions: float32 numpy `[B, C, A]`, in the env's units, ready to execute.
+        logprobs: float32 tensor `[B, C, A]`, elementwise (zeros in deterministic mode).
+        values: float32 tensor `[B, V]` (V may be 0).
+        replay: tensors `[B, ...]` from which :meth:`Policy.evaluate` recomputes; no pixels.
+    """
+
+    actions: np.ndarray
+    logprobs: torch.Tensor
+    values: torch.Tensor
+    replay: dict[str, torch.Tensor]
+
+
+@dataclass
+class Evaluation:
+    """Recomputed quantities: logprobs `[B, C, A]`, values `[B, V]`, entropy `[B, C, A]` or
+    broadcastable to it; all float32 with gradients."""
+
+    logprobs: torch.Tensor
+    values: torch.Tensor
+    entropy: torch.Tensor
+
+
+Inputs = dict[str, np.ndarray]
+"""Per-row arrays a policy made of observations: uint8 images after its resize, states, token
+ids. Stored in the trajectory, so they must be all that `act` and `evaluate` need."""
+
+
+class Policy(Protocol):
+    """A policy: acts, re-evaluates what it did, learns from demonstrations.
+
+    Implementations are `torch.nn.Module`s.
+    """
+
+    spec: PolicySpec
+
+    def prepare(self, observation: Observation) -> Inputs:
+        """Observation -> stored inputs; pure, deterministic, batched by row, no gradient."""
+        ...
+
+    def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
+        """Decide. All randomness comes from `keys` (one generator a row, drawn on the host in a
+        fixed shape and order). Runs without gradients."""
+        ...
+
+    def evaluate(
+        self, inputs: Mapping[str, torch.Tensor], replay: Mapping[str, torch.Tensor]
+    ) -> Evaluation:
+        """Log-probs, values and entropy of stored decisions under the current weights, through
+        the same log-prob function as `act`: equal at equal weights."""
+        ...
+
+    def sft_batch(
+        self, demonstration: Demonstration, frame_index: Sequence[int]
+    ) -> tuple[Inputs, np.ndarray, np.ndarray]:
+        """Training samples of a demonstration at the given frames: inputs, target actions
+        float32 `[B, H, A]` in env units from that frame's step on (the last action repeated past
+        the end), and a mask `[B, H]`, false past the end."""
+        ...
+
+    def sft_loss(
+        self, inputs: Mapping[str, torch.Tensor], actions: torch.Tensor, mask: torch.Tensor,
+        keys: RowKeys,
+    ) -> torch.Tensor:
+        """Supervised loss per sample `[B]` (flow matching, cross-entropy)."""
+        ...
+
+    def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
+        """Set normalisation statistics from demonstrations (before supervised training)."""
+        ...
+
+    def parameter_groups(self) -> dict[str, list[torch.nn.Parameter]]:
+        """Trainable parameters as `{"policy": [...], "value": [...]}`, disjoint."""
+        ...
+
+    def set_progress(self, update: int) -> None:
+        """Tell the policy how many updates are done (noise annealing)."""
+        ...
+
+    def save_pretrained(self, path: Path) -> None:
+        """Weights (safetensors), settings, transforms and statistics: all a load needs."""
+        ...
+
+
+class Algorithm(Protocol):
+    """Pure functions of tensors; knows no env, no model, no device."""
+
+    needs: AlgorithmNeeds
+
+    def advantages(self, trajectory: Trajectory) -> Any:
+        """:class:`rlcore.algo.advantage.Advantages` for the whole batch, before any sharding."""
+        ...
+
+    def loss(self, **tensors: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Loss of one minibatch; keyword-only tensors in, loss and metrics out."""
+        ...
+
+
+class Tracker(Protocol):
+    """Receives scalars of a run."""
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,54 @@
+"""Randomness keyed by what is sampled, never by where. Numpy only.
+
+Every draw comes from a Philox counter-based generator whose key is a hash of
+(root seed, stream, phase, update, task, trial, replica, decision). Equal keys give equal
+numbers in any process, in any order, in any batch (DESIGN, randomness).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+def generator(*key: int | str) -> np.random.Generator:
+    """The generator of `key`; equal keys give equal streams on every machine."""
+    text = "\x1f".join(str(part) for part in key).encode()
+    digest = hashlib.blake2b(text, digest_size=16).digest()
+    return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64)))
+
+
+@dataclass(frozen=True)
+class RowKeys:
+    """One key a row of a batch. A policy draws all its noise here.
+
+    Args:
+        keys: a tuple per row, e.g. (root seed, phase, update, task, trial, replica, decision).
+    """
+
+    keys: tuple[tuple[int | str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def normal(self, stream: str, shape: Sequence[int]) -> np.ndarray:
+        """Standard normal noise float32 `[B, *shape]`."""
+        return self._rows(stream, lambda g: g.standard_normal(tuple(shape), dtype=np.float32))
+
+    def uniform(self, stream: str, shape: Sequence[int]) -> np.ndarray:
+        """Uniform on [0, 1), float64 `[B, *shape]`."""
+        return self._rows(stream, lambda g: g.random(tuple(shape)))
+
+    def integers(self, stream: str, high: int) -> np.ndarray:
+        """Integers in [0, high), int64 `[B]`."""
+        return self._rows(stream, lambda g: g.integers(high))
+
+    def beta(self, stream: str, a: float, b: float) -> np.ndarray:
+        """Beta(a, b) draws float64 `[B]`."""
+        return self._rows(stream, lambda g: g.beta(a, b))
+
+    def _rows(self, stream, draw) -> np.ndarray:
+        return np.stack([np.asarray(draw(generator(stream, *key))) for key in self.keys])

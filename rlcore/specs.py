@@ -1,0 +1,177 @@
+"""Frozen facts about components, at the level of numpy and strings.
+
+What an env offers, what a policy needs, and how a plugin announces either. Everything
+that can be checked before a worker starts is checked on these; building them loads no
+simulator and no tensor library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+Kind = Literal["env", "model", "algorithm", "placement", "tracker", "adapter"]
+
+
+@dataclass(frozen=True)
+class ComponentSpec:
+    """One registered component. Made of strings, so that listing loads nothing.
+
+    Attributes:
+        name: what a user writes (`env=NAME` and so on).
+        target: `"module:attr"`, the factory (see :mod:`rlcore.hookspecs` for its signature).
+        summary: one line for `rlcore plugins`.
+        config: `"module:attr"`, the dataclass of its settings (a subclass of the matching
+            one in :mod:`rlcore.config.schema`); light: imports neither torch nor a simulator.
+        spec: `"module:attr"`, a light function from settings to :class:`EnvSpec` /
+            :class:`PolicySpec` / :class:`AlgorithmNeeds`.
+    """
+
+    name: str
+    target: str
+    summary: str = ""
+    config: str | None = None
+    spec: str | None = None
+
+
+class Episode(NamedTuple):
+    """The address of one episode; equal addresses have equal starts and equal noise.
+
+    Attributes:
+        task: index into :attr:`EnvSpec.tasks`.
+        trial: start of that task (see :attr:`EnvSpec.train_trials`).
+        replica: tells episodes with the same start apart (members of a group, repeats).
+        group: groups share (task, trial) and differ in replica; -1 where there are none.
+    """
+
+    task: int
+    trial: int
+    replica: int = 0
+    group: int = -1
+
+
+@dataclass(frozen=True)
+class CameraSpec:
+    """A named camera; frames are uint8 `[height, width, 3]`, upright, RGB."""
+
+    name: str
+    height: int
+    width: int
+
+
+@dataclass(frozen=True)
+class StateChannel:
+    """A run of entries of the state vector, by meaning."""
+
+    meaning: str
+    size: int
+
+
+ActionMeaning = Literal[
+    "ee_delta_position", "ee_delta_rotation", "gripper", "joint_position", "joint_delta"
+]
+
+
+@dataclass(frozen=True)
+class ActionChannel:
+    """A run of entries of the action vector, by meaning.
+
+    Attributes:
+        meaning: what the numbers command.
+        size: number of entries.
+        low, high: range the env accepts; values outside are clipped by the env.
+        frame: frame of reference, e.g. "base" or "end_effector".
+        convention: e.g. "+1 closes" for a gripper; free text, shown to users.
+    """
+
+    meaning: ActionMeaning
+    size: int
+    low: float = -1.0
+    high: float = 1.0
+    frame: str = "base"
+    convention: str = ""
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What an env offers under given settings.
+
+    Attributes:
+        name: the env's name.
+        tasks: task names; `Episode.task` indexes this.
+        descriptions: the sentence for each task (an env may refine it per episode).
+        train_trials, heldout_trials: disjoint ranges of trial numbers.
+        cameras: in the order in which policies take them.
+        states, actions: layout of the state and action vectors.
+        max_episode_steps: time limit in env steps.
+        start_exactness: "bitwise" where (task, trial) gives bit-equal starts, "stored_state"
+            where the start is restored from a stored state and equal to the simulator's accuracy.
+        task_groups: named groups of tasks for tables (difficulty, suite).
+        has_expert: whether :meth:`rlcore.protocols.Env.demonstrate` works.
+        render_settings: what changes pixels, for the manifest.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    descriptions: tuple[str, ...]
+    train_trials: range
+    heldout_trials: range
+    cameras: tuple[CameraSpec, ...]
+    states: tuple[StateChannel, ...]
+    actions: tuple[ActionChannel, ...]
+    max_episode_steps: int
+    start_exactness: Literal["bitwise", "stored_state"] = "bitwise"
+    task_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    has_expert: bool = False
+    render_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+    @property
+    def state_dim(self) -> int:
+        return sum(channel.size for channel in self.states)
+
+    @property
+    def action_dim(self) -> int:
+        return sum(channel.size for channel in self.actions)
+
+    def trials(self, split: str) -> range:
+        """Trial numbers of `split`, "train" or "heldout"."""
+        return self.train_trials if split == "train" else self.heldout_trials
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """What a policy needs and gives under given settings.
+
+    Attributes:
+        name: the model's name.
+        num_images: cameras it takes.
+        state_dim: widest state it takes (0: takes none).
+        action_dim: A, entries of the env action it produces.
+        num_action_chunks: C, actions executed per decision.
+        action_horizon: H >= C, actions predicted per decision.
+        value_dim: V: 0 without a value head, 1 per chunk, C per action.
+        sft: the supervised loss it has: "flow_matching", "token_cross_entropy" or None.
+        parameters: total number of parameters (0 if unknown), for the memory estimate.
+        trainable_parameters: likewise those that RL trains.
+    """
+
+    name: str
+    num_images: int
+    state_dim: int
+    action_dim: int
+    num_action_chunks: int
+    action_horizon: int
+    value_dim: int = 0
+    sft: str | None = None
+    parameters: int = 0
+    trainable_parameters: int = 0
+
+
+@dataclass(frozen=True)
+class AlgorithmNeeds:
+    """What an algorithm asks of the rest, so that checks need no ladder of names."""
+
+    values: bool = False
+    groups: bool = False
+    reference_logprobs: bool = False
