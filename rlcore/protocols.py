@@ -44,6 +44,17 @@ class Observation(TypedDict):
     elapsed: np.ndarray
 
 
+def take_rows(observation: Observation, rows: Sequence[int] | np.ndarray) -> Observation:
+    """The given rows of an observation, in the given order (copies)."""
+    index = np.asarray(rows, dtype=np.int64)
+    return {
+        "cameras": {name: frames[index] for name, frames in observation["cameras"].items()},
+        "states": observation["states"][index],
+        "task_descriptions": [observation["task_descriptions"][i] for i in index],
+        "elapsed": observation["elapsed"][index],
+    }
+
+
 @dataclass
 class ChunkResult:
     """What came of one action chunk. Rows whose episode had already ended are all invalid.

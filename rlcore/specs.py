@@ -173,5 +173,6 @@ class AlgorithmNeeds:
     """What an algorithm asks of the rest, so that checks need no ladder of names."""
 
     values: bool = False
+    bootstrap_values: bool = False
     groups: bool = False
     reference_logprobs: bool = False

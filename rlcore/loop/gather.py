@@ -1,0 +1,126 @@
+"""Have the workers play a list of columns. The one place where jobs are dealt out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rlcore.errors import WorkerError
+from rlcore.loop.assembly import Assembly
+from rlcore.rollout.messages import EpisodeOutcome, InteractJob, Route
+from rlcore.rollout.schedule import Column, chunks_per_column, deal
+from rlcore.workers.group import OnCount, WorkerGroup, group_ranks
+
+
+@dataclass(frozen=True)
+class GatherOrder:
+    """What is to be played and how.
+
+    Attributes:
+        side: "train" or "eval": whose env settings.
+        phase, update: parts of the keys of the policy's randomness.
+        deterministic: without exploration noise.
+        keep: keep the trajectory in the policy workers, for an update.
+        record: column numbers to film.
+    """
+
+    side: str
+    columns: Sequence[Column]
+    phase: str
+    update: int
+    deterministic: bool
+    keep: bool
+    record: frozenset[int] = frozenset()
+
+
+@dataclass
+class Gathered:
+    """Outcomes in canonical order, totals, and films by column number."""
+
+    outcomes: list[EpisodeOutcome]
+    env_steps: int
+    seconds: dict[str, float]
+    videos: dict[int, np.ndarray] = field(default_factory=dict)
+
+
+def gather(
+    group: WorkerGroup, assembly: Assembly, order: GatherOrder, on_count: OnCount | None = None
+) -> Gathered:
+    """Play all columns, each exactly once, however many workers and stages there are.
+
+    Seconds are per worker kind, averaged over its ranks: "env" (simulation, rendering, resets),
+    "policy" (decisions), "wait_env" (policy idle).
+
+    Raises:
+        WorkerError: episodes were lost or played twice.
+    """
+    from rlcore.rollout.collect import CollectJob
+
+    config = assembly.config
+    env_ranks, policy_ranks = group_ranks(assembly.plan)
+    stages = config.rollout.pipeline_stage_num
+    routes = [Route(rank, stage) for rank in range(env_ranks) for stage in range(stages)]
+    hands = dict(zip(routes, deal(list(order.columns), len(routes)), strict=True))
+    side = assembly.side(order.side)
+    # an evaluation runs each episode once, whatever the columns of training look like
+    full = order.keep and side.config.auto_reset
+    length = chunks_per_column(side.config, assembly.policy_spec.num_action_chunks)
+    interact = [
+        InteractJob(
+            side=order.side,
+            columns=tuple(tuple(hands[Route(rank, stage)]) for stage in range(stages)),
+            chunks_per_column=length if full else None,
+            bootstrap=order.keep and assembly.needs.bootstrap_values,
+            record=order.record,
+        )
+        for rank in range(env_ranks)
+    ]
+    collect = [
+        CollectJob(
+            routes=tuple(routes[rank::policy_ranks]),
+            seed=config.runner.seed,
+            phase=order.phase,
+            update=order.update,
+            deterministic=order.deterministic,
+            keep=order.keep,
+            forward_batch=config.rollout.forward_batch,
+            env_timeout=config.cluster.timeouts.env,
+        )
+        for rank in range(policy_ranks)
+    ]
+    reports, summaries = group.converse(interact, collect, on_count)
+    outcomes = sorted(
+        (outcome for summary in summaries for outcome in summary.outcomes),
+        key=lambda outcome: outcome.episode,
+    )
+    _check_complete(order.columns, outcomes, exact=not full)
+    seconds: Counter[str] = Counter()
+    for report in reports:
+        seconds["env"] += sum(report.seconds.values()) / len(reports)
+    for summary in summaries:
+        for phase, spent in summary.seconds.items():
+            seconds[phase] += spent / len(summaries)
+    return Gathered(
+        outcomes=outcomes,
+        env_steps=sum(report.env_steps for report in reports),
+        seconds=dict(seconds),
+        videos={number: film for report in reports for number, film in report.videos.items()},
+    )
+
+
+def _check_complete(
+    columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome], *, exact: bool
+) -> None:
+    """Every episode once: nothing may be lost or counted twice, by whatever route."""
+    played = Counter(outcome.episode for outcome in outcomes)
+    twice = [episode for episode, count in played.items() if count > 1]
+    asked = {column.episodes[0] for column in columns}
+    lost = asked - set(played) if exact else set()
+    if twice or lost:
+        raise WorkerError(
+            f"{len(lost)} episodes were not played and {len(twice)} more than once, "
+            f"e.g. {next(iter([*lost, *twice]))}"
+        )

@@ -1,0 +1,158 @@
+"""Puts a rollout together: decisions and outcomes in, a Trajectory out.
+
+Built where the policy is. Decisions arrive in batches whose composition depends on timing;
+the trajectory does not: columns come out in canonical order, decisions sorted by (column, chunk).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from rlcore.protocols import Inputs, PolicyOutput
+from rlcore.rollout.trajectory import Trajectory
+from rlcore.specs import Episode
+
+
+@dataclass
+class _Decision:
+    """One decision of one column: where its tensors lie, and what came of it."""
+
+    episode: Episode
+    episode_number: int
+    batch: int
+    row: int
+    rewards: np.ndarray | None = None
+    valid: np.ndarray | None = None
+    terminated: np.ndarray | None = None
+    truncated: np.ndarray | None = None
+    success: bool = False
+    bootstrap: torch.Tensor | None = None
+
+
+@dataclass
+class _Batch:
+    """Tensors of one decision batch, on the host."""
+
+    inputs: dict[str, torch.Tensor]
+    replay: dict[str, torch.Tensor]
+    logprobs: torch.Tensor
+    values: torch.Tensor
+
+
+@dataclass
+class TrajectoryBuilder:
+    """Collects one rollout. `version`: updates done when it was gathered."""
+
+    version: int
+    _batches: list[_Batch] = field(default_factory=list)
+    _columns: dict[int, list[_Decision]] = field(default_factory=dict)
+
+    def add_decisions(
+        self,
+        columns: Sequence[int],
+        episodes: Sequence[Episode],
+        episode_numbers: Sequence[int],
+        inputs: Inputs,
+        output: PolicyOutput,
+    ) -> None:
+        """Decisions of R rows: inputs and output have R rows."""
+        self._batches.append(
+            _Batch(
+                inputs={name: _host(array) for name, array in inputs.items()},
+                replay={name: _host(tensor) for name, tensor in output.replay.items()},
+                logprobs=_host(output.logprobs),
+                values=_host(output.values),
+            )
+        )
+        for row, (column, episode, number) in enumerate(
+            zip(columns, episodes, episode_numbers, strict=True)
+        ):
+            self._columns.setdefault(column, []).append(
+                _Decision(episode, number, len(self._batches) - 1, row)
+            )
+
+    def add_outcome(
+        self,
+        columns: Sequence[int],
+        rewards: np.ndarray,
+        valid: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        success: np.ndarray,
+    ) -> None:
+        """Outcome `[R, C]` of the last decision of each of these columns."""
+        for row, column in enumerate(columns):
+            decision = self._columns[column][-1]
+            decision.rewards = np.array(rewards[row])
+            decision.valid = np.array(valid[row])
+            decision.terminated = np.array(terminated[row])
+            decision.truncated = np.array(truncated[row])
+            decision.success = bool(success[row])
+
+    def add_bootstrap(self, columns: Sequence[int], values: torch.Tensor) -> None:
+        """Values `[R, V]` after the last decision of each of these columns."""
+        for row, column in enumerate(columns):
+            self._columns[column][-1].bootstrap = _host(values[row])
+
+    def build(self) -> Trajectory:
+        """The trajectory of all columns added so far."""
+        order = sorted(self._columns)
+        flat = [decision for column in order for decision in self._columns[column]]
+        chunks = max(len(self._columns[column]) for column in order)
+        cell_t = [t for column in order for t in range(len(self._columns[column]))]
+        cell_n = [n for n, column in enumerate(order) for _ in self._columns[column]]
+        cells = (torch.tensor(cell_t), torch.tensor(cell_n))
+        starts = np.cumsum([0, *(len(batch.logprobs) for batch in self._batches)])
+        pick = torch.tensor([int(starts[d.batch]) + d.row for d in flat])
+
+        def dense(rows: torch.Tensor) -> torch.Tensor:
+            out = torch.zeros((chunks, len(order), *rows.shape[1:]), dtype=rows.dtype)
+            out[cells] = rows
+            return out
+
+        def stack(attribute: str) -> torch.Tensor:
+            return dense(torch.from_numpy(np.stack([d.__dict__[attribute] for d in flat])))
+
+        def number(values: Sequence[int]) -> torch.Tensor:
+            return dense(torch.tensor(values, dtype=torch.int64))
+
+        values = torch.cat([batch.values for batch in self._batches])[pick]
+        zero = torch.zeros_like(values[0])
+        sample_index = torch.full((chunks, len(order)), -1, dtype=torch.int64)
+        sample_index[cells] = torch.arange(len(flat))
+        return Trajectory(
+            rewards=stack("rewards").float(),
+            valid=stack("valid"),
+            terminated=stack("terminated"),
+            truncated=stack("truncated"),
+            logprobs=dense(torch.cat([batch.logprobs for batch in self._batches])[pick]),
+            values=dense(values),
+            bootstrap_values=dense(
+                torch.stack([d.bootstrap if d.bootstrap is not None else zero for d in flat])
+            ),
+            task=number([d.episode.task for d in flat]),
+            trial=number([d.episode.trial for d in flat]),
+            replica=number([d.episode.replica for d in flat]),
+            group=number([d.episode.group for d in flat]),
+            episode=number([d.episode_number for d in flat]),
+            policy_version=number([self.version] * len(flat)),
+            success=dense(torch.tensor([d.success for d in flat])),
+            sample_index=sample_index,
+            inputs=_gather([batch.inputs for batch in self._batches], pick),
+            replay=_gather([batch.replay for batch in self._batches], pick),
+        )
+
+
+def _host(array: np.ndarray | torch.Tensor) -> torch.Tensor:
+    """A CPU tensor that owns its memory."""
+    if isinstance(array, torch.Tensor):
+        return array.detach().cpu()
+    return torch.from_numpy(np.array(array))
+
+
+def _gather(batches: list[dict[str, torch.Tensor]], pick: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {name: torch.cat([batch[name] for batch in batches])[pick] for name in batches[0]}

@@ -1,0 +1,168 @@
+"""The env <-> policy conversation, seen from the policy's side.
+
+    consumes   obs/RANK/STAGE of its routes (EnvMessage), in a fixed order
+    produces   act/RANK/STAGE               (ActionMessage)
+    waits for  a stage's simulation; with several stages, the others simulate meanwhile
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from rlcore.errors import WorkerError
+from rlcore.protocols import Policy
+from rlcore.rollout.builder import TrajectoryBuilder
+from rlcore.rollout.decide import decide
+from rlcore.rollout.rng import RowKeys
+from rlcore.rollout.trajectory import Trajectory
+from rlcore.specs import Episode
+from rlcore.rollout.messages import (
+    ActionMessage,
+    Conversation,
+    Count,
+    EnvMessage,
+    EpisodeOutcome,
+    Receive,
+    Route,
+    Send,
+)
+
+
+@dataclass(frozen=True)
+class CollectJob:
+    """What a rollout worker is to gather.
+
+    Attributes:
+        routes: the env stages it answers.
+        seed, phase, update: the first parts of every key of its randomness.
+        deterministic: without exploration noise.
+        keep: build a trajectory (training), or only count outcomes (evaluation).
+        forward_batch: fixed rows per forward, or None.
+        env_timeout: seconds to wait for a stage.
+    """
+
+    routes: tuple[Route, ...]
+    seed: int
+    phase: str
+    update: int
+    deterministic: bool
+    keep: bool
+    forward_batch: int | None
+    env_timeout: float
+
+    def keys(self, episodes: list[Episode], decisions: list[int]) -> RowKeys:
+        """A key a row: (root seed, phase, update, task, trial, replica, decision)."""
+        prefix = (self.seed, self.phase, self.update)
+        return RowKeys(
+            tuple(
+                (*prefix, episode.task, episode.trial, episode.replica, decision)
+                for episode, decision in zip(episodes, decisions, strict=True)
+            )
+        )
+
+
+@dataclass
+class CollectResult:
+    """Outcomes of all episodes, seconds by phase, and the trajectory if one was kept."""
+
+    outcomes: list[EpisodeOutcome] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    trajectory: Trajectory | None = None
+
+
+def converse(policy: Policy, job: CollectJob) -> Conversation:
+    """Answer the routes until each is finished; returns a :class:`CollectResult`."""
+    result = CollectResult(seconds={"policy": 0.0, "wait_env": 0.0})
+    builder = TrajectoryBuilder(version=job.update) if job.keep else None
+    expected = dict.fromkeys(job.routes, 0)
+    answered: dict[Route, EnvMessage] = {}
+    while expected:
+        for route in list(expected):
+            begin = time.perf_counter()
+            message: EnvMessage = yield Receive(
+                route.observations,
+                job.env_timeout,
+                f"stage {route.stage} of env worker {route.env_rank}",
+            )
+            result.seconds["wait_env"] += time.perf_counter() - begin
+            if message.sequence != expected[route]:
+                raise WorkerError(
+                    f"message {message.sequence} of {route} came while {expected[route]} was due"
+                )
+            begin = time.perf_counter()
+            result.outcomes.extend(message.finished)
+            if message.finished:
+                won = sum(outcome.success for outcome in message.finished)
+                yield Count({"episodes": len(message.finished), "successes": won})
+            if builder is not None:
+                _account(builder, policy, job, message, answered.get(route))
+            if message.observation is None:
+                del expected[route]
+                result.seconds["policy"] += time.perf_counter() - begin
+                continue
+            expected[route] += 1
+            answered[route] = message
+            answer = _answer(builder, policy, job, message)
+            result.seconds["policy"] += time.perf_counter() - begin
+            yield Send(route.actions, answer)
+    if builder is not None:
+        result.trajectory = builder.build()
+    return result
+
+
+def _answer(
+    builder: TrajectoryBuilder | None, policy: Policy, job: CollectJob, message: EnvMessage
+) -> ActionMessage:
+    assert message.observation is not None
+    inputs = policy.prepare(message.observation)
+    output = decide(
+        policy,
+        inputs,
+        job.keys(message.episodes, message.decisions),
+        deterministic=job.deterministic,
+        forward_batch=job.forward_batch,
+    )
+    if builder is not None:
+        builder.add_decisions(
+            message.columns, message.episodes, message.episode_numbers, inputs, output
+        )
+    return ActionMessage(message.sequence, output.actions)
+
+
+def _account(
+    builder: TrajectoryBuilder,
+    policy: Policy,
+    job: CollectJob,
+    message: EnvMessage,
+    before: EnvMessage | None,
+) -> None:
+    """Write down the outcome of the last chunk, and the values after it where wanted.
+
+    `before` is the message whose rows acted: a value after decision d of an episode is drawn
+    with the keys of decision d + 1, which the episode itself never reaches.
+    """
+    outcome = message.outcome
+    if outcome is None or before is None:
+        return
+    builder.add_outcome(
+        outcome.columns,
+        outcome.rewards,
+        outcome.valid,
+        outcome.terminated,
+        outcome.truncated,
+        outcome.success,
+    )
+    if outcome.bootstrap_observation is None:
+        return
+    rows = outcome.bootstrap_rows
+    values = decide(
+        policy,
+        policy.prepare(outcome.bootstrap_observation),
+        job.keys(
+            [before.episodes[row] for row in rows], [before.decisions[row] + 1 for row in rows]
+        ),
+        deterministic=job.deterministic,
+        forward_batch=job.forward_batch,
+    ).values
+    builder.add_bootstrap([outcome.columns[row] for row in rows], values)

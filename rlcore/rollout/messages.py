@@ -1,0 +1,170 @@
+"""What env and rollout workers say to each other, and how a conversation is written down.
+
+A worker's part is a generator that yields :class:`Send` and :class:`Receive`; the backend decides
+how they are carried out (blocking on a Ray channel, or interleaved in one process). So the same
+code runs under Ray and under pdb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlcore.protocols import Observation
+from rlcore.rollout.schedule import Column
+from rlcore.specs import Episode
+
+
+@dataclass(frozen=True)
+class Send:
+    """Put `message` on the queue `key`."""
+
+    key: str
+    message: Any
+
+
+@dataclass(frozen=True)
+class Receive:
+    """Take the next message of the queue `key`; `timeout` seconds, then an error that says
+    `waiting_for`."""
+
+    key: str
+    timeout: float
+    waiting_for: str
+
+
+@dataclass(frozen=True)
+class Count:
+    """Add to running totals that whoever waits for the conversation may look at."""
+
+    amounts: Mapping[str, int]
+
+
+Conversation = Generator[Send | Receive | Count, Any, Any]
+
+
+class Route(NamedTuple):
+    """One stage of one env worker: the other end of a queue pair."""
+
+    env_rank: int
+    stage: int
+
+    @property
+    def observations(self) -> str:
+        """Key of the queue env -> rollout."""
+        return f"obs/{self.env_rank}/{self.stage}"
+
+    @property
+    def actions(self) -> str:
+        """Key of the queue rollout -> env."""
+        return f"act/{self.env_rank}/{self.stage}"
+
+
+@dataclass(frozen=True)
+class EpisodeOutcome:
+    """How one episode ended.
+
+    Attributes:
+        episode: its address.
+        success: whether it succeeded at any step.
+        episode_return: sum of rewards.
+        length: env steps simulated.
+        finished: false where the column ended before the episode did.
+    """
+
+    episode: Episode
+    success: bool
+    episode_return: float
+    length: int
+    finished: bool = True
+
+
+@dataclass
+class ChunkOutcome:
+    """What came of the last actions, for R rows that acted.
+
+    Attributes:
+        columns: column numbers, R of them.
+        rewards, valid, terminated, truncated: `[R, C]` as in ChunkResult.
+        success: bool `[R]`.
+        bootstrap_rows: indices into R whose value after the chunk is wanted.
+        bootstrap_observation: the observations of those rows, or None.
+    """
+
+    columns: list[int]
+    rewards: np.ndarray
+    valid: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    success: np.ndarray
+    bootstrap_rows: list[int] = field(default_factory=list)
+    bootstrap_observation: Observation | None = None
+
+
+@dataclass
+class EnvMessage:
+    """Env to rollout: the last chunk's outcome, and the R rows that wait for actions.
+
+    Attributes:
+        sequence: running number within the route, checked on arrival.
+        outcome: of the chunk before, None at the start.
+        columns, episodes, episode_numbers, decisions: per waiting row: column number, address,
+            running number of the episode in its column, running number of the decision in its
+            episode.
+        observation: of the waiting rows; None when there are none: the route is finished.
+        finished: episodes that ended with the last chunk.
+    """
+
+    sequence: int
+    outcome: ChunkOutcome | None
+    columns: list[int]
+    episodes: list[Episode]
+    episode_numbers: list[int]
+    decisions: list[int]
+    observation: Observation | None
+    finished: list[EpisodeOutcome]
+
+
+@dataclass
+class ActionMessage:
+    """Rollout to env: actions float32 `[R, C, A]` for the rows of message `sequence`."""
+
+    sequence: int
+    actions: np.ndarray
+
+
+@dataclass(frozen=True)
+class InteractJob:
+    """What an env worker is to play: columns per stage.
+
+    Attributes:
+        side: "train" or "eval": which env settings to play it on.
+        columns: `columns[stage]`.
+        chunks_per_column: length of a column in chunks; None: a column ends with its episode.
+        bootstrap: whether values after a truncation, or after a full column, are wanted.
+        record: column numbers whose frames are kept for a video.
+    """
+
+    side: str
+    columns: tuple[tuple[Column, ...], ...]
+    chunks_per_column: int | None
+    bootstrap: bool
+    record: frozenset[int] = frozenset()
+
+
+@dataclass
+class InteractReport:
+    """What an env worker did.
+
+    Attributes:
+        env_steps: simulated steps.
+        seconds: time spent in the simulator (reset, chunk).
+        videos: `{column number: frames uint8 [F, H, W, 3]}` of recorded columns.
+    """
+
+    env_steps: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    videos: dict[int, np.ndarray] = field(default_factory=dict)

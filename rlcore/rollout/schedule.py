@@ -1,0 +1,86 @@
+"""Which episodes a rollout or an evaluation visits. Numpy only; knows no worker.
+
+A *column* is a list of episodes run back to back by one row of a vector env: one episode, or
+with auto_reset as many as fit into the column's chunks. Columns stand in canonical order
+(sorted by address), and their numbers in that order name them everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from rlcore.config.schema import EnvConfig
+from rlcore.rollout.rng import generator
+from rlcore.specs import EnvSpec, Episode
+
+
+@dataclass(frozen=True)
+class Column:
+    """Column `number` of a rollout: the episodes one row runs, in order."""
+
+    number: int
+    episodes: tuple[Episode, ...]
+
+
+def training_columns(
+    spec: EnvSpec, config: EnvConfig, *, seed: int, update: int, num_action_chunks: int
+) -> list[Column]:
+    """Columns of one update: `total_num_envs * rollout_epoch`, tasks balanced.
+
+    Tasks come from keyed permutations, so that every task is visited equally often up to one;
+    trials are keyed draws from the split's range. Groups of `group_size` share (task, trial).
+    """
+    count = config.total_num_envs * config.rollout_epoch
+    length = episodes_per_column(config, num_action_chunks)
+    taken: Counter[tuple[int, int]] = Counter()
+    drawn: list[tuple[Episode, ...]] = []
+    for group in range(count // config.group_size):
+        starts = [_start(spec, config, seed, update, group, k) for k in range(length)]
+        for _ in range(config.group_size):
+            episodes = []
+            for task, trial in starts:
+                replica = taken[task, trial]
+                taken[task, trial] += 1
+                episodes.append(
+                    Episode(task, trial, replica, group if config.group_size > 1 else -1)
+                )
+            drawn.append(tuple(episodes))
+    return [Column(number, episodes) for number, episodes in enumerate(sorted(drawn))]
+
+
+def evaluation_columns(spec: EnvSpec, config: EnvConfig) -> list[Column]:
+    """Every (task, trial) of the protocol exactly once, whatever the number of envs."""
+    trials = spec.trials(config.split)[: config.trials_per_task]
+    pairs = [Episode(task, trial) for task in range(len(spec.tasks)) for trial in trials]
+    return [Column(number, (episode,)) for number, episode in enumerate(pairs)]
+
+
+def episodes_per_column(config: EnvConfig, num_action_chunks: int) -> int:
+    """1, or with auto_reset the most that fit: an episode takes one chunk at least."""
+    if not config.auto_reset:
+        return 1
+    return chunks_per_column(config, num_action_chunks)
+
+
+def chunks_per_column(config: EnvConfig, num_action_chunks: int) -> int:
+    """Chunks after which a column of fixed length is full."""
+    steps = config.max_steps_per_rollout_epoch or config.max_episode_steps
+    return steps // num_action_chunks
+
+
+def deal(columns: list[Column], hands: int) -> list[list[Column]]:
+    """Columns dealt round robin to `hands` (env worker, stage) pairs."""
+    return [columns[hand::hands] for hand in range(hands)]
+
+
+def _start(
+    spec: EnvSpec, config: EnvConfig, seed: int, update: int, group: int, k: int
+) -> tuple[int, int]:
+    """(task, trial) of the k-th episode of a group."""
+    tasks = len(spec.tasks)
+    turn, place = divmod(group + k, tasks)
+    order = generator(seed, "tasks", update, turn).permutation(tasks)
+    trials = spec.trials(config.split)
+    draw = generator(seed, "trials", update, group, k).integers(len(trials))
+    return int(order[place]), trials[int(draw)]

@@ -1,0 +1,179 @@
+"""A vector env in numpy: a point in a square, seen by a 16 px camera. Runs in microseconds.
+
+The smallest complete implementation of :class:`rlcore.protocols.Env`, to test against and to
+copy from when writing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlcore.protocols import ChunkResult, Demonstration, Observation
+from rlcore.rollout.rng import generator
+from rlcore.specs import Episode
+from rlcore.testing.toy_settings import GOALS, IMAGE_SIZE, ToyEnvConfig, env_spec
+
+SPEED = 0.15  # distance covered by a full action in one step
+REACH = 0.15  # distance to the goal that counts as success
+
+
+def make(
+    config: ToyEnvConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
+) -> ToyEnv:
+    """Factory named by the plugin; rank and processes don't matter to it."""
+    return ToyEnv(config, num_envs)
+
+
+class ToyEnv:
+    """See :class:`rlcore.protocols.Env`."""
+
+    def __init__(self, config: ToyEnvConfig, num_envs: int) -> None:
+        self.spec = env_spec(config)
+        self.num_envs = num_envs
+        self._config = config
+        self._goals = np.array([GOALS[task] for task in self.spec.tasks], dtype=np.float32)
+        self._position = np.zeros((num_envs, 2), dtype=np.float32)
+        self._task = np.zeros(num_envs, dtype=np.int64)
+        self._steps = np.zeros(num_envs, dtype=np.int64)
+        self._running = np.zeros(num_envs, dtype=bool)
+        self._success = np.zeros(num_envs, dtype=bool)
+        self._last_reward = np.zeros(num_envs, dtype=np.float32)
+        self._recorded: dict[int, list[np.ndarray]] = {}
+        self._total_steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        options = options or {}
+        mask = options["reset_mask"] if "reset_mask" in options else np.ones(self.num_envs, bool)
+        episodes = options["episodes"] if "episodes" in options else self._default(seed)
+        for row in np.flatnonzero(mask):
+            self._start(int(row), episodes[row])
+        return self._observe(), {}
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        result = self.chunk_step(actions[:, None])
+        return (
+            result.observation,
+            result.rewards[:, 0],
+            result.terminated[:, 0],
+            result.truncated[:, 0],
+            {"success": result.success},
+        )
+
+    def chunk_step(self, actions: np.ndarray) -> ChunkResult:
+        rows, chunk = actions.shape[:2]
+        rewards = np.zeros((rows, chunk), dtype=np.float32)
+        terminated, truncated, valid = (np.zeros((rows, chunk), dtype=bool) for _ in range(3))
+        for c in range(chunk):
+            valid[:, c] = self._running
+            rewards[:, c], terminated[:, c], truncated[:, c] = self._advance(actions[:, c])
+        return ChunkResult(
+            self._observe(), rewards, terminated, truncated, valid, self._success.copy()
+        )
+
+    def demonstrate(
+        self, episodes: Sequence[Episode], *, action_noise: float, speed: float, stride: int,
+        seed: int,
+    ) -> Iterator[Demonstration]:
+        for episode in episodes:
+            yield self._demonstrate(episode, action_noise, speed, stride, seed)
+
+    def record(self, rows: Sequence[int]) -> None:
+        self._recorded = {row: self._recorded.get(row, []) for row in rows}
+
+    def recorded(self) -> dict[int, list[np.ndarray]]:
+        frames = {row: kept for row, kept in self._recorded.items() if kept}
+        self._recorded = {row: [] for row in self._recorded}
+        return frames
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    # -- simulation -------------------------------------------------------------------------
+
+    def _default(self, seed: int | None) -> list[Episode]:
+        draw = generator(seed if seed is not None else 0, "toy")
+        tasks, trials = len(self.spec.tasks), self.spec.train_trials
+        return [
+            Episode(int(draw.integers(tasks)), trials[int(draw.integers(len(trials)))])
+            for _ in range(self.num_envs)
+        ]
+
+    def _start(self, row: int, episode: Episode) -> None:
+        draw = generator("toy start", self.spec.tasks[episode.task], episode.trial)
+        self._position[row] = draw.uniform(-0.4, 0.4, 2)
+        self._task[row] = episode.task
+        self._steps[row] = 0
+        self._running[row], self._success[row] = True, False
+        self._last_reward[row] = 0.0
+
+    def _advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        run = self._running.copy()
+        self._total_steps += 1
+        if self._config.fail_at is not None and self._total_steps >= self._config.fail_at:
+            raise RuntimeError(f"the toy simulator was told to fail at step {self._total_steps}")
+        moved = self._position + SPEED * np.clip(actions, -1.0, 1.0)
+        self._position[run] = np.clip(moved, -1.0, 1.0)[run]
+        self._steps[run] += 1
+        distance = np.linalg.norm(self._position - self._goals[self._task], axis=1)
+        reached = run & (distance < REACH)
+        self._success |= reached
+        reward = reached.astype(np.float32) * self._config.reward_coef
+        given = reward - self._last_reward if self._config.use_rel_reward else reward
+        self._last_reward = np.where(run, reward, self._last_reward)
+        terminated = reached & (not self._config.ignore_terminations)
+        truncated = run & ~terminated & (self._steps >= self.spec.max_episode_steps)
+        self._running &= ~(terminated | truncated)
+        for row, frames in self._recorded.items():
+            if run[row]:
+                frames.append(self._draw(row))
+        return np.where(run, given, 0.0).astype(np.float32), terminated, truncated
+
+    def _demonstrate(
+        self, episode: Episode, action_noise: float, speed: float, stride: int, seed: int
+    ) -> Demonstration:
+        one = ToyEnv(self._config, 1)
+        one.reset(options={"episodes": [episode]})
+        noise = generator(seed, "toy noise", *episode)
+        frames, frame_steps, states, actions = [], [], [], []
+        while one._running[0]:
+            gap = one._goals[one._task[0]] - one._position[0]
+            action = np.clip(gap / SPEED, -1.0, 1.0).astype(np.float32) * speed
+            if len(actions) % stride == 0:
+                frames.append(one._draw(0))
+                frame_steps.append(len(actions))
+            states.append(one._position[0].copy())
+            actions.append(action)
+            one._advance((action + noise.normal(0.0, action_noise, 2))[None])
+        return Demonstration(
+            episode=episode,
+            task_description=self.spec.descriptions[episode.task],
+            frames={"top": np.stack(frames)},
+            frame_steps=np.array(frame_steps, dtype=np.int64),
+            states=np.stack(states),
+            actions=np.stack(actions),
+            success=bool(one._success[0]),
+        )
+
+    # -- observation ------------------------------------------------------------------------
+
+    def _observe(self) -> Observation:
+        return {
+            "cameras": {"top": np.stack([self._draw(row) for row in range(self.num_envs)])},
+            "states": self._position.copy(),
+            "task_descriptions": [self.spec.descriptions[task] for task in self._task],
+            "elapsed": (self._steps / self.spec.max_episode_steps).astype(np.float32),
+        }
+
+    def _draw(self, row: int) -> np.ndarray:
+        """The point as a white 3x3 square on black."""
+        frame = np.zeros((IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8)
+        x, y = ((self._position[row] + 1.0) / 2.0 * (IMAGE_SIZE - 1)).round().astype(int)
+        frame[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2] = 255
+        return frame

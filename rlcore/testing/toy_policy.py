@@ -1,0 +1,154 @@
+"""A Gaussian policy small enough to train in a second.
+
+The smallest complete implementation of :class:`rlcore.protocols.Policy`, to test against and to
+copy from when writing one. Its log-prob is that of N(mean, std) before the env clips the action.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from rlcore.errors import CheckpointError
+from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
+from rlcore.rollout.rng import RowKeys
+from rlcore.specs import EnvSpec
+from rlcore.testing.toy_settings import GOALS, IMAGE_SIZE, ToyModelConfig, policy_spec
+
+SENTENCES = [task.replace("-", " the ") + " side" for task in GOALS]
+
+
+def make(config: ToyModelConfig, *, env_spec: EnvSpec) -> ToyPolicy:
+    """Factory named by the plugin.
+
+    Raises:
+        CheckpointError: `config.model_path` holds no toy policy.
+    """
+    policy = ToyPolicy(config, env_spec)
+    if config.model_path is not None:
+        file = Path(config.model_path) / "model.safetensors"
+        if not file.is_file():
+            raise CheckpointError(
+                f"no toy policy at {config.model_path}: {file.name} is missing",
+                hint="actor.model.model_path must be a folder written by a run",
+            )
+        policy.load_state_dict(load_file(file))
+    return policy
+
+
+class ToyPolicy(nn.Module):
+    """See :class:`rlcore.protocols.Policy`."""
+
+    def __init__(self, config: ToyModelConfig, env_spec: EnvSpec) -> None:
+        super().__init__()
+        self.spec = policy_spec(config, env_spec)
+        self._config = config
+        inputs = IMAGE_SIZE * IMAGE_SIZE * 3 + env_spec.state_dim + len(GOALS)
+        outputs = config.num_action_chunks * env_spec.action_dim
+        self.body = nn.Sequential(
+            nn.Linear(inputs, config.hidden), nn.Tanh(),
+            nn.Linear(config.hidden, config.hidden), nn.Tanh(),
+        )
+        self.mean = nn.Linear(config.hidden, outputs)
+        self.log_std = nn.Parameter(torch.full((outputs,), math.log(config.init_std)))
+        self.value = nn.Linear(config.hidden + 1, 1) if config.add_value_head else None
+
+    def prepare(self, observation: Observation) -> Inputs:
+        sentences = [SENTENCES.index(text) for text in observation["task_descriptions"]]
+        return {
+            "image": next(iter(observation["cameras"].values())),
+            "state": observation["states"],
+            "task": np.array(sentences, dtype=np.int64),
+            "elapsed": observation["elapsed"],
+        }
+
+    def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in inputs.items()}
+        noise = torch.from_numpy(keys.normal("action", self._chunk_shape))
+        with torch.no_grad():
+            mean, std, values = self._forward(tensors)
+            actions = mean if deterministic else mean + std * noise
+            logprobs = torch.zeros_like(mean) if deterministic else _logprob(actions, mean, std)
+        return PolicyOutput(actions.numpy(), logprobs, values, {"actions": actions})
+
+    def evaluate(
+        self, inputs: Mapping[str, torch.Tensor], replay: Mapping[str, torch.Tensor]
+    ) -> Evaluation:
+        mean, std, values = self._forward(inputs)
+        entropy = 0.5 * torch.log(2 * math.pi * math.e * std**2)
+        return Evaluation(
+            _logprob(replay["actions"], mean, std), values, entropy.expand_as(mean)
+        )
+
+    def sft_batch(
+        self, demonstration: Demonstration, frame_index: Sequence[int]
+    ) -> tuple[Inputs, np.ndarray, np.ndarray]:
+        index = np.asarray(frame_index)
+        steps = demonstration.frame_steps[index]
+        length, horizon = len(demonstration.actions), self.spec.action_horizon
+        ahead = steps[:, None] + np.arange(horizon)
+        observation: Observation = {
+            "cameras": {name: f[index] for name, f in demonstration.frames.items()},
+            "states": demonstration.states[steps],
+            "task_descriptions": [demonstration.task_description] * len(index),
+            "elapsed": np.zeros(len(index), dtype=np.float32),
+        }
+        targets = demonstration.actions[np.minimum(ahead, length - 1)]
+        return self.prepare(observation), targets, ahead < length
+
+    def sft_loss(
+        self, inputs: Mapping[str, torch.Tensor], actions: torch.Tensor, mask: torch.Tensor,
+        keys: RowKeys,
+    ) -> torch.Tensor:
+        mean, std, _ = self._forward(inputs)
+        # the spread is exploration, not the expert's: only the mean is fitted
+        loss = (-_logprob(actions, mean, std.detach())).mean(-1)
+        return (loss * mask).sum(-1) / mask.sum(-1)
+
+    def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
+        """Everything lies in [-1, 1] already."""
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        value = list(self.value.parameters()) if self.value is not None else []
+        chosen = {id(parameter) for parameter in value}
+        policy = [parameter for parameter in self.parameters() if id(parameter) not in chosen]
+        return {"policy": policy, "value": value}
+
+    def set_progress(self, update: int) -> None:
+        """Nothing is annealed."""
+
+    def save_pretrained(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        save_file(dict(self.state_dict()), path / "model.safetensors")
+        (path / "config.json").write_text(json.dumps(dataclasses.asdict(self._config), indent=2))
+
+    @property
+    def _chunk_shape(self) -> tuple[int, int]:
+        return self.spec.num_action_chunks, self.spec.action_dim
+
+    def _forward(
+        self, inputs: Mapping[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Mean `[B, C, A]`, std `[C, A]`, values `[B, V]`."""
+        task = nn.functional.one_hot(inputs["task"], len(GOALS)).float()
+        pixels = inputs["image"].flatten(1).float() / 255.0
+        hidden = self.body(torch.cat([pixels, inputs["state"], task], dim=1))
+        mean = self.mean(hidden).unflatten(1, self._chunk_shape)
+        if self.value is None:
+            values = mean.new_zeros(len(mean), 0)
+        else:
+            values = self.value(torch.cat([hidden, inputs["elapsed"][:, None]], dim=1))
+        return mean, self.log_std.exp().unflatten(0, self._chunk_shape), values
+
+
+def _logprob(actions: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    """Elementwise log N(actions; mean, std)."""
+    return -0.5 * ((actions - mean) / std) ** 2 - std.log() - 0.5 * math.log(2 * math.pi)

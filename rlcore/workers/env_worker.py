@@ -1,0 +1,180 @@
+"""The env worker: simulators and nothing else. Imports no model code and no tensor library.
+
+    consumes   act/RANK/STAGE  (ActionMessage)
+    produces   obs/RANK/STAGE  (EnvMessage)
+    waits for  the policy's answer to a stage; the other stages' answers queue up meanwhile
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rlcore.config.schema import EnvConfig
+from rlcore.errors import WorkerError
+from rlcore.plugins import load_target
+from rlcore.protocols import Demonstration, Env
+from rlcore.specs import EnvSpec, Episode
+from rlcore.rollout.messages import (
+    ActionMessage,
+    Conversation,
+    InteractJob,
+    InteractReport,
+    Receive,
+    Route,
+    Send,
+)
+from rlcore.workers.stage import StagePlayer
+
+
+@dataclass(frozen=True)
+class EnvSide:
+    """One of the two envs of a run (training, evaluation): its factory and its settings."""
+
+    target: str
+    config: EnvConfig
+
+    def same_simulators(self, other: EnvSide) -> bool:
+        """Whether both can be played on the same simulators: equal but for the schedule."""
+        neutral = {name: self.config.__dict__[name] for name in SCHEDULE_KEYS}
+        return self.target == other.target and replace(other.config, **neutral) == self.config
+
+
+SCHEDULE_KEYS = ("split", "trials_per_task", "rollout_epoch", "group_size", "video_cfg",
+                 "max_steps_per_rollout_epoch", "auto_reset")  # not read by a simulator
+
+
+@dataclass(frozen=True)
+class EnvWorkerSettings:
+    """What an env worker is made of.
+
+    Attributes:
+        sides: `{"train": EnvSide, "eval": EnvSide}`.
+        rank, world_size: this worker among the env workers.
+        stages: vector envs of this worker.
+        num_processes: simulator processes of this worker over all stages.
+        policy_timeout: seconds to wait for an answer of the policy.
+    """
+
+    sides: Mapping[str, EnvSide]
+    rank: int
+    world_size: int
+    stages: int
+    num_processes: int
+    policy_timeout: float
+
+
+class EnvWorker:
+    """Plays columns for a policy, and expert episodes for demonstrations."""
+
+    def __init__(self, settings: EnvWorkerSettings) -> None:
+        self._settings = settings
+        self._envs: dict[str, list[Env]] = {}
+
+    def start(self, side: str) -> EnvSpec:
+        """Build the simulators of a side (idempotent); returns the spec they really have.
+
+        Where both sides can be played on the same simulators, they share them.
+        """
+        if side not in self._envs:
+            shared = [
+                built
+                for built in self._envs
+                if self._settings.sides[built].same_simulators(self._settings.sides[side])
+            ]
+            self._envs[side] = self._envs[shared[0]] if shared else self._build(side)
+        return self._envs[side][0].spec
+
+    def _build(self, side: str) -> list[Env]:
+        target, config = self._settings.sides[side].target, self._settings.sides[side].config
+        rows = config.total_num_envs // self._settings.world_size // self._settings.stages
+        processes = max(1, self._settings.num_processes // self._settings.stages)
+        if config.num_processes is not None:
+            processes = config.num_processes
+        envs: list[Env] = []
+        try:
+            for _ in range(self._settings.stages):
+                envs.append(
+                    load_target(target)(
+                        config,
+                        num_envs=rows,
+                        rank=self._settings.rank,
+                        world_size=self._settings.world_size,
+                        num_processes=min(processes, rows),
+                    )
+                )
+        except BaseException:
+            for env in envs:
+                env.close()
+            raise
+        return envs
+
+    def converse(self, job: InteractJob) -> Conversation:
+        """Play the job's columns; yields Send and Receive, returns an InteractReport."""
+        self.start(job.side)
+        players = [
+            StagePlayer(env, columns, job)
+            for env, columns in zip(self._envs[job.side], job.columns, strict=True)
+        ]
+        routes = [Route(self._settings.rank, stage) for stage in range(len(players))]
+        open_stages: dict[int, int] = {}
+        for stage, player in enumerate(players):
+            message = player.start()
+            if message.observation is not None:
+                open_stages[stage] = message.sequence
+            yield Send(routes[stage].observations, message)
+        while open_stages:
+            for stage, sequence in list(open_stages.items()):
+                answer: ActionMessage = yield Receive(
+                    routes[stage].actions,
+                    self._settings.policy_timeout,
+                    f"actions for stage {stage} of env worker {self._settings.rank}",
+                )
+                if answer.sequence != sequence:
+                    raise WorkerError(
+                        f"env worker {self._settings.rank} got actions for message "
+                        f"{answer.sequence} while message {sequence} is open"
+                    )
+                message = players[stage].advance(answer.actions)
+                if message.observation is None:
+                    del open_stages[stage]
+                else:
+                    open_stages[stage] = message.sequence
+                yield Send(routes[stage].observations, message)
+        return self._report(players)
+
+    def demonstrate(
+        self,
+        episodes: Sequence[Episode],
+        *,
+        action_noise: float,
+        speed: float,
+        stride: int,
+        seed: int,
+    ) -> list[Demonstration]:
+        """Expert episodes of the given addresses (see :meth:`rlcore.protocols.Env.demonstrate`)."""
+        self.start("train")
+        return list(
+            self._envs["train"][0].demonstrate(
+                episodes, action_noise=action_noise, speed=speed, stride=stride, seed=seed
+            )
+        )
+
+    def stop(self) -> None:
+        """Close the simulators; safe to call twice."""
+        built = {id(env): env for envs in self._envs.values() for env in envs}
+        self._envs.clear()
+        for env in built.values():
+            env.close()
+
+    def _report(self, players: list[StagePlayer]) -> InteractReport:
+        report = InteractReport()
+        for player in players:
+            report.env_steps += player.env_steps
+            for phase, seconds in player.seconds.items():
+                report.seconds[phase] = report.seconds.get(phase, 0.0) + seconds
+            for column, frames in player.frames.items():
+                report.videos[column] = np.stack(frames)
+        return report

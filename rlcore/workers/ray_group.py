@@ -1,0 +1,281 @@
+"""Workers as Ray actors.
+
+    driver --- ray.get ---> WorkerProcess(EnvWorker) x E   <- obs/act queues ->  ChannelActor
+                       \\--> WorkerProcess(PolicyWorker) x P <-/
+
+Every wait has a name and a timeout; an actor that dies or raises ends the run with one error that
+says which; leaving the group kills whatever is left. A cluster that this process started is shut
+down with the outermost :func:`cluster_session`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rlcore.config.schema import ClusterConfig
+from rlcore.errors import PlacementError, UserError, WorkerError
+from rlcore.specs import PolicySpec
+from rlcore.workers.channel import ChannelActor, RayChannel, drive
+from rlcore.workers.env_worker import EnvWorker, EnvWorkerSettings
+from rlcore.workers.group import ENV_METHODS, POLICY_METHODS, GroupPlan, OnCount, Seat
+from rlcore.rollout.messages import InteractJob, InteractReport
+from rlcore.workers.policy_worker import CollectSummary, PolicyWorker, PolicyWorkerSettings
+
+POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
+OBJECT_STORE_BYTES = 1_000_000_000  # observations in flight; plasma maps it lazily
+CHANNEL_CONCURRENCY = 1000  # waits parked in the channel actor, one per open queue end
+
+
+class WorkerProcess:
+    """The actor around any worker: holds it and its end of the channel."""
+
+    def __init__(self, settings: EnvWorkerSettings | PolicyWorkerSettings, channel: Any) -> None:
+        self._channel = RayChannel(channel)
+        if isinstance(settings, EnvWorkerSettings):
+            self._worker: Any = EnvWorker(settings)
+            self._methods = ENV_METHODS
+        else:
+            self._worker = PolicyWorker(settings)
+            self._methods = POLICY_METHODS
+
+    def call(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        return self._methods[method](self._worker, **arguments)
+
+    def converse(self, job: Any) -> Any:
+        return drive(self._worker.converse(job), self._channel)
+
+
+class RayGroup:
+    """See :class:`rlcore.workers.group.WorkerGroup`."""
+
+    def __init__(self, plan: GroupPlan) -> None:
+        self._plan = plan
+        self._timeouts = plan.cluster.timeouts
+        self._session = contextlib.ExitStack()
+        self._channel: Any = None
+        self._env: list[Any] = []
+        self._policy: list[Any] = []
+
+    def __enter__(self) -> RayGroup:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop(graceful=error is None)
+
+    def start(self) -> PolicySpec:
+        try:
+            self._session.enter_context(cluster_session(self._plan.cluster))
+            nodes = _nodes(self._plan)
+            self._channel = (
+                ray.remote(ChannelActor)
+                .options(num_cpus=0, max_concurrency=CHANNEL_CONCURRENCY)
+                .remote()
+            )
+            for settings, seat in zip(self._plan.env, self._plan.env_seats, strict=True):
+                self._env.append(_spawn(settings, seat, nodes, self._channel))
+            for actor, seat in zip(self._plan.policy, self._plan.policy_seats, strict=True):
+                self._policy.append(_spawn(actor, seat, nodes, self._channel))
+            refs = {
+                worker.call.remote("start", {"side": "train"}): f"env worker {rank}"
+                for rank, worker in enumerate(self._env)
+            }
+            refs |= {
+                worker.call.remote("start", {}): f"policy worker {rank}"
+                for rank, worker in enumerate(self._policy)
+            }
+            spec = self._wait(refs, self._timeouts.start, "start")[-1]
+            if len(self._policy) > 1:
+                self._join()
+            return spec
+        except BaseException:
+            self.stop(graceful=False)
+            raise
+
+    def converse(
+        self,
+        interact: Sequence[InteractJob],
+        collect: Sequence[Any],
+        on_count: OnCount | None = None,
+    ) -> tuple[list[InteractReport], list[CollectSummary]]:
+        refs = {
+            worker.converse.remote(job): f"env worker {rank}"
+            for rank, (worker, job) in enumerate(zip(self._env, interact, strict=True))
+        }
+        refs |= {
+            worker.converse.remote(job): f"policy worker {rank}"
+            for rank, (worker, job) in enumerate(zip(self._policy, collect, strict=True))
+        }
+        # no timeout of its own: each receive inside has one, and names what it waits for
+        results = self._wait(refs, None, "gather episodes", on_count)
+        return results[: len(self._env)], results[len(self._env) :]
+
+    def env(self, method: str, per_rank: Sequence[Mapping[str, Any]]) -> list[Any]:
+        refs = {
+            worker.call.remote(method, dict(arguments)): f"env worker {rank}"
+            for rank, (worker, arguments) in enumerate(zip(self._env, per_rank, strict=True))
+        }
+        return self._wait(refs, self._timeouts.update, method)
+
+    def policy(self, method: str, **arguments: Any) -> list[Any]:
+        refs = {
+            worker.call.remote(method, arguments): f"policy worker {rank}"
+            for rank, worker in enumerate(self._policy)
+        }
+        return self._wait(refs, self._timeouts.update, method)
+
+    def stop(self, graceful: bool = True) -> None:
+        """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""
+        workers, self._env, self._policy = [*self._env, *self._policy], [], []
+        channel, self._channel = self._channel, None
+        if workers and ray.is_initialized():
+            refs = [worker.call.remote("stop", {}) for worker in workers]
+            if graceful:
+                with contextlib.suppress(RayError):
+                    ray.wait(refs, num_returns=len(refs), timeout=self._timeouts.stop)
+            for worker in [*workers, channel]:
+                with contextlib.suppress(RayError):
+                    ray.kill(worker)
+        self._session.close()
+
+    # -- waiting ----------------------------------------------------------------------------
+
+    def _join(self) -> None:
+        """Let the policy ranks form one process group."""
+        url = ray.get(self._policy[0].call.remote("rendezvous", {}), timeout=self._timeouts.start)
+        world = len(self._policy)
+        refs = {
+            worker.call.remote("join", {"url": url, "rank": rank, "world_size": world}): (
+                f"policy worker {rank}"
+            )
+            for rank, worker in enumerate(self._policy)
+        }
+        self._wait(refs, self._timeouts.start, "join")
+
+    def _wait(
+        self,
+        refs: Mapping[Any, str],
+        timeout: float | None,
+        doing: str,
+        on_count: OnCount | None = None,
+    ) -> list[Any]:
+        """Results in the order of `refs`; the first failure of any of them is raised."""
+        pending = list(refs)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while pending:
+            done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
+            for ref in done:
+                _result(ref, refs[ref], doing)
+            if on_count is not None:
+                with contextlib.suppress(RayError):
+                    on_count(ray.get(self._channel.totals.remote(), timeout=POLL_SECONDS * 10))
+            if pending and deadline is not None and time.monotonic() > deadline:
+                late = ", ".join(refs[ref] for ref in pending)
+                raise WorkerError(
+                    f"{late} did not finish {doing!r} within {timeout:.0f} s",
+                    hint="raise cluster.timeouts if the machine is slow, or run with "
+                    "cluster.backend=local to look at it under pdb",
+                )
+        if on_count is not None:
+            ray.get(self._channel.clear.remote())
+        return [_result(ref, name, doing) for ref, name in refs.items()]
+
+
+def _result(ref: Any, name: str, doing: str) -> Any:
+    """The value behind a reference; a worker's error as ours, once, with its own traceback."""
+    try:
+        return ray.get(ref)
+    except RayTaskError as error:
+        if isinstance(error.cause, UserError):
+            raise error.cause from None
+        raise WorkerError(
+            f"{name} failed while it was asked to {doing}:\n{error.traceback_str.rstrip()}",
+            hint="cluster.backend=local runs the same code in one process, under pdb",
+        ) from None
+    except (RayActorError, GetTimeoutError) as error:
+        raise WorkerError(
+            f"{name} died while it was asked to {doing} (killed, or out of memory?)",
+            hint=f"Ray says: {str(error).splitlines()[0]}",
+        ) from None
+
+
+def _spawn(settings: Any, seat: Seat, nodes: list[str], channel: Any) -> Any:
+    return (
+        ray.remote(WorkerProcess)
+        .options(
+            num_cpus=seat.cpus,
+            num_gpus=seat.gpus,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(nodes[seat.node], soft=False),
+        )
+        .remote(settings, channel)
+    )
+
+
+def _nodes(plan: GroupPlan) -> list[str]:
+    """Ids of the nodes in rank order (head first, then by address), checked against the plan.
+
+    An actor that can't be placed would stay pending for ever, so what the plan needs is compared
+    with what the nodes have before anything is spawned.
+    """
+    alive = sorted(
+        (node for node in ray.nodes() if node["Alive"]),
+        key=lambda node: ("node:__internal_head__" not in node["Resources"],
+                          node["NodeManagerAddress"]),
+    )
+    if len(alive) < plan.cluster.num_nodes:
+        raise PlacementError(
+            f"cluster.num_nodes is {plan.cluster.num_nodes}, but {len(alive)} joined",
+            hint="start Ray on the other nodes (ray start --address=HEAD:6379) and try again",
+        )
+    for resource in ("CPU", "GPU"):
+        for index, node in enumerate(alive):
+            seats = [s for s in (*plan.env_seats, *plan.policy_seats) if s.node == index]
+            need = sum(s.cpus if resource == "CPU" else s.gpus for s in seats)
+            have = node["Resources"].get(resource, 0.0)
+            if need > have + 1e-6:
+                raise PlacementError(
+                    f"node {index} has {have:g} {resource}, the placement needs {need:g}",
+                    hint="rlcore train ... --dry-run prints the placement",
+                )
+    return [node["NodeID"] for node in alive]
+
+
+@contextlib.contextmanager
+def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
+    """A Ray cluster for what is inside: joined, or started here and shut down at the end.
+
+    Nested sessions (a sweep around its jobs, a test session around its tests) share it.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray >= 2.51 would otherwise blank the accelerator variables of actors with num_gpus=0
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    local = cluster.address is None
+    ray.init(
+        address="local" if local else cluster.address,
+        include_dashboard=False if local else None,
+        object_store_memory=OBJECT_STORE_BYTES if local else None,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        configure_logging=True,
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()

@@ -1,0 +1,188 @@
+"""One vector env and the queue of columns it plays. Knows no policy and no transport."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlcore.protocols import ChunkResult, Env, Observation, take_rows
+from rlcore.rollout.schedule import Column
+from rlcore.specs import Episode
+from rlcore.rollout.messages import ChunkOutcome, EnvMessage, EpisodeOutcome, InteractJob
+
+
+@dataclass
+class _Row:
+    """What a row of the vector env is busy with."""
+
+    column: Column
+    chunk: int = 0
+    episode_number: int = 0
+    decision: int = 0
+    steps: int = 0
+    reward: float = 0.0
+
+    @property
+    def episode(self) -> Episode:
+        return self.column.episodes[self.episode_number]
+
+
+class StagePlayer:
+    """Plays a list of columns on a vector env, one message per chunk.
+
+    A row takes the next column of the queue as soon as its own is over, so no row idles while
+    there are columns left, and each column is played exactly once.
+    """
+
+    def __init__(self, env: Env, columns: tuple[Column, ...], job: InteractJob) -> None:
+        self._env = env
+        self._job = job
+        self._queue = deque(columns)
+        self._rows: list[_Row | None] = [None] * env.num_envs
+        self._waiting: list[int] = []
+        self._sequence = 0
+        self.env_steps = 0
+        self.seconds = {"env_reset": 0.0, "env_chunk": 0.0}
+        self.frames: dict[int, list[np.ndarray]] = {}
+        self._recorded_columns: dict[int, int] = {}
+
+    def start(self) -> EnvMessage:
+        """Give every row a column and reset it."""
+        fresh = [row for row in range(self._env.num_envs) if self._next_column(row)]
+        return self._message(None, [], fresh, None)
+
+    def advance(self, actions: np.ndarray) -> EnvMessage:
+        """Play one chunk: actions float32 `[R, C, A]` for the rows of the last message."""
+        acting = self._waiting
+        padded = np.zeros((self._env.num_envs, *actions.shape[1:]), dtype=np.float32)
+        padded[acting] = actions
+        begin = time.perf_counter()
+        result = self._env.chunk_step(padded)
+        self.seconds["env_chunk"] += time.perf_counter() - begin
+        self._keep_frames()
+        outcome = self._outcome(acting, result)
+        finished: list[EpisodeOutcome] = []
+        fresh = [row for row in acting if self._settle(row, result, finished)]
+        return self._message(outcome, finished, fresh, result)
+
+    # -- bookkeeping ------------------------------------------------------------------------
+
+    def _settle(self, row: int, result: ChunkResult, finished: list[EpisodeOutcome]) -> bool:
+        """Account a chunk to a row; true where a new episode must be reset."""
+        state = self._rows[row]
+        assert state is not None
+        steps = int(result.valid[row].sum())
+        self.env_steps += steps
+        state.steps += steps
+        state.reward += float(result.rewards[row].sum())
+        state.chunk += 1
+        state.decision += 1
+        ended = bool((result.terminated[row] | result.truncated[row]).any())
+        full = self._job.chunks_per_column is not None and (
+            state.chunk >= self._job.chunks_per_column
+        )
+        if ended or full:
+            finished.append(
+                EpisodeOutcome(
+                    state.episode, bool(result.success[row]), state.reward, state.steps, ended
+                )
+            )
+        if full or (ended and self._job.chunks_per_column is None):
+            return self._next_column(row)
+        if ended:
+            state.episode_number += 1
+            state.decision, state.steps, state.reward = 0, 0, 0.0
+        return ended
+
+    def _next_column(self, row: int) -> bool:
+        self._rows[row] = _Row(self._queue.popleft()) if self._queue else None
+        return self._rows[row] is not None
+
+    def _outcome(self, acting: list[int], result: ChunkResult) -> ChunkOutcome:
+        outcome = ChunkOutcome(
+            columns=[self._rows[row].column.number for row in acting],  # type: ignore[union-attr]
+            rewards=result.rewards[acting],
+            valid=result.valid[acting],
+            terminated=result.terminated[acting],
+            truncated=result.truncated[acting],
+            success=result.success[acting],
+        )
+        if self._job.bootstrap:
+            wanted = [p for p, row in enumerate(acting) if self._wants_value(row, result)]
+            if wanted:
+                outcome.bootstrap_rows = wanted
+                outcome.bootstrap_observation = take_rows(
+                    result.observation, [acting[place] for place in wanted]
+                )
+        return outcome
+
+    def _wants_value(self, row: int, result: ChunkResult) -> bool:
+        if result.truncated[row].any():
+            return True
+        state = self._rows[row]
+        assert state is not None
+        last = self._job.chunks_per_column == state.chunk + 1
+        return last and not bool(result.terminated[row].any())
+
+    def _message(
+        self,
+        outcome: ChunkOutcome | None,
+        finished: list[EpisodeOutcome],
+        fresh: list[int],
+        result: ChunkResult | None,
+    ) -> EnvMessage:
+        observation = result.observation if result is not None else None
+        if fresh:
+            begin = time.perf_counter()
+            self._record(fresh)
+            observation = self._reset(fresh)
+            self.seconds["env_reset"] += time.perf_counter() - begin
+        self._waiting = [row for row, state in enumerate(self._rows) if state is not None]
+        states = [state for state in self._rows if state is not None]
+        message = EnvMessage(
+            sequence=self._sequence,
+            outcome=outcome,
+            columns=[state.column.number for state in states],
+            episodes=[state.episode for state in states],
+            episode_numbers=[state.episode_number for state in states],
+            decisions=[state.decision for state in states],
+            observation=take_rows(observation, self._waiting)
+            if observation is not None and self._waiting
+            else None,
+            finished=finished,
+        )
+        self._sequence += 1
+        return message
+
+    def _reset(self, fresh: list[int]) -> Observation:
+        mask = np.zeros(self._env.num_envs, dtype=bool)
+        mask[fresh] = True
+        idle = Episode(0, 0)
+        episodes = [state.episode if state is not None else idle for state in self._rows]
+        observation, _ = self._env.reset(options={"reset_mask": mask, "episodes": episodes})
+        return observation
+
+    # -- videos -----------------------------------------------------------------------------
+
+    def _record(self, fresh: list[int]) -> None:
+        if not self._job.record:
+            return
+        self._env.record(
+            [
+                row
+                for row, state in enumerate(self._rows)
+                if state is not None and state.column.number in self._job.record
+            ]
+        )
+        self._recorded_columns = {
+            row: state.column.number for row, state in enumerate(self._rows) if state is not None
+        }
+
+    def _keep_frames(self) -> None:
+        if not self._job.record:
+            return
+        for row, frames in self._env.recorded().items():
+            self.frames.setdefault(self._recorded_columns[row], []).extend(frames)

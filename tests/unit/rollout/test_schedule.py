@@ -1,0 +1,74 @@
+from collections import Counter
+
+from rlcore.rollout.schedule import Column, deal, evaluation_columns, training_columns
+from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
+
+
+def toy(**changes):
+    config = ToyEnvConfig(env_type="toy", **changes)
+    return env_spec(config), config
+
+
+def test_evaluation_visits_every_task_and_trial_once():
+    spec, config = toy(split="heldout", trials_per_task=5)
+    columns = evaluation_columns(spec, config)
+    pairs = [(c.episodes[0].task, c.episodes[0].trial) for c in columns]
+    assert pairs == [(task, trial) for task in range(4) for trial in range(1000, 1005)]
+    assert [c.number for c in columns] == list(range(20))
+
+
+def test_training_balances_tasks_and_stays_in_its_split():
+    spec, config = toy(total_num_envs=6, rollout_epoch=2)
+    columns = training_columns(spec, config, seed=3, update=0, num_action_chunks=2)
+    assert len(columns) == 12
+    counts = Counter(c.episodes[0].task for c in columns)
+    assert set(counts.values()) == {3}  # 12 columns over 4 tasks
+    assert all(c.episodes[0].trial in spec.train_trials for c in columns)
+    assert [c.episodes for c in columns] == sorted(c.episodes for c in columns)
+
+
+def test_training_columns_depend_on_seed_and_update_only():
+    spec, config = toy(total_num_envs=8)
+
+    def starts(seed, update):
+        columns = training_columns(spec, config, seed=seed, update=update, num_action_chunks=2)
+        return [c.episodes for c in columns]
+
+    assert starts(0, 0) == starts(0, 0)
+    assert starts(0, 0) != starts(0, 1)
+    assert starts(0, 0) != starts(1, 0)
+
+
+def test_groups_share_a_start_and_differ_in_replica():
+    spec, config = toy(total_num_envs=8, group_size=4)
+    columns = training_columns(spec, config, seed=0, update=0, num_action_chunks=2)
+    groups = {}
+    for column in columns:
+        episode = column.episodes[0]
+        groups.setdefault(episode.group, []).append(episode)
+    assert len(groups) == 2
+    for members in groups.values():
+        assert len({(e.task, e.trial) for e in members}) == 1
+        assert len({e.replica for e in members}) == 4
+
+
+def test_addresses_are_unique_even_when_a_start_is_drawn_twice():
+    spec, config = toy(tasks=["reach-up"], total_num_envs=64, rollout_epoch=40)
+    columns = training_columns(spec, config, seed=0, update=0, num_action_chunks=2)
+    # 2,560 draws from 1,000 trials must repeat some
+    assert len({c.episodes[0][:2] for c in columns}) < 2560
+    assert len({c.episodes[0] for c in columns}) == 2560
+
+
+def test_auto_reset_columns_hold_enough_episodes():
+    spec, config = toy(
+        total_num_envs=2, auto_reset=True, max_steps_per_rollout_epoch=12, max_episode_steps=6
+    )
+    columns = training_columns(spec, config, seed=0, update=0, num_action_chunks=2)
+    assert [len(c.episodes) for c in columns] == [6, 6]  # 12 steps / 2 per chunk
+
+
+def test_deal_gives_every_column_to_one_hand():
+    columns = [Column(i, ()) for i in range(7)]
+    hands = deal(columns, 3)
+    assert [[c.number for c in hand] for hand in hands] == [[0, 3, 6], [1, 4], [2, 5]]

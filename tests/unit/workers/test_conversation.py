@@ -1,0 +1,178 @@
+"""Env worker and policy worker talking, on the toy env: the whole rollout path in one process."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rlcore.errors import WorkerError
+from rlcore.rollout.collect import CollectJob, converse
+from rlcore.rollout.messages import InteractJob, Receive, Route, Send
+from rlcore.rollout.schedule import chunks_per_column, deal, training_columns
+from rlcore.testing.toy_env import ToyEnv
+from rlcore.testing.toy_policy import ToyPolicy
+from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
+from rlcore.workers.channel import interleave
+from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
+
+CHUNK = 2
+
+
+def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **env):
+    """One training rollout of the toy; returns (trajectory, outcomes, reports, columns)."""
+    config = ToyEnvConfig(env_type="toy", total_num_envs=12, **env)
+    spec = env_spec(config)
+    torch.manual_seed(0)
+    policy = ToyPolicy(ToyModelConfig(model_type="toy", num_action_chunks=CHUNK,
+                                      add_value_head=True), spec)
+    columns = training_columns(spec, config, seed=1, update=0, num_action_chunks=CHUNK)
+    routes = [Route(rank, stage) for rank in range(workers) for stage in range(stages)]
+    hands = dict(zip(routes, deal(columns, len(routes)), strict=True))
+    talks = []
+    for rank in range(workers):
+        worker = EnvWorker(
+            EnvWorkerSettings(
+                sides={"train": EnvSide("rlcore.testing.toy_env:make", config)},
+                rank=rank, world_size=workers, stages=stages, num_processes=1,
+                policy_timeout=5.0,
+            )
+        )
+        job = InteractJob(
+            side="train",
+            columns=tuple(tuple(hands[Route(rank, stage)]) for stage in range(stages)),
+            chunks_per_column=chunks_per_column(config, CHUNK) if config.auto_reset else None,
+            bootstrap=bootstrap,
+            record=frozenset(record),
+        )
+        talks.append(worker.converse(job))
+    collect = CollectJob(tuple(routes), seed=1, phase="train", update=0, deterministic=False,
+                         keep=True, forward_batch=forward_batch, env_timeout=5.0)
+    *reports, result = interleave([*talks, converse(policy, collect)])
+    return result.trajectory, result.outcomes, reports, columns
+
+
+def same(a, b):
+    for name, tensor in a.__dict__.items():
+        other = b.__dict__[name]
+        if isinstance(tensor, dict):
+            for key in tensor:
+                assert torch.equal(tensor[key], other[key]), (name, key)
+        else:
+            assert torch.equal(tensor, other), name
+
+
+@pytest.mark.parametrize(("stages", "workers"), [(2, 1), (3, 1), (1, 2), (2, 3)])
+def test_trajectory_is_bitwise_the_same_for_any_stages_and_workers(stages, workers):
+    reference, *_ = play()
+    other, *_ = play(stages=stages, workers=workers)
+    same(reference, other)
+
+
+def test_each_episode_is_played_once_and_columns_are_canonical():
+    trajectory, outcomes, _, columns = play(rollout_epoch=3)
+    assert sorted(o.episode for o in outcomes) == [c.episodes[0] for c in columns]
+    assert trajectory.task[0].tolist() == [c.episodes[0].task for c in columns]
+    assert trajectory.trial[0].tolist() == [c.episodes[0].trial for c in columns]
+
+
+def test_outcomes_agree_with_the_trajectory():
+    trajectory, outcomes, reports, _ = play(rollout_epoch=2)
+    returns = trajectory.rewards.sum((0, 2))
+    lengths = trajectory.valid.sum((0, 2))
+    by_episode = sorted(outcomes, key=lambda o: o.episode)
+    assert [o.episode_return for o in by_episode] == returns.tolist()
+    assert [o.length for o in by_episode] == lengths.tolist()
+    assert sum(r.env_steps for r in reports) == int(lengths.sum())
+    ends = trajectory.ended.sum((0, 2))
+    assert (ends == 1).all()  # every episode ends exactly once
+    # nothing is rewarded, and no decision stored, after the end
+    assert (trajectory.rewards[~trajectory.valid] == 0).all()
+    assert ((trajectory.sample_index >= 0) == trajectory.valid.any(-1)).all()
+
+
+def test_stored_inputs_are_what_was_decided_on():
+    """Re-evaluating the stored samples gives the stored log-probs: nothing was shuffled."""
+    trajectory, *_ = play(stages=2, workers=2)
+    config = ToyEnvConfig(env_type="toy")
+    torch.manual_seed(0)
+    policy = ToyPolicy(ToyModelConfig(model_type="toy", num_action_chunks=CHUNK,
+                                      add_value_head=True), env_spec(config))
+    again = policy.evaluate(trajectory.inputs, trajectory.replay)
+    made = trajectory.sample_index >= 0
+    index = trajectory.sample_index[made]
+    torch.testing.assert_close(again.logprobs[index], trajectory.logprobs[made],
+                               atol=1e-5, rtol=0)
+    torch.testing.assert_close(again.values[index], trajectory.values[made], atol=1e-5, rtol=0)
+
+
+def test_truncation_asks_for_a_bootstrap_value():
+    trajectory, *_ = play(bootstrap=True, max_episode_steps=4)
+    cut = trajectory.truncated.any(-1)
+    assert cut.any()
+    assert (trajectory.bootstrap_values[cut] != 0).all()
+    assert (trajectory.bootstrap_values[~cut] == 0).all()
+    without, *_ = play(bootstrap=False, max_episode_steps=4)
+    assert (without.bootstrap_values == 0).all()
+
+
+def test_auto_reset_fills_columns_of_fixed_length():
+    trajectory, outcomes, _, _ = play(
+        bootstrap=True, auto_reset=True, max_episode_steps=6, max_steps_per_rollout_epoch=16
+    )
+    assert trajectory.shape[:2] == (8, 12)  # 16 steps / 2 per chunk, 12 rows
+    assert trajectory.valid.any(-1).all()
+    # episodes follow each other: the number grows by one after each end
+    ended = trajectory.ended.any(-1)
+    assert (trajectory.episode.diff(dim=0) == ended[:-1]).all()
+    open_at_the_end = ~ended[-1]
+    assert (trajectory.bootstrap_values[-1][open_at_the_end] != 0).all()
+    assert sum(not o.finished for o in outcomes) == int(open_at_the_end.sum())
+
+
+def test_recorded_columns_have_a_frame_a_step():
+    trajectory, _, reports, _ = play(record=(0, 5))
+    videos = {k: v for report in reports for k, v in report.videos.items()}
+    assert set(videos) == {0, 5}
+    for column, film in videos.items():
+        assert len(film) == int(trajectory.valid[:, column].sum())
+        assert film.dtype == np.uint8
+
+
+def test_a_deadlock_is_named():
+    def waits(key, what):
+        yield Receive(key, 1.0, what)
+
+    with pytest.raises(WorkerError, match="the moon"):
+        interleave([waits("a", "the moon"), waits("b", "the sun")])
+
+
+def test_messages_arrive_in_order():
+    def talker():
+        for i in range(5):
+            yield Send("k", i)
+
+    def listener():
+        heard = []
+        for _ in range(5):
+            heard.append((yield Receive("k", 1.0, "numbers")))
+        return heard
+
+    assert interleave([listener(), talker()]) == [[0, 1, 2, 3, 4], None]
+
+
+def test_envs_that_differ_only_in_schedule_share_simulators():
+    train = EnvSide("m:a", ToyEnvConfig(env_type="toy"))
+    assert train.same_simulators(EnvSide("m:a", ToyEnvConfig(env_type="toy", split="heldout")))
+    assert not train.same_simulators(
+        EnvSide("m:a", ToyEnvConfig(env_type="toy", max_episode_steps=7))
+    )
+
+
+def test_toy_env_stops_a_row_at_its_end():
+    env = ToyEnv(ToyEnvConfig(env_type="toy", max_episode_steps=3), 2)
+    env.reset()
+    result = env.chunk_step(np.zeros((2, 5, 2), dtype=np.float32))
+    assert result.valid.tolist() == [[True, True, True, False, False]] * 2
+    assert result.truncated.tolist() == [[False, False, True, False, False]] * 2
+    assert not env.chunk_step(np.zeros((2, 5, 2), dtype=np.float32)).valid.any()
