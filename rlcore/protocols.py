@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     import torch
 
+    from rlcore.algo.advantage import Advantages
+    from rlcore.algo.metric import Metric
+    from rlcore.algo.reduce import Weights
     from rlcore.rollout.rng import RowKeys
     from rlcore.rollout.trajectory import Trajectory
 
@@ -241,16 +244,45 @@ class Policy(Protocol):
 
 
 class Algorithm(Protocol):
-    """Pure functions of tensors; knows no env, no model, no device."""
+    """Pure functions of tensors; knows no env, no model, no device.
+
+    needs: what it asks of the rest.
+    target_kl: an update ends before a minibatch whose approximate KL to the policy that acted
+        exceeds this; None: never.
+    """
 
     needs: AlgorithmNeeds
+    target_kl: float | None
 
-    def advantages(self, trajectory: Trajectory) -> Any:
-        """:class:`rlcore.algo.advantage.Advantages` for the whole batch, before any sharding."""
+    def advantages(self, trajectory: Trajectory) -> Advantages:
+        """Advantages, value targets and what is trained on, for the whole batch, before any
+        sharding."""
         ...
 
-    def loss(self, **tensors: Any) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Loss of one minibatch; keyword-only tensors in, loss and metrics out."""
+    def trains_policy(self, update: int) -> bool:
+        """Whether update number `update` (from 0) trains the policy, or the critic alone."""
+        ...
+
+    def loss(
+        self,
+        *,
+        logprobs: torch.Tensor,
+        values: torch.Tensor,
+        entropy: torch.Tensor,
+        old_logprobs: torch.Tensor,
+        old_values: torch.Tensor,
+        reference_logprobs: torch.Tensor | None,
+        advantages: torch.Tensor,
+        returns: torch.Tensor,
+        valid: torch.Tensor,
+        weights: Weights,
+    ) -> tuple[torch.Tensor, dict[str, Metric]]:
+        """This micro-batch's share of its minibatch's loss, and metrics by canonical name.
+
+        Shapes: log-probs `[B, C, A]`, entropy broadcastable to it, values and returns `[B, V]`,
+        advantages `[B, 1]` or `[B, C]`, valid bool `[B, C]`; all float32. `weights` add up to
+        the minibatch's loss over micro-batches and ranks, so the loss is a weighted sum.
+        """
         ...
 
 

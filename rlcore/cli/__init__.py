@@ -1,0 +1,1 @@
+"""The command line: `rlcore VERB ...`, one module per verb."""

@@ -6,32 +6,45 @@ keys of their own. The comment above a field is its help text (`rlcore train --h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 
-def _help(text: str, default: Any = None, **choices: Any) -> Any:
-    """A field with help text in its metadata; mutable defaults become factories."""
-    metadata = {"help": text, **choices}
-    if isinstance(default, (list, dict)) or (hasattr(default, "__dataclass_fields__")):
-        return field(default_factory=lambda: _copy(default), metadata=metadata)
+def key(help: str, default: Any = None, *, choices: Sequence[str] | None = None) -> Any:
+    """A field with its help text, and the values it may take, in the metadata.
+
+    Mutable defaults (lists, mappings, sections) become factories of copies.
+    """
+    metadata = {"help": help} if choices is None else {"help": help, "choices": tuple(choices)}
+    if isinstance(default, (list, dict)) or is_dataclass(default):
+        return field(default_factory=lambda: deepcopy(default), metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
-def _copy(value: Any) -> Any:
-    import copy
+class Settings:
+    """Base of all sections. `compose` hands them out frozen; `dataclasses.replace` makes a
+    changed copy, which is not."""
 
-    return copy.deepcopy(value)
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_frozen" in self.__dict__:
+            raise AttributeError(f"the configuration is frozen: {name} can't be set")
+        super().__setattr__(name, value)
 
-
-key = _help
+    def freeze(self) -> None:
+        """Refuse further assignments, in this section and those inside it."""
+        for value in vars(self).values():
+            if isinstance(value, Settings):
+                value.freeze()
+        self.__dict__["_frozen"] = True
 
 
 # -- cluster --------------------------------------------------------------------------------
 
 
 @dataclass
-class TimeoutsConfig:
+class TimeoutsConfig(Settings):
     """Seconds after which a wait ends with an error that names what was waited for."""
 
     start: float = key("until all workers are up", 180.0)
@@ -42,16 +55,25 @@ class TimeoutsConfig:
 
 
 @dataclass
-class ClusterConfig:
+class ClusterConfig(Settings):
     """Where the workers run."""
 
-    backend: str = key("ray: a process per worker; local: all in this process (pdb works)", "ray",
-                       choices=("ray", "local"))
+    backend: str = key(
+        "ray: a process per worker; local: all in this process (pdb works)",
+        "ray",
+        choices=("ray", "local"),
+    )
     num_nodes: int = key("nodes that must have joined", 1)
     address: str | None = key("address of a running Ray cluster; null starts one of our own")
     component_placement: Any = key(
         "names: ranks, e.g. {'env,rollout,actor': all} or {env: 0-3, rollout: 4-7, actor: 0-7}",
-        {"env,rollout,actor": "all"})
+        {"env,rollout,actor": "all"},
+    )
+    node_groups: list[Any] = key(
+        "named nodes for placements, e.g. [{label: big, node_ranks: 0-1}]: an entry "
+        "{node_group: big, placement: 0-7} counts ranks within them",
+        [],
+    )
     timeouts: TimeoutsConfig = key("named timeouts in seconds", TimeoutsConfig())
     torch_threads: int | None = key("torch threads of a policy worker; null: all its CPU slots")
 
@@ -60,7 +82,7 @@ class ClusterConfig:
 
 
 @dataclass
-class LoggerConfig:
+class LoggerConfig(Settings):
     """Where a run's folder is and who is told its metrics."""
 
     log_path: str = key("parent of the run's folder", "logs")
@@ -70,7 +92,7 @@ class LoggerConfig:
 
 
 @dataclass
-class RunnerConfig:
+class RunnerConfig(Settings):
     """The course of a run."""
 
     task_type: str = key("kind of task", "embodied", choices=("embodied",))
@@ -88,7 +110,7 @@ class RunnerConfig:
 
 
 @dataclass
-class VideoConfig:
+class VideoConfig(Settings):
     """Videos of episodes."""
 
     save_video: bool = key("write videos", False)
@@ -99,7 +121,7 @@ class VideoConfig:
 
 
 @dataclass
-class EnvConfig:
+class EnvConfig(Settings):
     """Settings every env has; a plugin's dataclass adds its own."""
 
     env_type: str = key("registered name of the env", "???")
@@ -111,7 +133,8 @@ class EnvConfig:
     group_size: int = key("episodes that share one start; needs an algorithm with groups", 1)
     max_episode_steps: int = key("time limit in env steps", 100)
     max_steps_per_rollout_epoch: int | None = key(
-        "env steps of a column; null: max_episode_steps; larger only with auto_reset")
+        "env steps of a column; null: max_episode_steps; larger only with auto_reset"
+    )
     auto_reset: bool = key("start the next episode inside the same column", False)
     ignore_terminations: bool = key("only the time limit ends an episode", False)
     reward_coef: float = key("factor on rewards", 1.0)
@@ -120,21 +143,38 @@ class EnvConfig:
     video_cfg: VideoConfig = key("videos", VideoConfig())
 
 
+@dataclass
+class EnvPair(Settings):
+    """The env for training and the env for evaluation."""
+
+    train: EnvConfig = key("training", EnvConfig())
+    eval: EnvConfig = key("evaluation", EnvConfig(split="heldout"))
+
+
 # -- rollout, model, actor ------------------------------------------------------------------
 
 
 @dataclass
-class RolloutConfig:
+class RolloutModelConfig(Settings):
+    """The policy that acts; its weights are the actor's."""
+
+    model_path: str | None = key("folder of a checkpoint; null: actor.model.model_path")
+
+
+@dataclass
+class RolloutConfig(Settings):
     """How decisions are made while data is gathered."""
 
+    model: RolloutModelConfig = key("the acting policy", RolloutModelConfig())
     pipeline_stage_num: int = key("stages: one simulates while the policy answers another", 1)
     forward_batch: int | None = key(
-        "fixed forward batch (padded), for bitwise equal trajectories; null: as many as wait")
+        "fixed forward batch (padded), for bitwise equal trajectories; null: as many as wait"
+    )
     eval_deterministic: bool = key("evaluate without exploration noise", True)
 
 
 @dataclass
-class ModelConfig:
+class ModelConfig(Settings):
     """Settings every model has; a plugin's dataclass adds its own."""
 
     model_type: str = key("registered name of the model", "???")
@@ -149,7 +189,7 @@ class ModelConfig:
 
 
 @dataclass
-class OptimConfig:
+class OptimConfig(Settings):
     """AdamW with one learning rate for the policy and one for the critic."""
 
     lr: float = key("policy learning rate", 1e-5)
@@ -165,16 +205,17 @@ class OptimConfig:
 
 
 @dataclass
-class FSDPConfig:
+class FSDPConfig(Settings):
     """How parameters lie in memory."""
 
-    sharding_strategy: str = key("no_shard: replicated parameters", "no_shard",
-                                 choices=("no_shard",))
+    sharding_strategy: str = key(
+        "no_shard: replicated parameters", "no_shard", choices=("no_shard",)
+    )
     gradient_checkpointing: bool = key("recompute activations; where the model supports it", False)
 
 
 @dataclass
-class ActorConfig:
+class ActorConfig(Settings):
     """The trained policy and its optimizer."""
 
     model: ModelConfig = key("the model", ModelConfig())
@@ -188,14 +229,18 @@ class ActorConfig:
 
 
 @dataclass
-class AlgorithmConfig:
+class AlgorithmConfig(Settings):
     """Settings all policy-gradient algorithms share; a plugin's dataclass adds its own."""
 
     name: str = key("registered name of the algorithm", "???")
-    reward_type: str = key("one reward per chunk or per action", "chunk_level",
-                           choices=("chunk_level", "action_level"))
-    logprob_type: str = key("granularity of the ratio", "chunk_level",
-                            choices=("token_level", "action_level", "chunk_level"))
+    reward_type: str = key(
+        "one reward per chunk or per action", "chunk_level", choices=("chunk_level", "action_level")
+    )
+    logprob_type: str = key(
+        "granularity of the ratio",
+        "chunk_level",
+        choices=("token_level", "action_level", "chunk_level"),
+    )
     gamma: float = key("discount per chunk (chunk_level) or per env step (action_level)", 0.99)
     update_epoch: int = key("passes over a rollout", 1)
     clip_ratio_low: float = key("ratio clipped below at 1 - this", 0.2)
@@ -203,11 +248,17 @@ class AlgorithmConfig:
     clip_ratio_c: float | None = key("dual clip for negative advantages; null: off")
     clip_log_ratio: float | None = key("log ratio clamped to +- this; null: off")
     entropy_bonus: float = key("coefficient of the entropy", 0.0)
-    entropy_type: str = key("granularity of the entropy", "chunk_level",
-                            choices=("token_level", "action_level", "chunk_level"))
+    entropy_type: str = key(
+        "granularity of the entropy",
+        "chunk_level",
+        choices=("token_level", "action_level", "chunk_level"),
+    )
     kl_beta: float = key("coefficient of the k3 KL to the reference weights", 0.0)
-    loss_agg_func: str = key("weights of the samples", "token-mean",
-                             choices=("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"))
+    loss_agg_func: str = key(
+        "weights of the samples",
+        "token-mean",
+        choices=("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"),
+    )
     normalize_advantages: bool = key("(A - mean) / (std + 1e-5) over all valid samples", True)
     recompute_logprobs: bool = key("recompute old log-probs before the first epoch", False)
 
@@ -216,7 +267,7 @@ class AlgorithmConfig:
 
 
 @dataclass
-class CollectConfig:
+class CollectConfig(Settings):
     """Expert demonstrations."""
 
     path: str | None = key("data set folder to write or to read; null: <run>/demonstrations")
@@ -227,7 +278,7 @@ class CollectConfig:
 
 
 @dataclass
-class SFTConfig:
+class SFTConfig(Settings):
     """Supervised training on demonstrations, to make the starting checkpoint."""
 
     enabled: bool = key("train supervised before reinforcement", False)
@@ -240,26 +291,20 @@ class SFTConfig:
     val_interval: int = key("optimizer steps between validation losses", 50)
     control: bool = key(
         "after training, also go on with SFT for as long as RL took, from the same start, "
-        "and evaluate it", False)
+        "and evaluate it",
+        False,
+    )
 
 
 @dataclass
-class RunConfig:
+class RunConfig(Settings):
     """Root of the configuration of one run."""
 
     cluster: ClusterConfig = key("where workers run", ClusterConfig())
     runner: RunnerConfig = key("course of the run", RunnerConfig())
     collect: CollectConfig = key("expert demonstrations", CollectConfig())
     sft: SFTConfig = key("supervised training", SFTConfig())
-    env: Any = key("env.train and env.eval")
+    env: EnvPair = key("env.train and env.eval", EnvPair())
     rollout: RolloutConfig = key("gathering of data", RolloutConfig())
     actor: ActorConfig = key("policy and optimizer", ActorConfig())
     algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
-
-
-@dataclass
-class EnvPair:
-    """The env for training and the env for evaluation."""
-
-    train: EnvConfig = key("training", EnvConfig())
-    eval: EnvConfig = key("evaluation", EnvConfig())

@@ -10,8 +10,10 @@ import numpy as np
 
 from rlcore.errors import WorkerError
 from rlcore.loop.assembly import Assembly
+from rlcore.placement import route
 from rlcore.rollout.messages import EpisodeOutcome, InteractJob, Route
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
+from rlcore.specs import Episode
 from rlcore.workers.group import OnCount, WorkerGroup, group_ranks
 
 
@@ -38,9 +40,10 @@ class GatherOrder:
 
 @dataclass
 class Gathered:
-    """Outcomes in canonical order, totals, and films by column number."""
+    """Outcomes in canonical order, first episodes and films by column number, totals."""
 
     outcomes: list[EpisodeOutcome]
+    episodes: dict[int, Episode]
     env_steps: int
     seconds: dict[str, float]
     videos: dict[int, np.ndarray] = field(default_factory=dict)
@@ -64,7 +67,7 @@ def gather(
     stages = config.rollout.pipeline_stage_num
     routes = [Route(rank, stage) for rank in range(env_ranks) for stage in range(stages)]
     hands = dict(zip(routes, deal(list(order.columns), len(routes)), strict=True))
-    side = assembly.side(order.side)
+    side = assembly.sides[order.side]
     # an evaluation runs each episode once, whatever the columns of training look like
     full = order.keep and side.config.auto_reset
     length = chunks_per_column(side.config, assembly.policy_spec.num_action_chunks)
@@ -80,7 +83,9 @@ def gather(
     ]
     collect = [
         CollectJob(
-            routes=tuple(routes[rank::policy_ranks]),
+            routes=tuple(
+                one for one in routes if route(*one, env_ranks, policy_ranks) == rank
+            ),
             seed=config.runner.seed,
             phase=order.phase,
             update=order.update,
@@ -105,6 +110,7 @@ def gather(
             seconds[phase] += spent / len(summaries)
     return Gathered(
         outcomes=outcomes,
+        episodes={column.number: column.episodes[0] for column in order.columns},
         env_steps=sum(report.env_steps for report in reports),
         seconds=dict(seconds),
         videos={number: film for report in reports for number, film in report.videos.items()},

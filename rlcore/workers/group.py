@@ -9,12 +9,12 @@ Two backends run the same worker classes. Whoever uses a group can't tell which 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.specs import PolicySpec
+from rlcore.placement import Seat
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvWorker, EnvWorkerSettings
 from rlcore.rollout.messages import InteractJob, InteractReport
@@ -22,21 +22,6 @@ from rlcore.workers.policy_worker import CollectSummary, PolicyWorker, PolicyWor
 
 OnCount = Callable[[Mapping[str, int]], None]
 """Called now and then with running totals, e.g. `{"episodes": 12, "successes": 3}`."""
-
-
-@dataclass(frozen=True)
-class Seat:
-    """Where one worker process runs.
-
-    Attributes:
-        node: index of its node.
-        cpus, gpus: share of the node's resources it reserves (a slot shared by n processes
-            counts 1/n for each).
-    """
-
-    node: int = 0
-    cpus: float = 0.0
-    gpus: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,12 +34,16 @@ class GroupPlan:
     env_seats: tuple[Seat, ...]
     policy_seats: tuple[Seat, ...]
 
+    def without_policy(self) -> GroupPlan:
+        """The env workers alone, to collect demonstrations."""
+        return replace(self, policy=(), policy_seats=())
+
 
 class WorkerGroup(Protocol):
     """What the loops see of the workers."""
 
-    def start(self) -> PolicySpec:
-        """Bring all workers up; on failure none is left behind. Returns the policy's spec."""
+    def start(self) -> None:
+        """Bring all workers up; on failure none is left behind."""
         ...
 
     def converse(
@@ -72,6 +61,10 @@ class WorkerGroup(Protocol):
 
     def policy(self, method: str, **arguments: Any) -> list[Any]:
         """Call a method of every policy worker with the same arguments; results by rank."""
+        ...
+
+    def policy_on_first(self, method: str, **arguments: Any) -> Any:
+        """Call a method of policy worker 0 alone; its result."""
         ...
 
     def stop(self) -> None:
@@ -94,8 +87,7 @@ class LocalGroup:
 
     def __init__(self, plan: GroupPlan) -> None:
         self._env = EnvWorker(_alone(plan.env))
-        self._policy = PolicyWorker(plan.policy[0])
-        self._plan = plan
+        self._policy = PolicyWorker(plan.policy[0]) if plan.policy else None
 
     def __enter__(self) -> LocalGroup:
         return self
@@ -108,10 +100,11 @@ class LocalGroup:
     ) -> None:
         self.stop()
 
-    def start(self) -> PolicySpec:
+    def start(self) -> None:
         try:
             self._env.start("train")
-            return self._policy.start()
+            if self._policy is not None:
+                self._policy.start()
         except BaseException:
             self.stop()
             raise
@@ -122,6 +115,7 @@ class LocalGroup:
         collect: Sequence[Any],
         on_count: OnCount | None = None,
     ) -> tuple[list[InteractReport], list[CollectSummary]]:
+        assert self._policy is not None, "planned without a policy"
         talks = [self._env.converse(interact[0]), self._policy.converse(collect[0])]
         report, summary = interleave(talks, on_count)
         return [report], [summary]
@@ -130,11 +124,13 @@ class LocalGroup:
         return [ENV_METHODS[method](self._env, **per_rank[0])]
 
     def policy(self, method: str, **arguments: Any) -> list[Any]:
-        return [POLICY_METHODS[method](self._policy, **arguments)]
+        return [self.policy_on_first(method, **arguments)]
+
+    def policy_on_first(self, method: str, **arguments: Any) -> Any:
+        return POLICY_METHODS[method](self._policy, **arguments)
 
     def stop(self) -> None:
         self._env.stop()
-        self._policy.stop()
 
 
 # What may be asked of a worker; a name that isn't here is a bug of the caller.
@@ -157,8 +153,6 @@ POLICY_METHODS: dict[str, Callable[..., Any]] = {
 
 
 def _alone(settings: Sequence[EnvWorkerSettings]) -> EnvWorkerSettings:
-    from dataclasses import replace
-
     processes = sum(worker.num_processes for worker in settings)
     return replace(settings[0], rank=0, world_size=1, num_processes=processes)
 

@@ -24,10 +24,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, UserError, WorkerError
-from rlcore.specs import PolicySpec
+from rlcore.placement import Seat
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
 from rlcore.workers.env_worker import EnvWorker, EnvWorkerSettings
-from rlcore.workers.group import ENV_METHODS, POLICY_METHODS, GroupPlan, OnCount, Seat
+from rlcore.workers.group import ENV_METHODS, POLICY_METHODS, GroupPlan, OnCount
 from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.policy_worker import CollectSummary, PolicyWorker, PolicyWorkerSettings
 
@@ -77,7 +77,7 @@ class RayGroup:
     ) -> None:
         self.stop(graceful=error is None)
 
-    def start(self) -> PolicySpec:
+    def start(self) -> None:
         try:
             self._session.enter_context(cluster_session(self._plan.cluster))
             nodes = _nodes(self._plan)
@@ -98,10 +98,9 @@ class RayGroup:
                 worker.call.remote("start", {}): f"policy worker {rank}"
                 for rank, worker in enumerate(self._policy)
             }
-            spec = self._wait(refs, self._timeouts.start, "start")[-1]
+            self._wait(refs, self._timeouts.start, "start")
             if len(self._policy) > 1:
                 self._join()
-            return spec
         except BaseException:
             self.stop(graceful=False)
             raise
@@ -137,6 +136,10 @@ class RayGroup:
             for rank, worker in enumerate(self._policy)
         }
         return self._wait(refs, self._timeouts.update, method)
+
+    def policy_on_first(self, method: str, **arguments: Any) -> Any:
+        ref = self._policy[0].call.remote(method, arguments)
+        return self._wait({ref: "policy worker 0"}, self._timeouts.update, method)[0]
 
     def stop(self, graceful: bool = True) -> None:
         """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""

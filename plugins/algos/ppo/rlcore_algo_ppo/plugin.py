@@ -1,0 +1,28 @@
+"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+
+from __future__ import annotations
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 1)
+
+
+@hookimpl
+def rlcore_algorithms() -> list[ComponentSpec]:
+    """PPO with a critic."""
+    return [
+        ComponentSpec(
+            name="ppo",
+            target="rlcore_algo_ppo.ppo:PPO",
+            summary="proximal policy optimisation with a critic and GAE",
+            config="rlcore_algo_ppo.settings:PPOConfig",
+            spec="rlcore_algo_ppo.settings:needs",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """`algorithm=ppo`."""
+    return ["pkg://rlcore_algo_ppo.conf"]

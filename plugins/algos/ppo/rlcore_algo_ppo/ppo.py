@@ -1,0 +1,78 @@
+"""PPO: GAE, the clipped surrogate and a clipped critic, put together from rlcore's functions."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rlcore.algo.advantage import Advantages, gae
+from rlcore.algo.loss import value_loss
+from rlcore.algo.metric import Metric
+from rlcore.algo.reduce import Weights
+from rlcore.algo.surrogate import ClippedSurrogate
+from rlcore.rollout.trajectory import Trajectory
+from rlcore_algo_ppo.settings import PPOConfig, check, needs
+
+
+class PPO(ClippedSurrogate):
+    """Proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).
+
+    Raises:
+        ConfigError: settings that have no meaning.
+    """
+
+    def __init__(self, config: PPOConfig) -> None:
+        check(config)
+        super().__init__(config)
+        self._config = config
+        self.needs = needs(config)
+        self.target_kl = config.target_kl
+
+    def advantages(self, trajectory: Trajectory) -> Advantages:
+        """GAE over the whole batch."""
+        config = self._config
+        return gae(
+            trajectory,
+            reward_type=config.reward_type,
+            gamma=config.gamma,
+            gae_lambda=config.gae_lambda,
+            bootstrap_type=config.bootstrap_type,
+            normalize=config.normalize_advantages,
+        )
+
+    def trains_policy(self, update: int) -> bool:
+        """The first updates may be the critic's alone: a policy is not to follow noise."""
+        return update >= self._config.critic_warmup_updates
+
+    def loss(
+        self,
+        *,
+        logprobs: Tensor,
+        values: Tensor,
+        entropy: Tensor,
+        old_logprobs: Tensor,
+        old_values: Tensor,
+        reference_logprobs: Tensor | None,
+        advantages: Tensor,
+        returns: Tensor,
+        valid: Tensor,
+        weights: Weights,
+    ) -> tuple[Tensor, dict[str, Metric]]:
+        """`policy + value_coef * value - entropy_bonus * H + kl_beta * KL(reference)`."""
+        policy, metrics = self.surrogate(
+            logprobs=logprobs,
+            old_logprobs=old_logprobs,
+            reference_logprobs=reference_logprobs,
+            entropy=entropy,
+            advantages=advantages,
+            valid=valid,
+            weights=weights,
+        )
+        value, more = value_loss(
+            values=values,
+            old_values=old_values,
+            returns=returns,
+            weights=weights.value,
+            value_clip=self._config.value_clip,
+            huber_delta=self._config.huber_delta,
+        )
+        return policy + self._config.value_coef * value, {**metrics, **more}

@@ -1,0 +1,137 @@
+"""PPO end to end on a tiny policy: settings, needs, loss put together, every metric name."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from rlcore_algo_ppo.ppo import PPO
+from rlcore_algo_ppo.settings import PPOConfig, needs
+from torch import nn
+
+from rlcore.algo.reduce import Weights
+from rlcore.config.schema import ActorConfig
+from rlcore.errors import ConfigError
+from rlcore.learner.update import Learner
+from rlcore.protocols import Evaluation
+from rlcore.rollout.messages import EpisodeOutcome
+from rlcore.rollout.trajectory import Trajectory
+from rlcore.specs import Episode
+from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases
+
+PUBLISHED = {
+    *(f"actor/{n}" for n in ("loss", "value_loss", "grad_norm", "approx_kl", "pg_clipfrac",
+                             "value_clip_ratio")),
+    *(f"train/actor/{n}" for n in ("approx_kl", "clip_fraction", "clipped_ratio", "grad_norm",
+                                   "lr", "policy_loss")),
+    *(f"train/critic/{n}" for n in ("value_loss", "value_clip_ratio", "explained_variance")),
+    "train/entropy_loss", "train/loss",
+    *(f"rollout/{n}" for n in ("returns_mean", "advantages_mean", "advantages_max",
+                               "advantages_min", "rewards")),
+    *(f"env/{n}" for n in ("episode_len", "success_once", "return", "reward")),
+}
+"""The 26 names users of the published recipes look for."""
+
+
+class Bandit(nn.Module):
+    """One Gaussian action per decision, the same for every input, and a constant value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
+
+    def evaluate(self, inputs, replay) -> Evaluation:
+        logprobs = -0.5 * (replay["action"] - self.mean).square()
+        return Evaluation(logprobs, self.value.expand(len(logprobs), 1), torch.ones(1, 1, 1))
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        return {"policy": [self.mean], "value": [self.value]}
+
+
+def bandit_rollout(policy: Bandit, columns: int = 64) -> Trajectory:
+    """One decision per column, rewarded by how near 1 its action was."""
+    action = torch.randn(columns, 1, 1, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logprobs = policy.evaluate({}, {"action": action}).logprobs
+    flags = torch.zeros(1, columns, 1, dtype=torch.bool)
+    zero = torch.zeros(1, columns, dtype=torch.int64)
+    value = policy.value.detach().expand(1, columns, 1).clone()
+    return Trajectory(
+        rewards=-(action - 1).square().view(1, columns, 1), valid=~flags, terminated=~flags,
+        truncated=flags, logprobs=logprobs.view(1, columns, 1, 1), values=value,
+        bootstrap_values=torch.zeros_like(value), task=zero, trial=torch.arange(columns)[None],
+        replica=zero, group=zero - 1, episode=zero, policy_version=zero, success=~flags[..., 0],
+        sample_index=torch.arange(columns)[None], inputs={}, replay={"action": action})
+
+
+def make_learner(policy: Bandit, config: PPOConfig) -> Learner:
+    actor = ActorConfig(micro_batch_size=16, global_batch_size=32)
+    actor.optim.lr, actor.optim.value_lr = 0.05, 0.2
+    return Learner(policy, PPO(config), actor, config, seed=0)
+
+
+def test_a_bandit_learns_and_reports_all_26_names():
+    policy = Bandit()
+    learner = make_learner(policy, PPOConfig(update_epoch=4, value_clip=None))
+    for update in range(30):
+        trajectory = bandit_rollout(policy)
+        metrics = learner.update(trajectory, update)
+    assert float(policy.mean) == pytest.approx(1.0, abs=0.15)
+    outcomes = [EpisodeOutcome(Episode(0, 0), True, 1.0, 5)]
+    names = set(with_aliases({**metrics, **rollout_metrics(trajectory), **env_metrics(outcomes)}))
+    assert len(PUBLISHED) == 26 and names >= PUBLISHED
+    assert 0 <= metrics["train/actor/clip_fraction"] <= 1
+
+
+def test_loss_is_the_sum_of_its_terms_by_hand():
+    # one sample, C = A = V = 1, all weights 1; ratio 1 and A = 2: policy -2
+    # value: e = 3, huber 1 at delta 1: 1 * (3 - 0.5) = 2.5, clipping changes nothing (V = V_old)
+    # entropy 4 at 0.5; kl: x = log 2 -> 2 - log 2 - 1
+    config = PPOConfig(value_coef=0.1, huber_delta=1.0, entropy_bonus=0.5, kl_beta=3.0)
+    one = torch.ones(1, 1, 1)
+    loss, metrics = PPO(config).loss(
+        logprobs=0 * one, old_logprobs=0 * one, reference_logprobs=(2 * one).log(),
+        entropy=4 * one, values=torch.zeros(1, 1), old_values=torch.zeros(1, 1),
+        returns=torch.full((1, 1), 3.0), advantages=torch.full((1, 1), 2.0),
+        valid=torch.ones(1, 1, dtype=torch.bool), weights=Weights(one, one, torch.ones(1, 1)))
+    kl = 1 - torch.tensor(2.0).log()
+    assert float(loss) == pytest.approx(float(-2 + 0.1 * 2.5 - 0.5 * 4 + 3 * kl))
+    assert metrics["train/critic/value_loss"].number(1) == pytest.approx(2.5)
+
+
+def test_needs_follow_the_settings():
+    assert needs(PPOConfig()).values and not needs(PPOConfig()).bootstrap_values
+    assert needs(PPOConfig(bootstrap_type="standard")).bootstrap_values
+    assert needs(PPOConfig(kl_beta=0.1)).reference_logprobs
+    assert not PPO(PPOConfig(critic_warmup_updates=2)).trains_policy(1)
+    assert PPO(PPOConfig(critic_warmup_updates=2)).trains_policy(2)
+
+
+@pytest.mark.parametrize("key, value", [
+    ("adv_type", "grpo"), ("loss_type", "actor"), ("gamma", 1.1), ("gae_lambda", -0.1),
+    ("clip_ratio_c", 0.9), ("value_clip", 0.0), ("huber_delta", -1.0), ("target_kl", 0.0),
+    ("clip_log_ratio", -2.0),
+])
+def test_settings_without_meaning_are_refused(key, value):
+    with pytest.raises(ConfigError, match=rf"algorithm\.{key} must .* got '?{value}"):
+        PPO(PPOConfig(**{key: value}))
+
+
+def test_plugin_is_found_through_its_entry_point_and_names_what_exists():
+    from importlib import import_module
+    from importlib.metadata import entry_points
+
+    (entry,) = [e for e in entry_points(group="rlcore.plugins") if e.name == "ppo"]
+    plugin = entry.load()
+    assert plugin.RLCORE_API == (0, 1)
+    (spec,) = plugin.rlcore_algorithms()
+    for target in (spec.target, spec.config, spec.spec):
+        module, _, attribute = target.partition(":")
+        assert callable(getattr(import_module(module), attribute))
+
+
+def test_config_file_holds_known_keys():
+    import rlcore_algo_ppo
+
+    path = Path(rlcore_algo_ppo.__file__).parent / "conf" / "algorithm" / "ppo.yaml"
+    assert PPOConfig(**yaml.safe_load(path.read_text())) == PPOConfig()

@@ -1,0 +1,90 @@
+"""Which software or hardware GL MuJoCo renders with, found without importing MuJoCo.
+
+MuJoCo reads `MUJOCO_GL` once, when it is imported, and on a headless machine fails with a C++
+error when it is unset. So the choice is made here, before any simulator process starts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import sys
+from collections.abc import Iterator
+
+from rlcore.errors import AssetError, ConfigError, did_you_mean
+
+# GL backend -> its library as the linker knows it, and the file name to try without a linker.
+LIBRARIES = {"egl": ("EGL", "libEGL.so.1"), "osmesa": ("OSMesa", "libOSMesa.so.8")}
+# Debian and Ubuntu packages that bring each.
+PACKAGES = {"egl": "libegl1 libgl1-mesa-dri", "osmesa": "libosmesa6"}
+# Backends of MuJoCo that need a display; accepted when asked for by name.
+ON_SCREEN = ("glfw", "glx")
+
+
+def choose_gl() -> str | None:
+    """The value of `MUJOCO_GL` for simulators; None where MuJoCo needs none (not Linux).
+
+    A value already in the environment is kept; else egl, or osmesa where egl is missing.
+
+    Raises:
+        AssetError: no library for the asked or for any backend.
+        ConfigError: `MUJOCO_GL` holds a value MuJoCo does not know, or turns rendering off.
+    """
+    if sys.platform != "linux":
+        return None
+    asked = os.environ.get("MUJOCO_GL", "").strip().lower()
+    if asked in ON_SCREEN:
+        return asked
+    if asked and asked not in LIBRARIES:
+        choices = (*LIBRARIES, *ON_SCREEN)
+        raise ConfigError(
+            f"the environment variable MUJOCO_GL must be one of {', '.join(choices)}, "
+            f"got {asked!r}.{did_you_mean(asked, choices)}",
+            hint="unset MUJOCO_GL to let MetaWorld choose",
+        )
+    for backend in [asked] if asked else list(LIBRARIES):
+        if has_library(backend):
+            return backend
+    missing = asked or " or ".join(LIBRARIES)
+    raise AssetError(
+        f"MetaWorld can't render: no GL library for {missing} on this machine",
+        hint=install_command(asked or "egl"),
+    )
+
+
+def has_library(backend: str) -> bool:
+    """Whether the library of a GL backend can be loaded."""
+    name, file = LIBRARIES[backend]
+    for candidate in _candidates(name, file):
+        try:
+            ctypes.CDLL(candidate)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _candidates(name: str, file: str) -> Iterator[str]:
+    yield file
+    found = ctypes.util.find_library(name)
+    if found is not None:
+        yield found
+
+
+def install_command(backend: str) -> str:
+    """The command that installs the library of a GL backend on Debian and Ubuntu."""
+    return f"apt-get install -y {PACKAGES[backend]}"
+
+
+def doctor_checks() -> list[dict[str, str]]:
+    """The rows of `rlcore doctor` for MetaWorld."""
+    check = {"name": "metaworld: GL library", "status": "ok", "detail": "", "fix": ""}
+    try:
+        backend = choose_gl()
+    except (AssetError, ConfigError) as error:
+        check |= {"status": "missing", "detail": error.message, "fix": error.hint or ""}
+    else:
+        origin = "from MUJOCO_GL" if os.environ.get("MUJOCO_GL") else "chosen"
+        check["detail"] = f"{backend} ({origin})" if backend else "the platform's own"
+    return [check]

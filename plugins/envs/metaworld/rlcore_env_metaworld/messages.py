@@ -1,0 +1,86 @@
+"""What a simulator process is told and answers. Rows are numbered as in the whole vector env."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlcore.protocols import Demonstration
+from rlcore.specs import Episode
+from rlcore_env_metaworld.settings import MetaWorldConfig
+
+
+@dataclass(frozen=True)
+class Hosting:
+    """First message to a process: host `rows` of a vector env of `num_envs` rows. No answer."""
+
+    config: MetaWorldConfig
+    rows: range
+    num_envs: int
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Start these episodes; answered by None, with observations in the shared block."""
+
+    episodes: dict[int, Episode]
+
+
+@dataclass(frozen=True)
+class Play:
+    """Play a chunk: actions float32 `[R, C, A]` for the R rows of the process; answered by
+    :class:`Played`. `render_terminated`: also draw the last frame of episodes that terminated;
+    `render_final`: of those that were truncated."""
+
+    actions: np.ndarray
+    render_terminated: bool
+    render_final: bool
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a chunk: rewards float32 `[R, C]`, the others bool `[R, C]`, success `[R]`."""
+
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    valid: np.ndarray
+    success: np.ndarray
+
+
+@dataclass(frozen=True)
+class Demonstrate:
+    """Play an expert episode; answered by a :class:`rlcore.protocols.Demonstration`."""
+
+    episode: Episode
+    action_noise: float
+    speed: float
+    stride: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """Keep every frame of these rows from now on; answered by None."""
+
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TakeFrames:
+    """Answered by the frames kept since the last time, `{row: [uint8 [H, W, 3], ...]}`."""
+
+
+Command = Reset | Play | Demonstrate | Record | TakeFrames
+
+
+Reply = Played | Demonstration | dict[int, list[np.ndarray]] | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Answer to a command that raised: the exception in words, and its traceback."""
+
+    summary: str
+    traceback: str

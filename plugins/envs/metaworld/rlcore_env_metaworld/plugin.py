@@ -1,0 +1,39 @@
+"""What this plugin offers rlcore. Strings only; listing it imports no simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 1)
+
+
+@hookimpl
+def rlcore_envs() -> list[ComponentSpec]:
+    return [
+        ComponentSpec(
+            name="metaworld",
+            target="rlcore_env_metaworld.env:make_env",
+            summary="MetaWorld v3: 50 tasks of a Sawyer arm (MT50, ML45), MuJoCo on the CPU",
+            config="rlcore_env_metaworld.settings:MetaWorldConfig",
+            spec="rlcore_env_metaworld.spec:env_spec",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    return ["pkg://rlcore_env_metaworld.conf"]
+
+
+@hookimpl
+def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
+    from rlcore_env_metaworld.gl import doctor_checks
+
+    if config is not None:
+        used = {config.env.train.env_type, config.env.eval.env_type}
+        if "metaworld" not in used:
+            return []
+    return doctor_checks()

@@ -1,0 +1,160 @@
+"""A simulator process as its parent sees it: start, one command at a time, end.
+
+The process is a fresh interpreter that imports this plugin and nothing of the caller's: not its
+`__main__` (under Ray that would import Ray again), not its GPU context, not its threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+from rlcore.errors import WorkerError
+from rlcore.specs import Episode
+from rlcore_env_metaworld.block import ObservationBlock
+from rlcore_env_metaworld.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
+
+# Seconds for a process to end by itself once its pipe is closed.
+STOP_GRACE = 5.0
+
+
+class SimulatorProcess:
+    """One simulator process and the rows it hosts.
+
+    Args:
+        name: what errors call it.
+        hosting: which rows of which env.
+        block: the observations it shares with this process.
+        tasks: names of the env's tasks, for errors.
+        gl: value of `MUJOCO_GL` for it, None to leave it alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        hosting: Hosting,
+        block: ObservationBlock,
+        *,
+        tasks: tuple[str, ...],
+        gl: str | None,
+    ) -> None:
+        self.name = name
+        self.rows = hosting.rows
+        self._hosting = hosting
+        self._block = block
+        self._tasks = tasks
+        self._gl = gl
+        self._command: Command | None = None
+        self._episodes: dict[int, Episode] = {}
+        self._deadline = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None while it does not run."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start the process; it imports its simulator while the caller goes on."""
+        self._pipe, theirs = Pipe()
+        descriptors = (theirs.fileno(), self._block.descriptor)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "rlcore_env_metaworld.serve", *map(str, descriptors)],
+            pass_fds=descriptors,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._pipe.send(self._hosting)
+
+    def send(self, command: Command) -> None:
+        """Give it a command; answered by :meth:`receive`. Its time starts to run."""
+        self._deadline = time.monotonic() + self._hosting.config.simulator_timeout
+        self._command = command
+        if isinstance(command, Reset):
+            self._episodes |= command.episodes
+        self._block.busy[self.rows.start : self.rows.stop] = 0
+        # A process that is gone is reported by receive(), where its last word may still lie.
+        if self._pipe is not None:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._pipe.send(command)
+
+    def ready(self, timeout: float) -> bool:
+        """Whether :meth:`receive` would return or raise at once, waited for at most so long."""
+        if self._pipe is None or time.monotonic() >= self._deadline:
+            return True
+        return self._pipe.poll(timeout)
+
+    def receive(self) -> Reply:
+        """The answer to the last command.
+
+        Raises:
+            WorkerError: the command failed, the process died, or it took too long. In the last
+                two cases the process is ended; :meth:`start` would start another.
+        """
+        if self._pipe is None:
+            raise WorkerError(f"{self.name} is not running: it was lost or closed")
+        try:
+            if not self._pipe.poll(max(0.0, self._deadline - time.monotonic())):
+                seconds = self._hosting.config.simulator_timeout
+                raise self._lost(f"did not answer within {seconds:g} s (env simulator_timeout)")
+            reply = self._pipe.recv()
+        except (EOFError, ConnectionResetError):
+            raise self._lost(f"died ({self._cause_of_death()})") from None
+        if isinstance(reply, Failure):
+            raise WorkerError(f"{self.name} failed: {reply.summary}\n{reply.traceback}")
+        return reply
+
+    def close(self) -> None:
+        """End the process, by force if it does not end by itself; safe to call twice."""
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+        if self._process is not None:
+            try:
+                self._process.wait(STOP_GRACE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def _environment(self) -> dict[str, str]:
+        """This process's environment, its module path, GL, and one thread: rows are many."""
+        environment = dict(os.environ)
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        environment.setdefault("LP_NUM_THREADS", "1")
+        environment.setdefault("OMP_NUM_THREADS", "1")
+        if self._gl is not None:
+            environment["MUJOCO_GL"] = self._gl
+        return environment
+
+    def _cause_of_death(self) -> str:
+        assert self._process is not None
+        code = self._process.wait()
+        return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+    def _lost(self, what: str) -> WorkerError:
+        """The error for a process that is gone or hangs; ends it."""
+        pid = self.pid
+        assert self._process is not None
+        self._process.kill()
+        self.close()
+        return WorkerError(f"{self.name} (pid {pid}) {what}{self._whereabouts()}")
+
+    def _whereabouts(self) -> str:
+        """What it was busy with: the row it had marked, or the episode it was to demonstrate."""
+        if isinstance(self._command, Demonstrate):
+            return f" while it demonstrated {self._episode_text(self._command.episode)}"
+        for row in self.rows:
+            if self._block.busy[row]:
+                return f" while it worked on row {row}, {self._episode_text(self._episodes[row])}"
+        return f"; it hosts rows {self.rows.start} to {self.rows.stop - 1}"
+
+    def _episode_text(self, episode: Episode) -> str:
+        return f"task {self._tasks[episode.task]!r} trial {episode.trial}"

@@ -1,0 +1,70 @@
+"""Main of a simulator process: `python -m rlcore_env_metaworld.serve PIPE MEMORY`.
+
+consumes   commands over the pipe (the first message says which rows to host)
+produces   answers over the pipe, observations in the shared memory
+waits for  the next command
+ends       when the pipe closes or the parent is gone, whichever comes first
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from multiprocessing.connection import Connection
+
+from rlcore_env_metaworld.block import ObservationBlock
+from rlcore_env_metaworld.messages import Failure, Hosting
+
+# Seconds between looks at whether the parent still lives.
+ORPHAN_CHECK_INTERVAL = 1.0
+
+
+def main() -> None:
+    """Serve until the pipe closes. Leaves without GL's and MuJoCo's exit handlers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    pipe = Connection(int(sys.argv[1]))
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        _serve(pipe, descriptor=int(sys.argv[2]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _serve(pipe: Connection, descriptor: int) -> None:
+    hosting: Hosting = pipe.recv()
+    block = ObservationBlock(hosting.num_envs, hosting.config.image_size, descriptor)
+    try:
+        from rlcore_env_metaworld.host import RowHost  # imports MuJoCo, after MUJOCO_GL is set
+
+        host = RowHost(hosting.config, hosting.rows, block)
+    except Exception as error:
+        pipe.send(_failure(error))
+        return
+    while True:
+        command = pipe.recv()
+        try:
+            reply = host.carry_out(command)
+        except Exception as error:
+            reply = _failure(error)
+        pipe.send(reply)
+
+
+def _failure(error: Exception) -> Failure:
+    return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def _leave_with(parent: int) -> None:
+    """End this process once `parent` is gone, even while it simulates or hangs."""
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_CHECK_INTERVAL)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The settings of a MetaWorld env. Light: imports no simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema import EnvConfig, key
+from rlcore_env_metaworld.cameras import CAMERAS
+
+
+@dataclass
+class MetaWorldConfig(EnvConfig):
+    """MetaWorld; `tasks` narrows the benchmark by name."""
+
+    env_type: str = key("registered name of the env", "metaworld")
+    benchmark: str = key(
+        "task set: all 50 tasks, the 45 training tasks of ML45, or its 5 held-out ones",
+        "mt50",
+        choices=("mt50", "ml45_train", "ml45_test"),
+    )
+    image_size: int = key("height and width of frames in pixels", 480)
+    camera: str = key(
+        "camera; corner2_published is the view of the published results",
+        "corner2_published",
+        choices=tuple(CAMERAS),
+    )
+    fast_render: bool = key(
+        "no shadows and no antialiasing: 10 to 30 times faster, other pixels; in the manifest",
+        False,
+    )
+    render_final: bool = key(
+        "render the last frame of an episode cut off by the time limit; needed to bootstrap "
+        "its value",
+        True,
+    )
+    reward: str = key(
+        "sparse: 1 at a step where the task is solved; dense: MetaWorld's own, 0 to 10 a step",
+        "sparse",
+        choices=("sparse", "dense"),
+    )
+    settle_steps: int = key("steps without motion after a reset, not counted in the episode", 15)
+    cached_simulators: int = key(
+        "idle simulators a process keeps for the next episode of their task (60 MB each)", 50
+    )
+    simulator_timeout: float = key(
+        "seconds a simulator process may take for one command before it counts as hung", 120.0
+    )

@@ -1,0 +1,96 @@
+"""Settings -> EnvSpec, and the checks of the settings. Light: imports no simulator."""
+
+from __future__ import annotations
+
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore_env_metaworld.cameras import CAMERAS
+from rlcore_env_metaworld.settings import MetaWorldConfig
+from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
+
+# Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
+TRAIN_TRIALS = range(0, 10_000)
+HELDOUT_TRIALS = range(10_000, 20_000)
+
+
+def env_spec(config: MetaWorldConfig) -> EnvSpec:
+    """What MetaWorld offers under `config`.
+
+    Raises:
+        ConfigError: an unknown task, benchmark, camera or reward, or a number out of range.
+    """
+    _check(config)
+    tasks = _tasks(config)
+    return EnvSpec(
+        name="metaworld",
+        tasks=tasks,
+        descriptions=tuple(SENTENCES[task] for task in tasks),
+        train_trials=TRAIN_TRIALS,
+        heldout_trials=HELDOUT_TRIALS,
+        cameras=(CameraSpec(config.camera, config.image_size, config.image_size),),
+        states=(StateChannel("ee_position", 3), StateChannel("gripper_opening", 1)),
+        actions=(
+            ActionChannel("ee_delta_position", 3, frame="base", convention="1 is 1 cm a step"),
+            ActionChannel("gripper", 1, convention="+1 closes, -1 opens"),
+        ),
+        max_episode_steps=config.max_episode_steps,
+        start_exactness="bitwise",
+        task_groups=_groups(tasks),
+        has_expert=True,
+        render_settings={
+            "camera": config.camera,
+            "image_size": config.image_size,
+            "fast_render": config.fast_render,
+            "shadows": not config.fast_render,
+            "antialiasing": not config.fast_render,
+            "reflection": False,
+        },
+    )
+
+
+def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
+    """The benchmark's tasks, or those of them that `config.tasks` names, in its order."""
+    offered = BENCHMARKS[config.benchmark]
+    if config.tasks is None:
+        return offered
+    for task in config.tasks:
+        if task not in offered:
+            raise ConfigError(
+                f"task {task!r} is not in benchmark {config.benchmark!r} "
+                f"({len(offered)} tasks).{did_you_mean(task, offered)}",
+                hint="tasks are named as in MetaWorld, e.g. " + ", ".join(offered[:3]),
+            )
+    if not config.tasks or len(set(config.tasks)) != len(config.tasks):
+        raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")
+    return tuple(config.tasks)
+
+
+def _groups(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The difficulty groups restricted to `tasks`, empty ones left out."""
+    groups = {
+        name: tuple(task for task in members if task in tasks)
+        for name, members in DIFFICULTY.items()
+    }
+    return {name: members for name, members in groups.items() if members}
+
+
+def _check(config: MetaWorldConfig) -> None:
+    for name, value, choices in (
+        ("benchmark", config.benchmark, tuple(BENCHMARKS)),
+        ("camera", config.camera, tuple(CAMERAS)),
+        ("reward", config.reward, ("sparse", "dense")),
+        ("split", config.split, ("train", "heldout")),
+    ):
+        if value not in choices:
+            raise ConfigError(
+                f"{name} must be one of {', '.join(choices)}, got {value!r}."
+                f"{did_you_mean(value, choices)}"
+            )
+    for name, number, least in (
+        ("image_size", config.image_size, 1),
+        ("max_episode_steps", config.max_episode_steps, 1),
+        ("settle_steps", config.settle_steps, 0),
+        ("cached_simulators", config.cached_simulators, 0),
+    ):
+        if number < least:
+            raise ConfigError(f"{name} must be at least {least}, got {number}")

@@ -1,0 +1,61 @@
+"""Settings and envs the MetaWorld tests share. Small frames without shadows: a test is quick."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from rlcore_env_metaworld.env import MetaWorldEnv, make_env
+from rlcore_env_metaworld.gl import choose_gl
+from rlcore_env_metaworld.settings import MetaWorldConfig
+
+# Tests import MuJoCo into this process; it reads the variable once.
+os.environ["MUJOCO_GL"] = choose_gl() or ""
+
+BUTTON, DRAWER, REACH = "button-press-topdown-v3", "drawer-close-v3", "reach-v3"
+CAMERA = "corner2_published"
+
+EnvMaker = Callable[..., MetaWorldEnv]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: minutes; left out of `make test`")
+    config.addinivalue_line("filterwarnings", "ignore:Constant:UserWarning")  # experts', we clip
+
+
+def small_config(**settings: object) -> MetaWorldConfig:
+    base = {"tasks": [BUTTON], "image_size": 32, "fast_render": True, "max_episode_steps": 100}
+    return MetaWorldConfig(**(base | settings))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def shared_env() -> Iterator[MetaWorldEnv]:
+    """Three rows of two tasks in two processes; a process takes seconds to start."""
+    env = make_env(
+        small_config(tasks=[BUTTON, REACH]), num_envs=3, rank=0, world_size=1, num_processes=2
+    )
+    yield env
+    env.close()
+
+
+@pytest.fixture
+def make() -> Iterator[EnvMaker]:
+    """Makes envs and closes them: `make(num_envs, num_processes, **settings)`."""
+    made: list[MetaWorldEnv] = []
+
+    def make_one(num_envs: int, num_processes: int, **settings: object) -> MetaWorldEnv:
+        made.append(
+            make_env(
+                small_config(**settings),
+                num_envs=num_envs,
+                rank=0,
+                world_size=1,
+                num_processes=num_processes,
+            )
+        )
+        return made[-1]
+
+    yield make_one
+    for env in made:
+        env.close()

@@ -1,0 +1,164 @@
+"""What must hold without a simulator: names, splits, specs, checks, GL choice, import levels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from conftest import BUTTON, small_config
+from rlcore_env_metaworld import gl, plugin
+from rlcore_env_metaworld.env import make_env
+from rlcore_env_metaworld.settings import MetaWorldConfig
+from rlcore_env_metaworld.spec import env_spec
+from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
+
+from rlcore.errors import AssetError, ConfigError
+
+
+def test_fifty_tasks_each_with_its_own_sentence() -> None:
+    assert len(SENTENCES) == len(set(SENTENCES.values())) == 50
+
+
+def test_difficulty_groups_have_the_published_sizes_and_cover_every_task_once() -> None:
+    assert {name: len(tasks) for name, tasks in DIFFICULTY.items()} == {
+        "easy": 28,
+        "medium": 11,
+        "hard": 6,
+        "very_hard": 5,
+    }
+    assert sorted(task for tasks in DIFFICULTY.values() for task in tasks) == sorted(SENTENCES)
+
+
+def test_ml45_holds_out_five_tasks_from_training() -> None:
+    train, test = BENCHMARKS["ml45_train"], BENCHMARKS["ml45_test"]
+    assert (len(train), len(test)) == (45, 5)
+    assert not set(train) & set(test)
+
+
+def test_train_and_heldout_trials_are_disjoint() -> None:
+    spec = env_spec(MetaWorldConfig())
+    assert not set(spec.train_trials) & set(spec.heldout_trials)
+
+
+def test_spec_is_narrowed_by_name() -> None:
+    spec = env_spec(MetaWorldConfig(tasks=["push-v3", BUTTON], image_size=64, fast_render=True))
+    assert spec.tasks == ("push-v3", BUTTON)
+    assert spec.descriptions[1] == SENTENCES[BUTTON]
+    assert spec.task_groups == {"easy": (BUTTON,), "hard": ("push-v3",)}
+    assert (spec.state_dim, spec.action_dim) == (4, 4)
+    assert spec.cameras[0].height == spec.cameras[0].width == 64
+    assert spec.render_settings["fast_render"] is True
+    assert spec.render_settings["shadows"] is False
+    assert env_spec(MetaWorldConfig()).render_settings["fast_render"] is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tasks": ["buton-press-topdown-v3"]}, f"Did you mean '{BUTTON}'"),
+        ({"tasks": ["door-lock-v3"], "benchmark": "ml45_train"}, "not in benchmark 'ml45_train'"),
+        ({"tasks": []}, "at least one task"),
+        ({"tasks": [BUTTON, BUTTON]}, "each once"),
+        ({"benchmark": "mt5"}, "mt50, ml45_train, ml45_test, got 'mt5'"),
+        ({"camera": "corner5"}, "Did you mean 'corner"),
+        ({"reward": "spars"}, "Did you mean 'sparse'"),
+        ({"image_size": 0}, "image_size must be at least 1, got 0"),
+    ],
+)
+def test_bad_settings_are_named(settings: dict, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        env_spec(small_config(**settings))
+    assert words in str(caught.value)
+
+
+def test_ml45_spec_and_env_module_load_no_simulator() -> None:
+    code = (
+        "import sys\n"
+        "import rlcore_env_metaworld.plugin, rlcore_env_metaworld.env\n"
+        "from rlcore_env_metaworld.settings import MetaWorldConfig\n"
+        "from rlcore_env_metaworld.spec import env_spec\n"
+        "assert len(env_spec(MetaWorldConfig(benchmark='ml45_train')).tasks) == 45\n"
+        "heavy = {'mujoco', 'metaworld', 'gymnasium', 'torch', 'ray', 'scipy'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_plugin_strings_lead_to_what_they_name() -> None:
+    from importlib import import_module
+
+    (component,) = plugin.rlcore_envs()
+    for target in (component.target, component.config, component.spec):
+        assert target is not None
+        module, attribute = target.split(":")
+        assert attribute in vars(import_module(module))
+
+
+@pytest.mark.parametrize("name", ["metaworld", "metaworld_50", "metaworld_45"])
+def test_config_files_name_existing_settings(name: str) -> None:
+    from importlib.resources import files
+
+    text = files("rlcore_env_metaworld.conf").joinpath("env", f"{name}.yaml").read_text()
+    content = yaml.safe_load(text)
+    sides = [content.pop("_train_"), content.pop("_eval_")]
+    specs = [env_spec(MetaWorldConfig(**(content | side))) for side in sides]
+    assert [side["split"] for side in sides] == ["train", "heldout"]
+    expected = (45, 5) if name == "metaworld_45" else (50, 50)
+    assert tuple(len(spec.tasks) for spec in specs) == expected
+
+
+# -- GL -------------------------------------------------------------------------------------
+
+
+def _no_process(*_: object, **__: object) -> None:
+    raise AssertionError("a process was started")
+
+
+def test_no_gl_library_is_said_before_any_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(gl, "has_library", lambda backend: False)
+    monkeypatch.setattr(subprocess, "Popen", _no_process)
+    with pytest.raises(AssetError) as caught:
+        make_env(small_config(), num_envs=2, rank=0, world_size=1, num_processes=2)
+    assert "no GL library for egl or osmesa" in caught.value.message
+    assert caught.value.hint == "apt-get install -y libegl1 libgl1-mesa-dri"
+
+
+def test_osmesa_is_taken_where_egl_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(gl, "has_library", lambda backend: backend == "osmesa")
+    assert gl.choose_gl() == "osmesa"
+
+
+def test_mujoco_gl_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gl, "has_library", lambda backend: True)
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    assert gl.choose_gl() == "osmesa"
+    monkeypatch.setenv("MUJOCO_GL", "osmessa")
+    with pytest.raises(ConfigError, match="Did you mean 'osmesa'"):
+        gl.choose_gl()
+
+
+def test_a_library_that_does_not_exist_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gl.LIBRARIES, "egl", ("rlcore_no_such", "librlcore_no_such.so.1"))
+    assert not gl.has_library("egl")
+
+
+def test_doctor_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(gl, "has_library", lambda backend: False)
+    (check,) = plugin.rlcore_doctor(None)
+    assert check["status"] == "missing"
+    assert check["fix"].startswith("apt-get install -y libegl1")
+    monkeypatch.setattr(gl, "has_library", lambda backend: True)
+    (check,) = plugin.rlcore_doctor(None)
+    assert (check["status"], check["detail"]) == ("ok", "egl (chosen)")
+
+
+def test_doctor_is_silent_about_runs_without_metaworld() -> None:
+    other = SimpleNamespace(env_type="other")
+    assert plugin.rlcore_doctor(SimpleNamespace(env=SimpleNamespace(train=other, eval=other))) == []

@@ -1,0 +1,131 @@
+"""Pixels: never black, the same without the reflection pass, upright, and MetaWorld's own."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import numpy as np
+import pytest
+from conftest import BUTTON, CAMERA, REACH, EnvMaker
+from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+from metaworld.types import Task
+from rlcore_env_metaworld.pool import SimulatorPool
+from rlcore_env_metaworld.render import Renderer, View
+from rlcore_env_metaworld.simulator import Simulator
+
+from rlcore.specs import Episode
+
+SIZE = 48
+
+
+def frame_of(view: View, task: str = BUTTON, trial: int = 0) -> np.ndarray:
+    simulator = Simulator(task, view, settle_steps=0)
+    simulator.start(trial)
+    return drawn(simulator, Renderer(simulator.model, view))
+
+
+def drawn(simulator: Simulator, renderer: Renderer) -> np.ndarray:
+    out = np.zeros((SIZE, SIZE, 3), dtype=np.uint8)
+    simulator.draw(renderer, out)
+    return out
+
+
+def gymnasium_env(task: str, layout: np.ndarray):
+    """MetaWorld with gymnasium's renderer, in the start of a layout."""
+    cls = ALL_V3_ENVIRONMENTS[task]
+    env = cls(render_mode="rgb_array", camera_name="corner2", width=SIZE, height=SIZE)
+    data = {"rand_vec": layout, "env_cls": cls, "partially_observable": False}
+    env.set_task(Task(env_name=task, data=pickle.dumps(data)))
+    env.model.cam_pos[env.model.camera("corner2").id] = [0.75, 0.075, 0.7]
+    env.model.vis.global_.offwidth = env.model.vis.global_.offheight = SIZE
+    env.reset()
+    return env
+
+
+def test_closing_other_renderers_blackens_nothing(make: EnvMaker) -> None:
+    first, second = make(1, 0), make(2, 0, tasks=[BUTTON, REACH])
+    first.reset()
+    before, _ = second.reset()
+    assert (before["cameras"][CAMERA].mean(axis=(1, 2, 3)) > 20).all()
+    first.close()
+    after, _ = second.reset()
+    np.testing.assert_array_equal(before["cameras"][CAMERA], after["cameras"][CAMERA])
+    # gymnasium's viewer drops the current context when it is closed: the trap itself
+    foreign = gymnasium_env(BUTTON, np.array([0.0, 0.85, 0.115]))
+    foreign.render()
+    foreign.close()
+    after, _ = second.reset()
+    np.testing.assert_array_equal(before["cameras"][CAMERA], after["cameras"][CAMERA])
+
+
+def test_simulators_of_a_task_share_a_renderer_without_mixing() -> None:
+    view = View(CAMERA, SIZE, fast=True)
+    pool = SimulatorPool(view, settle_steps=0, idle_limit=0)
+    one, two = pool.take(REACH), pool.take(REACH)
+    assert one is not two and pool.renderer(one) is pool.renderer(two)
+    one.start(0)
+    two.start(1)
+    assert np.array_equal(drawn(two, pool.renderer(two)), frame_of(view, REACH, 1))
+    assert np.array_equal(drawn(one, pool.renderer(one)), frame_of(view, REACH, 0))
+    pool.give_back(one)  # idle_limit 0: dropped at once, the renderer stays for the other
+    two.start(0)
+    assert np.array_equal(drawn(two, pool.renderer(two)), frame_of(view, REACH, 0))
+    pool.close()
+
+
+def test_the_pool_keeps_the_simulators_used_last() -> None:
+    pool = SimulatorPool(View(CAMERA, SIZE, fast=True), settle_steps=0, idle_limit=1)
+    button, reach = pool.take(BUTTON), pool.take(REACH)
+    pool.give_back(button)
+    pool.give_back(reach)
+    assert pool.take(REACH) is reach
+    assert pool.take(BUTTON) is not button
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_the_reflection_pass_changes_no_pixel(fast: bool) -> None:
+    without = frame_of(View(CAMERA, SIZE, fast))
+    with_pass = frame_of(View(CAMERA, SIZE, fast, reflection=True))
+    np.testing.assert_array_equal(without, with_pass)
+    assert without.std() > 10
+
+
+def test_frames_are_metaworlds_own_turned_upright() -> None:
+    view = View(CAMERA, SIZE)
+    simulator = Simulator(BUTTON, view, settle_steps=0)
+    simulator.start(0)
+    ours = drawn(simulator, Renderer(simulator.model, view))
+    theirs = gymnasium_env(BUTTON, simulator._env._last_rand_vec.copy())
+    np.testing.assert_array_equal(ours, theirs.render()[::-1, ::-1])
+    theirs.close()
+
+
+def test_published_view_is_corner4_with_the_same_turn() -> None:
+    published = frame_of(View(CAMERA, SIZE, fast=True))
+    np.testing.assert_array_equal(published, frame_of(View("corner4", SIZE, fast=True)))
+    assert not np.array_equal(published, frame_of(View("corner2", SIZE, fast=True)))
+
+
+def test_fast_rendering_changes_pixels_and_saves_most_of_the_time() -> None:
+    seconds = {}
+    frames = {}
+    for fast in (True, False):
+        simulator = Simulator(BUTTON, View(CAMERA, SIZE, fast), settle_steps=0)
+        simulator.start(0)
+        renderer = Renderer(simulator.model, View(CAMERA, SIZE, fast))
+        drawn(simulator, renderer)
+        begin = time.process_time()
+        frames[fast] = drawn(simulator, renderer)
+        seconds[fast] = time.process_time() - begin
+    assert not np.array_equal(frames[True], frames[False])
+    assert seconds[True] < seconds[False] / 3
+
+
+@pytest.mark.parametrize("size", [17, 600])
+def test_any_resolution(make: EnvMaker, size: int) -> None:
+    observation, _ = make(1, 0, image_size=size).reset(options={"episodes": [Episode(0, 0)]})
+    frame = observation["cameras"][CAMERA]
+    assert frame.shape == (1, size, size, 3) and frame.dtype == np.uint8
+    assert frame[0].std() > 10
+    assert frame[0, -1].any() and frame[0, :, -1].any()  # drawn to the last row and column

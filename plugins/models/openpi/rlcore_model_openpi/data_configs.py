@@ -1,0 +1,183 @@
+"""Robots by config name: how an env's numbers become the model's, and back. Numpy only.
+
+A robot is two small pure transforms, in openpi's order:
+
+    in   states -> decode -> Normalize -> (tokenize, pad)
+         actions -> encode -> delta -> Normalize -> (pad)
+    out  Unnormalize -> slice to the env's entries -> absolute -> decode
+
+Knows nothing of images, statistics or prompts. Facts after openpi (Apache-2.0) and the names that
+RL configs for it use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlcore.errors import ConfigError, did_you_mean
+
+Transform = Callable[[np.ndarray], np.ndarray]
+
+
+def _same(values: np.ndarray) -> np.ndarray:
+    return values
+
+
+# -- ALOHA: two arms of 6 joints and a gripper, [left 6, left gripper, right 6, right gripper] ----
+
+ALOHA_ENTRIES = 14
+_FLIPPED_JOINTS = [1, 2, 8, 9]
+_GRIPPERS = [6, 13]
+# Finger positions (m), closed and open, between which an ALOHA gripper reading is 0..1.
+_FINGER_RANGE = (0.01844, 0.05800)
+# The finger's linkage: length of the arm and radius of the horn (m).
+_ARM, _HORN = 0.036, 0.022
+# Encoder angles (rad) between which the gripper π0 was trained on is 0..1: counts 2405..3110 of
+# 4096 per turn, with zero at 2048.
+_PI_GRIPPER_RANGE = (0.5476, 1.6296)
+# Joint angles (rad) between which a gripper command of ALOHA is 0..1.
+_GRIPPER_JOINT_RANGE = (-0.6213, 1.4910)
+
+
+def _flip(values: np.ndarray) -> np.ndarray:
+    """The joints that turn the other way in π0's robot, negated (a copy)."""
+    flipped = np.array(values)
+    flipped[..., _FLIPPED_JOINTS] *= -1
+    return flipped
+
+
+def aloha_state_to_pi(states: np.ndarray) -> np.ndarray:
+    """ALOHA state `[..., 14]` -> π0's: joints flipped, gripper opening -> angle."""
+    result = _flip(states)
+    low, high = _FINGER_RANGE
+    finger = result[..., _GRIPPERS] * (high - low) + low
+    # Law of cosines in the linkage: horn^2 + x^2 - arm^2 = 2 horn x sin(angle).
+    sine = (_HORN**2 + finger**2 - _ARM**2) / (2 * _HORN * finger)
+    low, high = _PI_GRIPPER_RANGE
+    result[..., _GRIPPERS] = (np.arcsin(np.clip(sine, -1.0, 1.0)) - low) / (high - low)
+    return result
+
+
+def aloha_actions_to_pi(actions: np.ndarray) -> np.ndarray:
+    """ALOHA action `[..., 14]` -> π0's: the inverse of :func:`aloha_actions_from_pi`."""
+    result = _flip(actions)
+    low, high = _GRIPPER_JOINT_RANGE
+    result[..., _GRIPPERS] = result[..., _GRIPPERS] * (high - low) + low - _PI_GRIPPER_RANGE[0]
+    return result
+
+
+def aloha_actions_from_pi(actions: np.ndarray) -> np.ndarray:
+    """π0's action `[..., 14]` -> ALOHA's. The offset alone is undone for the gripper, not the
+    scale: openpi does so, and its checkpoints were trained with it."""
+    result = _flip(actions)
+    low, high = _GRIPPER_JOINT_RANGE
+    result[..., _GRIPPERS] = (result[..., _GRIPPERS] + _PI_GRIPPER_RANGE[0] - low) / (high - low)
+    return result
+
+
+# -- data configs -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """One robot as one checkpoint family sees it.
+
+    Attributes:
+        name: what users write as `config_name`.
+        pi05: π0.5 (quantile normalisation, adaRMS) or π0 (z-score).
+        action_horizon: H of the published checkpoints.
+        asset_id: folder of `norm_stats.json` in published checkpoints.
+        discrete_state_input: π0.5 only: the state is written into the prompt.
+        delta_mask: entries of the action taken relative to the state of the decision.
+        critic_hidden: hidden widths of published critics.
+        entries: length that state and action must have; None: the env's.
+        state_in, actions_in, actions_out: the robot's transforms.
+    """
+
+    name: str
+    pi05: bool
+    action_horizon: int
+    asset_id: str
+    discrete_state_input: bool = False
+    delta_mask: tuple[bool, ...] = ()
+    critic_hidden: tuple[int, ...] = (512, 256, 128)
+    entries: int | None = None
+    state_in: Transform = _same
+    actions_in: Transform = _same
+    actions_out: Transform = _same
+
+    def to_model_state(self, states: np.ndarray) -> np.ndarray:
+        """Env states float32 `[B, S]` -> the model's, before Normalize."""
+        return self.state_in(states)
+
+    def to_model_actions(self, actions: np.ndarray, model_states: np.ndarray) -> np.ndarray:
+        """Env actions `[B, H, A]` -> the model's, before Normalize; states as above `[B, S]`."""
+        return self.actions_in(actions) - self._offset(actions, model_states)
+
+    def to_env_actions(
+        self, actions: np.ndarray, model_states: np.ndarray, action_dim: int
+    ) -> np.ndarray:
+        """The model's actions `[B, H, >=A]`, after Unnormalize -> the env's `[B, H, A]`."""
+        actions = actions[..., :action_dim]
+        return self.actions_out(actions + self._offset(actions, model_states))
+
+    def _offset(self, actions: np.ndarray, model_states: np.ndarray) -> np.ndarray:
+        """State where `delta_mask` is true, 0 elsewhere: `[B, 1, A]`."""
+        offset = np.zeros((len(actions), 1, actions.shape[-1]), dtype=actions.dtype)
+        width = len(self.delta_mask)
+        offset[:, 0, :width] = np.where(self.delta_mask, model_states[:, :width], 0)
+        return offset
+
+
+_WIDE = (1024, 512, 256)
+_ARM_AND_GRIPPER = (True,) * 6 + (False,)
+_LIBERO_ASSETS = "physical-intelligence/libero"
+_METAWORLD_ASSETS = "lerobot/metaworld_mt50"
+_MANISKILL_ASSETS = "physical-intelligence/maniskill"
+_ROBOTWIN_ASSETS = "physical-intelligence/robotwin"
+
+DATA_CONFIGS: dict[str, DataConfig] = {
+    config.name: config
+    for config in (
+        DataConfig("pi0_metaworld", False, 5, _METAWORLD_ASSETS),
+        DataConfig("pi05_metaworld", True, 5, _METAWORLD_ASSETS),
+        # LIBERO's actions are deltas already; the published π0 was trained with another delta.
+        DataConfig("pi0_libero", False, 50, _LIBERO_ASSETS, delta_mask=_ARM_AND_GRIPPER),
+        DataConfig("pi05_libero", True, 10, _LIBERO_ASSETS, critic_hidden=_WIDE),
+        DataConfig("pi0_maniskill", False, 50, _MANISKILL_ASSETS),
+        DataConfig("pi05_maniskill", True, 10, _MANISKILL_ASSETS, critic_hidden=_WIDE),
+        DataConfig(
+            "pi0_aloha_robotwin",
+            False,
+            50,
+            _ROBOTWIN_ASSETS,
+            delta_mask=_ARM_AND_GRIPPER * 2,
+            entries=ALOHA_ENTRIES,
+        ),
+        DataConfig(
+            "pi05_aloha_robotwin",
+            True,
+            50,
+            _ROBOTWIN_ASSETS,
+            discrete_state_input=True,
+            delta_mask=_ARM_AND_GRIPPER * 2,
+            entries=ALOHA_ENTRIES,
+            state_in=aloha_state_to_pi,
+            actions_in=aloha_actions_to_pi,
+            actions_out=aloha_actions_from_pi,
+        ),
+    )
+}
+
+
+def data_config(name: str) -> DataConfig:
+    """The data config called `name`; ConfigError with the choices otherwise."""
+    if name not in DATA_CONFIGS:
+        raise ConfigError(
+            f"actor.model.openpi.config_name must be one of {', '.join(DATA_CONFIGS)}; "
+            f"got {name!r}.{did_you_mean(name, DATA_CONFIGS)}"
+        )
+    return DATA_CONFIGS[name]

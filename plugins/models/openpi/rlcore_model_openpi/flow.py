@@ -1,0 +1,150 @@
+"""Denoising steps as Gaussian distributions: what makes a flow policy explore and be scored.
+
+Pure functions of tensors; the network is elsewhere. A decision goes from noise x_0 in K steps to
+actions x_K (a chain of K+1); step i starts at time t_i = 1 - i/K, takes d = 1/K, and ends at
+t_i - d. With the velocity v, the clean actions and the noise it points to are
+
+    x0 = x - v t        x1 = x + v (1 - t)
+
+and every kind of step has the mean x0 (1 - (t - d)) + x1 w with its own w and std. Formulas after
+"πRL: Online RL Fine-tuning for Flow-based VLA Models" (2025) and the RLinf implementation. Where
+that draws one stochastic step for a batch, here each row has its own, so that a row's decision
+does not depend on its batch.
+
+Legend: B rows, K steps, H actions, D their entries. An index is int64 `[B]`, the row's step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class FlowConfig:
+    """How a decision is denoised and scored.
+
+    Attributes:
+        num_steps: K.
+        noise_method: "flow_sde", "flow_noise", "flow_cps" or "flow_ode".
+        joint_logprob: all steps are stochastic, and log-probs are averaged over the K steps and
+            the initial noise; otherwise one step a row is, and counts alone.
+        ignore_last: the last step is never the stochastic one (not with joint_logprob).
+        safe_logprob: -(x - mean)^2 in place of the Gaussian log-prob.
+    """
+
+    num_steps: int = 10
+    noise_method: str = "flow_sde"
+    joint_logprob: bool = False
+    ignore_last: bool = False
+    safe_logprob: bool = False
+
+    @property
+    def index_choices(self) -> int:
+        """The stochastic step of a row is drawn from [0, this)."""
+        return self.num_steps - 1 if self.ignore_last else self.num_steps
+
+
+def annealed_level(params: Sequence[float], update: int) -> float:
+    """Noise level after `update` updates: n0 + (n1 - n0) min(update, N) / N; params (n0, n1, N)."""
+    start, end, updates = params
+    return start + (end - start) * min(update, updates) / updates
+
+
+def timesteps(num_steps: int, device: torch.device | str = "cpu") -> Tensor:
+    """t_0 .. t_K: 1, ..., 1/K, 0; fp32 `[K+1]`."""
+    steps = torch.linspace(1.0, 1.0 / num_steps, num_steps, device=device)
+    return torch.cat([steps, steps.new_zeros(1)])
+
+
+def step_distribution(
+    x: Tensor,
+    velocity: Tensor,
+    index: Tensor,
+    *,
+    config: FlowConfig,
+    stochastic: Tensor,
+    noise_level: float | Tensor,
+    learned_std: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Mean and std `[B, H, D]` of the next point of the chain.
+
+    Args:
+        x, velocity: `[B, H, D]`, where each row is and where it goes.
+        index: `[B]`, each row's step.
+        stochastic: bool `[B]`; the other rows take the plain step, with std 0.
+        noise_level: a in the formulas, one number or `[B]` (flow_sde, flow_cps).
+        learned_std: `[B, H, D]`, flow_noise only.
+    """
+    times = timesteps(config.num_steps, x.device)
+    t, end = times[index], times[index + 1]
+    if config.noise_method == "flow_noise":
+        assert learned_std is not None, "flow_noise takes its std from the noise head"
+        weight, std = end, torch.where(_rows(stochastic), learned_std, 0.0)
+    else:
+        level = torch.as_tensor(noise_level, dtype=t.dtype, device=t.device)
+        weight, scale = _STEPS[config.noise_method](t, end, times[1], level)
+        weight = torch.where(stochastic, weight, end)
+        std = _rows(torch.where(stochastic, scale, 0.0)).expand_as(x)
+    t, end, weight = _rows(t), _rows(end), _rows(weight)
+    x0 = x - velocity * t
+    x1 = x + velocity * (1 - t)
+    return x0 * (1 - end) + x1 * weight, std
+
+
+# Each kind of step: (t, t - d, t_1, a) -> weight of x1, std; all `[B]` or broadcastable to it.
+
+
+def _ode(t: Tensor, end: Tensor, second: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+    # w = t - d;  std = 0
+    return end, torch.zeros_like(end)
+
+
+def _sde(t: Tensor, end: Tensor, second: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+    # s = a sqrt(t / (1 - t)), with t_1 for t = 1 in the denominator
+    # w = t - d - s^2 d / (2t);  std = s sqrt(d)
+    d = t - end
+    s = level * torch.sqrt(t / (1 - torch.where(t == 1, second, t)))
+    return end - s**2 * d / (2 * t), s * torch.sqrt(d)
+
+
+def _cps(t: Tensor, end: Tensor, second: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+    # w = (t - d) cos(pi a / 2);  std = (t - d) sin(pi a / 2)
+    angle = math.pi * level / 2
+    return end * torch.cos(angle), end * torch.sin(angle)
+
+
+_STEPS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "flow_ode": _ode,
+    "flow_sde": _sde,
+    "flow_cps": _cps,
+}
+
+
+def log_prob(sample: Tensor, mean: Tensor, std: Tensor, *, safe: bool = False) -> Tensor:
+    """Elementwise log-density; 0 where std is 0.
+
+    log N = -log std - log(2 pi) / 2 - ((x - mean) / std)^2 / 2;  safe: -(x - mean)^2
+    """
+    if safe:
+        return -((sample - mean) ** 2)
+    certain = std == 0
+    std = torch.where(certain, 1.0, std)
+    density = -torch.log(std) - 0.5 * math.log(2 * math.pi) - 0.5 * ((sample - mean) / std) ** 2
+    return torch.where(certain, 0.0, density)
+
+
+def entropy(std: Tensor) -> Tensor:
+    """Elementwise entropy of a Gaussian, log(2 pi e std^2) / 2; 0 where std is 0."""
+    certain = std == 0
+    std = torch.where(certain, 1.0, std)
+    return torch.where(certain, 0.0, 0.5 * torch.log(2 * math.pi * math.e * std**2))
+
+
+def _rows(values: Tensor) -> Tensor:
+    """`[B]` -> `[B, 1, 1]`; a single number stays one."""
+    return values[:, None, None] if values.ndim else values

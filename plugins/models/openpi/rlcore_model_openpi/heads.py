@@ -1,0 +1,136 @@
+"""What RL adds to the network: a critic, and for flow_noise a head that says how much to explore.
+
+Both read features of the network in fp32 and know nothing of where these come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+VALUE_HIDDEN = (512, 256, 128)
+VALUE_HIDDEN_WIDE = (1024, 512, 256)
+"""Hidden widths of the published critics; the wide one is that of π0.5 for ManiSkill, LIBERO and
+DROID."""
+NOISE_HIDDEN = (128, 64)
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    """What the critic reads.
+
+    Attributes:
+        after_vlm: the VLM's output instead of the action expert's.
+        vlm_mode: of the VLM's output: "mean_token" (image tokens of `num_images` cameras and all
+            prompt tokens, padding included, as in the reference), "last_token", "first_token".
+        num_images: cameras whose tokens enter the mean.
+        detach_input: the value loss trains the critic alone. No effect with after_vlm, as in the
+            reference.
+        chunk: read the tokens of the first that many actions only; None: of all.
+        elapsed: also read the elapsed fraction of the episode. With sparse rewards the value of a
+            state depends on the time left.
+        hidden: widths of the hidden layers.
+        outputs: V, values per decision.
+    """
+
+    after_vlm: bool = False
+    vlm_mode: str = "mean_token"
+    num_images: int = 1
+    detach_input: bool = False
+    chunk: int | None = None
+    elapsed: bool = False
+    hidden: tuple[int, ...] = VALUE_HIDDEN
+    outputs: int = 1
+
+
+class ValueHead(nn.Module):
+    """ReLU MLP from features to values. Starts near 0: the last layer is drawn from N(0, 0.02).
+
+    Args:
+        width: of the features.
+        hidden: widths of the hidden layers.
+        outputs: V.
+        elapsed: takes the elapsed fraction of the episode too, as one more input in [-1, 1].
+    """
+
+    def __init__(
+        self, width: int, hidden: Sequence[int], *, outputs: int = 1, elapsed: bool = False
+    ) -> None:
+        super().__init__()
+        self.elapsed = elapsed
+        layers: list[nn.Module] = []
+        for inputs, units in pairwise([width + int(elapsed), *hidden]):
+            linear = nn.Linear(inputs, units)
+            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
+            nn.init.zeros_(linear.bias)
+            layers += [linear, nn.ReLU()]
+        last = nn.Linear(hidden[-1], outputs)
+        nn.init.normal_(last.weight, std=0.02)
+        nn.init.zeros_(last.bias)
+        self.mlp = nn.Sequential(*layers, last)
+
+    def forward(self, features: Tensor, elapsed: Tensor | None = None) -> Tensor:
+        """features fp32 `[B, width]`, elapsed `[B]` in [0, 1] -> values `[B, V]`."""
+        if self.elapsed:
+            assert elapsed is not None, "this critic reads the elapsed fraction of the episode"
+            features = torch.cat([features, 2 * elapsed[:, None].float() - 1], dim=-1)
+        return self.mlp(features)
+
+
+class NoiseHead(nn.Module):
+    """Std of the exploration noise per action entry, learnt (flow_noise).
+
+    log var = lo + (hi - lo) (tanh(MLP(features)) + 1) / 2;  std = exp(log var / 2)
+
+    Args:
+        width: of the expert's features.
+        action_dim: D.
+        std_range: least and greatest std; lo and hi are the logarithms of their squares.
+        hidden: widths of the hidden layers (tanh).
+    """
+
+    def __init__(
+        self,
+        width: int,
+        action_dim: int,
+        std_range: Sequence[float] = (0.08, 0.16),
+        hidden: Sequence[int] = NOISE_HIDDEN,
+    ) -> None:
+        super().__init__()
+        self.low, self.high = (math.log(std**2) for std in std_range)
+        layers: list[nn.Module] = []
+        for inputs, units in pairwise([width, *hidden]):
+            layers += [nn.Linear(inputs, units), nn.Tanh()]
+        self.mlp = nn.Sequential(*layers, nn.Linear(hidden[-1], action_dim))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """features fp32 `[B, H, width]` -> std `[B, H, D]`."""
+        share = (torch.tanh(self.mlp(features)) + 1) / 2
+        return torch.exp(0.5 * (self.low + (self.high - self.low) * share))
+
+
+def vlm_features(output: Tensor, config: CriticConfig, image_tokens: int, prompt: int) -> Tensor:
+    """What a critic after the VLM reads: fp32 `[B, VLM width]`.
+
+    Args:
+        output: `[B, P, VLM width]`, cameras first, then the prompt.
+        image_tokens: of one camera.
+        prompt: L, prompt tokens with padding.
+    """
+    if config.vlm_mode == "first_token":
+        return output[:, 0].float()
+    if config.vlm_mode == "last_token":
+        return output[:, -1].float()
+    images = output[:, : config.num_images * image_tokens]
+    return torch.cat([images, output[:, -prompt:]], dim=1).mean(dim=1).float()
+
+
+def expert_features(features: Tensor, config: CriticConfig) -> Tensor:
+    """What a critic on the expert reads: the mean over action tokens `[B, H, E]` -> `[B, E]`."""
+    pooled = features[:, : config.chunk].mean(dim=1)
+    return pooled.detach() if config.detach_input else pooled

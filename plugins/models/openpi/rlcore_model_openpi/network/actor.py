@@ -1,0 +1,266 @@
+"""The network as an RL actor: decide with keyed noise, and score stored decisions again.
+
+`rollout` and `recompute` go through one `_step`, so at equal weights they agree. The value belongs
+to the stochastic step of a row (the reference stores the mean over all steps while acting, and
+compares it with the value at one step while learning); with joint log-probs it is the mean over
+all steps, both times.
+
+Legend: see flow.py; V values per decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rlcore_model_openpi import flow
+from rlcore_model_openpi.flow import FlowConfig
+from rlcore_model_openpi.heads import (
+    CriticConfig,
+    NoiseHead,
+    ValueHead,
+    expert_features,
+    vlm_features,
+)
+from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixCache, PrefixInputs
+
+DETERMINISTIC = -1
+"""Stochastic step of a decision that has none."""
+
+
+@dataclass
+class RolloutNoise:
+    """All randomness of a batch of decisions, drawn by the caller.
+
+    Attributes:
+        initial: standard normal `[B, H, D]`, where the chain starts.
+        step: standard normal `[B, K, H, D]`, used where a step is stochastic.
+        denoise_index: int64 `[B]` in [0, FlowConfig.index_choices), the stochastic step of each
+            row; not used with joint log-probs or deterministically.
+    """
+
+    initial: Tensor
+    step: Tensor
+    denoise_index: Tensor
+
+
+@dataclass
+class Score:
+    """Log-probs and entropy `[B, H, D]`, values `[B, V]`; fp32."""
+
+    logprobs: Tensor
+    values: Tensor
+    entropy: Tensor
+
+
+@dataclass
+class FlowSample(Score):
+    """A batch of decisions.
+
+    Attributes:
+        actions: `[B, H, D]`, the end of the chain.
+        chain: `[B, K+1, H, D]`, from the initial noise to the actions.
+        denoise_index: int64 `[B]`, to give to `recompute`; DETERMINISTIC where nothing was drawn.
+    """
+
+    actions: Tensor
+    chain: Tensor
+    denoise_index: Tensor
+
+
+class _Step(NamedTuple):
+    """Denoising steps of B rows: where they led, from which distribution, and what a critic on
+    the expert reads there (empty without one)."""
+
+    reached: Tensor
+    mean: Tensor
+    std: Tensor
+    critic_input: Tensor
+
+
+class FlowActor(nn.Module):
+    """A π0 / π0.5 network with its RL heads.
+
+    Args:
+        network: the network.
+        flow: how decisions are denoised and scored.
+        critic: what the critic reads; None: no critic, values are `[B, 0]`.
+        noise_range: least and greatest std of the noise head (flow_noise).
+    """
+
+    def __init__(
+        self,
+        network: PiNetwork,
+        flow: FlowConfig,
+        critic: CriticConfig | None = None,
+        noise_range: tuple[float, float] = (0.08, 0.16),
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.flow = flow
+        self.critic = critic
+        size = network.size
+        self.value_head: ValueHead | None = None
+        if critic is not None:
+            width = size.vlm_width if critic.after_vlm else size.expert_width
+            self.value_head = ValueHead(
+                width, critic.hidden, outputs=critic.outputs, elapsed=critic.elapsed
+            )
+        self.noise_head: NoiseHead | None = None
+        if flow.noise_method == "flow_noise":
+            self.noise_head = NoiseHead(size.expert_width, size.action_dim, noise_range)
+
+    def rollout(
+        self,
+        inputs: PrefixInputs,
+        state: Tensor,
+        noise: RolloutNoise,
+        *,
+        noise_level: float | Tensor = 0.0,
+        deterministic: bool = False,
+        elapsed: Tensor | None = None,
+    ) -> FlowSample:
+        """Decide for B rows.
+
+        Args:
+            inputs, state: what the network reads; state `[B, D]`.
+            noise: all randomness; deterministic decisions use its initial noise only.
+            noise_level: of flow_sde and flow_cps, one number or `[B]`.
+            deterministic: no stochastic step; log-probs and entropy are 0, the value is that of
+                the first step (with joint log-probs the mean over all steps).
+            elapsed: `[B]`, for a critic that reads it.
+        """
+        cache = self._encode(inputs)
+        index = self._index(noise, deterministic)
+        chain, steps = [noise.initial], []
+        for number in range(self.flow.num_steps):
+            at = torch.full_like(index, number)
+            stochastic = index >= 0 if self.flow.joint_logprob else index == at
+            mean, std, critic_input = self._step(
+                cache, state, chain[-1], at, stochastic, noise_level
+            )
+            chain.append(mean + std * noise.step[:, number])
+            steps.append(_Step(chain[-1], mean, std, critic_input))
+        if not self.flow.joint_logprob:
+            steps = [_pick(steps, index.clamp(min=0))]
+        score = self._score(cache, steps, noise.initial, index, elapsed)
+        return FlowSample(
+            logprobs=score.logprobs,
+            values=score.values,
+            entropy=score.entropy,
+            actions=chain[-1],
+            chain=torch.stack(chain, dim=1),
+            denoise_index=index,
+        )
+
+    def recompute(
+        self,
+        inputs: PrefixInputs,
+        state: Tensor,
+        chain: Tensor,
+        denoise_index: Tensor,
+        *,
+        noise_level: float | Tensor = 0.0,
+        elapsed: Tensor | None = None,
+    ) -> Score:
+        """Score stored decisions under the current weights, with gradients.
+
+        Args: as for :meth:`rollout`; chain `[B, K+1, H, D]` and denoise_index `[B]` from its
+            result, the noise level it was called with.
+        """
+        cache = self._encode(inputs)
+        if self.flow.joint_logprob:
+            numbers = range(self.flow.num_steps)
+            indices = [torch.full_like(denoise_index, number) for number in numbers]
+        else:
+            indices = [denoise_index.clamp(min=0)]
+        rows = torch.arange(len(chain), device=chain.device)
+        steps = [
+            _Step(
+                chain[rows, at + 1],
+                *self._step(cache, state, chain[rows, at], at, denoise_index >= 0, noise_level),
+            )
+            for at in indices
+        ]
+        return self._score(cache, steps, chain[:, 0], denoise_index, elapsed)
+
+    def _encode(self, inputs: PrefixInputs) -> PrefixCache:
+        after_vlm = self.critic is not None and self.critic.after_vlm
+        return self.network.encode_prefix(inputs, need_output=after_vlm)
+
+    def _index(self, noise: RolloutNoise, deterministic: bool) -> Tensor:
+        if deterministic:
+            return torch.full_like(noise.denoise_index, DETERMINISTIC)
+        if self.flow.joint_logprob:
+            return torch.zeros_like(noise.denoise_index)
+        return noise.denoise_index
+
+    def _step(
+        self,
+        cache: PrefixCache,
+        state: Tensor,
+        x: Tensor,
+        at: Tensor,
+        stochastic: Tensor,
+        noise_level: float | Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and std `[B, H, D]` of the next point after x, and the critic's input there."""
+        time = flow.timesteps(self.flow.num_steps, x.device)[at]
+        features = self.network.suffix_features(cache, state, x, time)
+        mean, std = flow.step_distribution(
+            x,
+            self.network.velocity(features),
+            at,
+            config=self.flow,
+            stochastic=stochastic,
+            noise_level=noise_level,
+            learned_std=None if self.noise_head is None else self.noise_head(features),
+        )
+        if self.critic is None or self.critic.after_vlm:
+            return mean, std, features.new_zeros(len(x), 0)
+        return mean, std, expert_features(features, self.critic)
+
+    def _score(
+        self,
+        cache: PrefixCache,
+        steps: list[_Step],
+        initial: Tensor,
+        index: Tensor,
+        elapsed: Tensor | None,
+    ) -> Score:
+        """Means over the steps; with joint log-probs the initial noise counts as one more."""
+        safe = self.flow.safe_logprob
+        logprobs = [flow.log_prob(step.reached, step.mean, step.std, safe=safe) for step in steps]
+        entropies = [flow.entropy(step.std) for step in steps]
+        if self.flow.joint_logprob:
+            drawn = (index >= 0)[:, None, None].expand_as(initial).to(initial.dtype)
+            zero = torch.zeros_like(initial)
+            logprobs.append(flow.log_prob(initial, zero, drawn, safe=safe) * drawn)
+            entropies.append(flow.entropy(drawn))
+        entropy = torch.stack(entropies).mean(dim=0)
+        if self.noise_head is None:  # the std does not depend on the weights
+            entropy = torch.zeros_like(entropy)
+        values = self._values(cache, [step.critic_input for step in steps], elapsed)
+        return Score(torch.stack(logprobs).mean(dim=0), values, entropy)
+
+    def _values(
+        self, cache: PrefixCache, critic_inputs: list[Tensor], elapsed: Tensor | None
+    ) -> Tensor:
+        """Values `[B, V]`, the mean over the steps."""
+        if self.critic is None or self.value_head is None:
+            return critic_inputs[0]
+        if self.critic.after_vlm:
+            assert cache.output is not None
+            image_tokens = self.network.size.image_tokens
+            critic_inputs = [vlm_features(cache.output, self.critic, image_tokens, cache.prompt)]
+        values = [self.value_head(features, elapsed) for features in critic_inputs]
+        return torch.stack(values).mean(dim=0)
+
+
+def _pick(steps: list[_Step], at: Tensor) -> _Step:
+    """Each row's step number `at`."""
+    rows = torch.arange(len(at), device=at.device)
+    return _Step(*(torch.stack(parts, dim=1)[rows, at] for parts in zip(*steps, strict=True)))

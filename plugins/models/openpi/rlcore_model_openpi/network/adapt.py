@@ -1,0 +1,61 @@
+"""What is trained and in which precision: freezing the VLM, adapters, bf16."""
+
+from __future__ import annotations
+
+import torch
+
+from rlcore_model_openpi.network.pi0 import PiNetwork
+
+# Names, or parts of them, kept in fp32 when the rest is bf16, as in openpi.
+_FP32_INSIDE = (
+    "patch_embedding",
+    "position_embedding",
+    "input_layernorm",
+    "post_attention_layernorm",
+    "model.norm",
+)
+# Projections outside the two Gemmas stay in fp32 too: only this part is cast.
+_CAST = "paligemma_with_expert."
+_LORA_TARGETS = (
+    r"(.*\.)?(language_model|vision_model)\..*"
+    r"\.(q_proj|k_proj|v_proj|o_proj|out_proj|gate_proj|up_proj|down_proj|fc1|fc2)"
+)
+
+
+def set_precision(network: PiNetwork, precision: str) -> None:
+    """Cast the weights in place.
+
+    Args:
+        precision: "fp32", or "bf16": VLM and expert in bf16 except their RMS norms and the image
+            embeddings; the projections of state, actions and time stay in fp32.
+    """
+    for name, parameter in network.named_parameters():
+        cast = precision == "bf16" and name.startswith(_CAST) and not _stays_fp32(name)
+        parameter.data = parameter.data.to(torch.bfloat16 if cast else torch.float32)
+
+
+def _stays_fp32(name: str) -> bool:
+    return any(part in name for part in _FP32_INSIDE)
+
+
+def freeze_vlm(network: PiNetwork) -> None:
+    """Train the action expert and its projections only."""
+    network.vlm.requires_grad_(False)
+
+
+def add_lora(network: PiNetwork, rank: int) -> None:
+    """Put low-rank adapters (alpha = rank) on the VLM's transformer projections, in place.
+
+    The VLM's own weights are frozen; the action expert trains as before. The adapters start as
+    nothing: the second factor is zero.
+    """
+    from peft import LoraConfig, inject_adapter_in_model
+
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=rank,
+        lora_dropout=0.0,
+        init_lora_weights="gaussian",
+        target_modules=_LORA_TARGETS,
+    )
+    inject_adapter_in_model(config, network.vlm)

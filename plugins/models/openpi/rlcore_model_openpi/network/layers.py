@@ -1,0 +1,245 @@
+"""Gemma layers that the VLM and the action expert share, and what π0.5 adds to them.
+
+The MLP and the rotary helpers are stock transformers. Norms, attention and the stack are ours,
+because the expert attends to the VLM's keys and values layer by layer, and π0.5's norms take the
+time.
+
+Legend: B rows, Q queries, K keys, N heads, G key heads, d head size, W width.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers.models.gemma.configuration_gemma import GemmaConfig
+from transformers.models.gemma.modeling_gemma import GemmaMLP, repeat_kv, rotate_half
+
+RMS_EPS = 1e-6
+ROPE_BASE = 10_000.0
+
+
+class KeysValues(NamedTuple):
+    """Keys (rotated) and values of one layer, `[B, G, K, d]` each. Read-only."""
+
+    keys: Tensor
+    values: Tensor
+
+
+class AttentionMask(NamedTuple):
+    """Who sees whom.
+
+    openpi adds -2.38e38 to the scores of forbidden keys. In a query row without any allowed key
+    (padding) that drowns all scores alike, so the row attends to all keys equally. Such rows have
+    zero queries and all keys here: the same numbers, without the large ones.
+
+    Attributes:
+        allowed: bool `[B, 1, Q, K]` (or broadcastable), no row empty.
+        uniform: bool `[B, 1, Q, 1]`, rows that attend to all keys equally; None: there are none.
+    """
+
+    allowed: Tensor
+    uniform: Tensor | None = None
+
+
+class Rotation(NamedTuple):
+    """Cosine and sine of the rotary embedding, `[B, 1, Q, d]` each."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Rotate x `[B, N, Q, d]`."""
+        return x * self.cos + rotate_half(x) * self.sin
+
+
+def rotation(positions: Tensor, head_dim: int, dtype: torch.dtype) -> Rotation:
+    """Rotary embedding at integer positions `[B, Q]`, computed in fp32.
+
+    The stock module keeps its frequencies in a buffer, which a network built on the meta device
+    would lose; here they are computed.
+    """
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device)
+    angles = positions[:, None, :, None].float() * ROPE_BASE ** (-exponents / head_dim)
+    angles = torch.cat([angles, angles], dim=-1)
+    return Rotation(angles.cos().to(dtype), angles.sin().to(dtype))
+
+
+class RMSNorm(nn.Module):
+    """y = x / rms(x) * (1 + w), in fp32; no gate."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor, condition: Tensor | None) -> tuple[Tensor, None]:
+        y = F.rms_norm(x.float(), x.shape[-1:], 1.0 + self.weight.float(), RMS_EPS)
+        return y.to(x.dtype), None
+
+
+class AdaRMSNorm(nn.Module):
+    """π0.5: scale, shift, gate = dense(time); y = x / rms(x) * (1 + scale) + shift, in fp32.
+
+    Starts as the plain norm with a closed gate (dense is zero), as in openpi.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, 3 * width)
+        nn.init.zeros_(self.dense.weight)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, x: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
+        """x `[B, Q, W]` and condition `[B, W]` -> normed x and gate `[B, 1, W]`."""
+        scale, shift, gate = self.dense(condition)[:, None].chunk(3, dim=-1)
+        y = F.rms_norm(x.float(), x.shape[-1:], None, RMS_EPS)
+        return (y * (1.0 + scale.float()) + shift.float()).to(x.dtype), gate.to(x.dtype)
+
+
+class Attention(nn.Module):
+    """Grouped-query attention over own and, for the expert, earlier keys."""
+
+    def __init__(self, config: GemmaConfig) -> None:
+        super().__init__()
+        self.head_dim = config.head_dim
+        self.groups = config.num_attention_heads // config.num_key_value_heads
+        queries = config.num_attention_heads * config.head_dim
+        keys = config.num_key_value_heads * config.head_dim
+        self.q_proj = nn.Linear(config.hidden_size, queries, bias=False)
+        self.k_proj = nn.Linear(config.hidden_size, keys, bias=False)
+        self.v_proj = nn.Linear(config.hidden_size, keys, bias=False)
+        self.o_proj = nn.Linear(queries, config.hidden_size, bias=False)
+
+    def keys_values(self, x: Tensor, rotate: Rotation) -> KeysValues:
+        """Keys and values of x `[B, Q, W]`."""
+        return KeysValues(rotate(self._heads(self.k_proj(x))), self._heads(self.v_proj(x)))
+
+    def forward(
+        self, x: Tensor, rotate: Rotation, mask: AttentionMask, past: KeysValues | None
+    ) -> tuple[Tensor, KeysValues]:
+        """Output `[B, Q, W]`, attending to past and own keys, and the keys and values of x."""
+        queries = rotate(self._heads(self.q_proj(x)))
+        if mask.uniform is not None:
+            queries = queries.masked_fill(mask.uniform, 0.0)
+        own = self.keys_values(x, rotate)
+        seen = own if past is None else KeysValues(*map(_append, past, own))
+        y = F.scaled_dot_product_attention(
+            queries,
+            repeat_kv(seen.keys, self.groups),
+            repeat_kv(seen.values, self.groups),
+            attn_mask=mask.allowed,
+        )
+        return self.o_proj(y.transpose(1, 2).flatten(2)), own
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """`[B, Q, N*d]` -> `[B, N, Q, d]`."""
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+
+
+def _append(past: Tensor, own: Tensor) -> Tensor:
+    return torch.cat([past, own], dim=2)
+
+
+def _add(x: Tensor, y: Tensor, gate: Tensor | None) -> Tensor:
+    """The residual sum, gated in π0.5."""
+    return x + y if gate is None else x + y * gate
+
+
+class GemmaLayer(nn.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x)), both gated in π0.5."""
+
+    def __init__(self, config: GemmaConfig, adaptive: bool) -> None:
+        super().__init__()
+        norm = AdaRMSNorm if adaptive else RMSNorm
+        self.self_attn = Attention(config)
+        self.mlp = GemmaMLP(config)
+        self.input_layernorm = norm(config.hidden_size)
+        self.post_attention_layernorm = norm(config.hidden_size)
+
+    def forward(
+        self,
+        x: Tensor,
+        rotate: Rotation,
+        mask: AttentionMask,
+        past: KeysValues | None,
+        condition: Tensor | None,
+    ) -> tuple[Tensor, KeysValues]:
+        """x `[B, Q, W]` -> x after the layer, and the layer's keys and values of x."""
+        normed, gate = self.input_layernorm(x, condition)
+        y, own = self.self_attn(normed, rotate, mask, past)
+        x = _add(x, y, gate)
+        normed, gate = self.post_attention_layernorm(x, condition)
+        return _add(x, self.mlp(normed), gate), own
+
+
+class Gemma(nn.Module):
+    """A stack of layers; `checkpointing` recomputes activations in the backward pass."""
+
+    def __init__(self, config: GemmaConfig, adaptive: bool) -> None:
+        super().__init__()
+        self.head_dim = config.head_dim
+        self.checkpointing = False
+        layers = [GemmaLayer(config, adaptive) for _ in range(config.num_hidden_layers)]
+        self.layers = nn.ModuleList(layers)
+        self.norm = (AdaRMSNorm if adaptive else RMSNorm)(config.hidden_size)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the projections, in which the stack computes; norms may be kept in fp32."""
+        return self.layers[0].self_attn.q_proj.weight.dtype
+
+    def encode(
+        self, x: Tensor, positions: Tensor, mask: AttentionMask, *, need_output: bool
+    ) -> tuple[list[KeysValues], Tensor | None]:
+        """Keys and values of all layers for x `[B, Q, W]`, and the normed output if needed.
+
+        Without the output the last layer gives its keys and values and stops there.
+        """
+        x = x.to(self.dtype)
+        rotate = rotation(positions, self.head_dim, self.dtype)
+        cache = []
+        for layer in self.layers if need_output else self.layers[:-1]:
+            x, own = self._run(layer, x, rotate, mask, None, None)
+            cache.append(own)
+        if need_output:
+            return cache, self.norm(x, None)[0]
+        last = self.layers[-1]
+        cache.append(last.self_attn.keys_values(last.input_layernorm(x, None)[0], rotate))
+        return cache, None
+
+    def extend(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        mask: AttentionMask,
+        past: list[KeysValues],
+        condition: Tensor | None,
+    ) -> Tensor:
+        """The normed output `[B, Q, W]` for x after the tokens of `past`, which is not changed."""
+        x = x.to(self.dtype)
+        rotate = rotation(positions, self.head_dim, self.dtype)
+        for layer, before in zip(self.layers, past, strict=True):
+            x, _ = self._run(layer, x, rotate, mask, before, condition)
+        return self.norm(x, condition)[0]
+
+    def _run(self, layer: GemmaLayer, *inputs: object) -> tuple[Tensor, KeysValues]:
+        if self.checkpointing and torch.is_grad_enabled():
+            return checkpoint(layer, *inputs, use_reentrant=False)
+        return layer(*inputs)
+
+
+class LanguageModel(Gemma):
+    """Gemma with its token embedding."""
+
+    def __init__(self, config: GemmaConfig) -> None:
+        super().__init__(config, adaptive=False)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        # Gemma multiplies embeddings by sqrt(width): this makes them of unit variance.
+        nn.init.normal_(self.embed_tokens.weight, std=config.hidden_size**-0.5)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Token ids `[B, L]` -> `[B, L, W]`, scaled by sqrt(W)."""
+        return self.embed_tokens(tokens) * self.embed_tokens.embedding_dim**0.5

@@ -1,0 +1,281 @@
+"""π0 and π0.5: a VLM reads cameras and prompt once, an action expert denoises actions.
+
+    images --vision--> tokens --+--> VLM layers --> keys, values (computed once per decision)
+    prompt --embed---> tokens --+                        |
+    state (π0), noisy actions, time --> expert layers ---+--> velocity    (once per step)
+
+Module names are openpi's, so that keys of the state dict are those of its checkpoints. Facts after
+openpi (Apache-2.0) and "π0: A Vision-Language-Action Flow Model" (Black et al. 2024). Knows
+nothing of exploration, critics, tokenizers and normalisation.
+
+Legend: B rows, I cameras, T tokens a camera, L prompt tokens, P = I*T + L, H actions, D their
+padded entries, E expert width. Time runs from 1 (noise) to 0 (actions).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers.models.gemma.configuration_gemma import GemmaConfig
+
+from rlcore_model_openpi.network.layers import AttentionMask, Gemma, KeysValues, LanguageModel
+from rlcore_model_openpi.network.vision import ConvTower, SiglipTower, vision_tower
+from rlcore_model_openpi.sizes import NetworkSize
+
+# Periods of the time embedding, in units of the unit time interval.
+MIN_PERIOD, MAX_PERIOD = 4e-3, 4.0
+
+
+@dataclass
+class PrefixInputs:
+    """What the VLM reads.
+
+    Attributes:
+        images: float `[B, I, 3, h, w]` in [-1, 1].
+        image_masks: bool `[B, I]`, false where a camera is missing.
+        tokens: integers `[B, L]`.
+        token_mask: bool `[B, L]`, false where padded.
+    """
+
+    images: Tensor
+    image_masks: Tensor
+    tokens: Tensor
+    token_mask: Tensor
+
+
+@dataclass
+class PrefixCache:
+    """The VLM's answer to a prefix; read-only, shared by all denoising steps.
+
+    Attributes:
+        layers: keys and values per layer.
+        mask: bool `[B, P]`, tokens that exist.
+        prompt: L, the last L tokens are the prompt's.
+        output: `[B, P, VLM width]` after the final norm, where it was asked for. Rows of padding
+            hold what openpi's hold (see AttentionMask).
+    """
+
+    layers: list[KeysValues]
+    mask: Tensor
+    prompt: int
+    output: Tensor | None
+
+
+class Projector(nn.Module):
+    """Image tokens to the language model's width."""
+
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size.vision_width, size.vlm_width)
+
+
+class _PaliGemmaModel(nn.Module):
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__()
+        self.vision_tower = vision_tower(size)
+        self.multi_modal_projector = Projector(size)
+        self.language_model = LanguageModel(_gemma_config(size, size.vlm_width, size.vlm_mlp))
+
+
+class _PaliGemma(nn.Module):
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__()
+        self.model = _PaliGemmaModel(size)
+
+
+class _Expert(nn.Module):
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__()
+        config = _gemma_config(size, size.expert_width, size.expert_mlp)
+        self.model = Gemma(config, adaptive=size.pi05)
+
+
+class _PaliGemmaWithExpert(nn.Module):
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__()
+        self.paligemma = _PaliGemma(size)
+        self.gemma_expert = _Expert(size)
+
+
+class PiNetwork(nn.Module):
+    """The network of one size, with random weights.
+
+    Args:
+        size: all shapes; `size.pi05` picks the generation.
+    """
+
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__()
+        self.size = size
+        width = size.expert_width
+        self.paligemma_with_expert = _PaliGemmaWithExpert(size)
+        self.action_in_proj = nn.Linear(size.action_dim, width)
+        self.action_out_proj = nn.Linear(width, size.action_dim)
+        if size.pi05:
+            self.time_mlp_in = nn.Linear(width, width)
+            self.time_mlp_out = nn.Linear(width, width)
+        else:
+            self.state_proj = nn.Linear(size.action_dim, width)
+            self.action_time_mlp_in = nn.Linear(2 * width, width)
+            self.action_time_mlp_out = nn.Linear(width, width)
+
+    @property
+    def vlm(self) -> nn.Module:
+        """Vision tower, projector and language model."""
+        return self.paligemma_with_expert.paligemma
+
+    @property
+    def vision_tower(self) -> SiglipTower | ConvTower:
+        """The tower, from pixels to image tokens."""
+        return self.vlm.model.vision_tower
+
+    @property
+    def language_model(self) -> LanguageModel:
+        """Gemma of the VLM."""
+        return self.vlm.model.language_model
+
+    @property
+    def expert(self) -> Gemma:
+        """Gemma of the actions."""
+        return self.paligemma_with_expert.gemma_expert.model
+
+    def set_checkpointing(self, enabled: bool) -> None:
+        """Recompute the activations of transformer layers in the backward pass, to save memory."""
+        for module in (self.vision_tower, self.language_model, self.expert):
+            if isinstance(module, SiglipTower | Gemma):
+                module.checkpointing = enabled
+
+    # -- prefix -------------------------------------------------------------------------------
+
+    def embed_prefix(self, inputs: PrefixInputs) -> tuple[Tensor, Tensor]:
+        """Tokens `[B, P, VLM width]`, cameras first, and which of them exist, bool `[B, P]`."""
+        cameras = inputs.images.shape[1]
+        images = self.vision_tower(inputs.images.flatten(0, 1))
+        images = self.vlm.model.multi_modal_projector.linear(images)
+        images = images.unflatten(0, (-1, cameras)).flatten(1, 2)
+        prompt = self.language_model.embed(inputs.tokens)
+        image_mask = inputs.image_masks.repeat_interleave(self.size.image_tokens, dim=1)
+        return (
+            torch.cat([images, prompt], dim=1),
+            torch.cat([image_mask, inputs.token_mask], dim=1),
+        )
+
+    def encode_prefix(self, inputs: PrefixInputs, *, need_output: bool = False) -> PrefixCache:
+        """Run the VLM once. Existing tokens see all existing tokens; its output only if needed."""
+        tokens, mask = self.embed_prefix(inputs)
+        padding = ~mask[:, None, :, None]
+        allowed = AttentionMask(mask[:, None, None, :] | padding, uniform=padding)
+        layers, output = self.language_model.encode(
+            tokens, _positions(mask), allowed, need_output=need_output
+        )
+        return PrefixCache(layers, mask, inputs.tokens.shape[1], output)
+
+    # -- suffix -------------------------------------------------------------------------------
+
+    def embed_suffix(
+        self, state: Tensor, noisy_actions: Tensor, time: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """The expert's tokens `[B, H (+1), E]`, and for π0.5 the condition of its norms `[B, E]`.
+
+        Args:
+            state: `[B, D]`; π0.5 does not read it (there it may be in the prompt).
+            noisy_actions: `[B, H, D]`.
+            time: `[B]`.
+        """
+        actions = self.action_in_proj(noisy_actions)
+        moment = time_embedding(time, self.size.expert_width)
+        if self.size.pi05:
+            return actions, F.silu(self.time_mlp_out(F.silu(self.time_mlp_in(moment))))
+        moment = moment[:, None].expand_as(actions)
+        mixed = self.action_time_mlp_in(torch.cat([actions, moment], dim=-1))
+        tokens = self.action_time_mlp_out(F.silu(mixed))
+        return torch.cat([self.state_proj(state)[:, None], tokens], dim=1), None
+
+    def suffix_features(
+        self, cache: PrefixCache, state: Tensor, noisy_actions: Tensor, time: Tensor
+    ) -> Tensor:
+        """The expert's output at the action tokens, fp32 `[B, H, E]`."""
+        tokens, condition = self.embed_suffix(state, noisy_actions, time)
+        own = torch.arange(tokens.shape[1], device=tokens.device)
+        positions = cache.mask.sum(dim=1, keepdim=True) + own
+        output = self.expert.extend(
+            tokens, positions, self._suffix_mask(cache.mask), cache.layers, condition
+        )
+        return output[:, -self.size.action_horizon :].float()
+
+    def velocity(self, features: Tensor) -> Tensor:
+        """Velocity `[B, H, D]` from :meth:`suffix_features`."""
+        return self.action_out_proj(features)
+
+    def _suffix_mask(self, prefix: Tensor) -> AttentionMask:
+        """Suffix tokens see the existing prefix and each other; π0's state sees no action."""
+        block = torch.ones(
+            self.size.suffix_len, self.size.suffix_len, dtype=torch.bool, device=prefix.device
+        )
+        if not self.size.pi05:
+            block[0, 1:] = False
+        rows = len(prefix)
+        seen = prefix[:, None, :].expand(rows, self.size.suffix_len, -1)
+        return AttentionMask(torch.cat([seen, block.expand(rows, -1, -1)], dim=2)[:, None])
+
+    # -- flow matching ------------------------------------------------------------------------
+
+    def flow_matching_loss(
+        self, inputs: PrefixInputs, state: Tensor, actions: Tensor, noise: Tensor, time: Tensor
+    ) -> Tensor:
+        """(v - u)^2 elementwise `[B, H, D]`.
+
+        x_t = t * noise + (1 - t) * actions;  u = noise - actions
+
+        Args:
+            state: `[B, D]`.
+            actions, noise: `[B, H, D]`.
+            time: `[B]` in (0, 1].
+        """
+        t = time[:, None, None]
+        noisy_actions = t * noise + (1 - t) * actions
+        cache = self.encode_prefix(inputs)
+        features = self.suffix_features(cache, state, noisy_actions, time)
+        return F.mse_loss(self.velocity(features), noise - actions, reduction="none")
+
+    @torch.no_grad()
+    def sample(
+        self, inputs: PrefixInputs, state: Tensor, noise: Tensor, num_steps: int = 10
+    ) -> Tensor:
+        """Actions `[B, H, D]` from noise `[B, H, D]` by `num_steps` Euler steps from 1 to 0."""
+        cache = self.encode_prefix(inputs)
+        x = noise
+        for step in range(num_steps):
+            time = torch.full_like(x[:, 0, 0], 1.0 - step / num_steps)
+            x = x - self.velocity(self.suffix_features(cache, state, x, time)) / num_steps
+        return x
+
+
+def time_embedding(time: Tensor, width: int) -> Tensor:
+    """[sin, cos](2 pi t / period) `[B, width]`, periods log-spaced, computed in float64."""
+    fraction = torch.linspace(0.0, 1.0, width // 2, dtype=torch.float64, device=time.device)
+    period = MIN_PERIOD * (MAX_PERIOD / MIN_PERIOD) ** fraction
+    phase = 2 * math.pi * time.double()[:, None] / period
+    return torch.cat([phase.sin(), phase.cos()], dim=-1).to(time.dtype)
+
+
+def _positions(mask: Tensor) -> Tensor:
+    """Running number of existing tokens, from 0: `[B, P]`."""
+    return mask.cumsum(dim=1) - 1
+
+
+def _gemma_config(size: NetworkSize, width: int, mlp: int) -> GemmaConfig:
+    return GemmaConfig(
+        vocab_size=size.vocab,
+        hidden_size=width,
+        intermediate_size=mlp,
+        num_hidden_layers=size.depth,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.kv_heads,
+        head_dim=size.head_dim,
+        hidden_act="gelu_pytorch_tanh",
+    )

@@ -1,0 +1,77 @@
+"""From pixels to image tokens: SigLIP, as published, or convolutions for tiny networks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers.models.siglip.configuration_siglip import SiglipVisionConfig
+from transformers.models.siglip.modeling_siglip import SiglipVisionModel
+
+from rlcore_model_openpi.sizes import NetworkSize, conv_channels
+
+
+class SiglipTower(nn.Module):
+    """Stock SigLIP without its pooling head.
+
+    Its parts are called one by one: in bf16 the embeddings stay in fp32, as in openpi, which the
+    stock forward does not know.
+    """
+
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__()
+        self.checkpointing = False
+        config = SiglipVisionConfig(
+            hidden_size=size.vision_width,
+            intermediate_size=size.vision_mlp,
+            num_hidden_layers=size.vision_depth,
+            num_attention_heads=size.vision_heads,
+            image_size=size.image_size,
+            patch_size=size.patch_size,
+            vision_use_head=False,
+        )
+        self.vision_model = SiglipVisionModel(config)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images float `[N, 3, h, w]` in [-1, 1] -> tokens `[N, T, width]`."""
+        model = self.vision_model
+        patches = model.embeddings.patch_embedding(images).flatten(2).transpose(1, 2)
+        x = patches + model.embeddings.position_embedding.weight
+        x = x.to(model.post_layernorm.weight.dtype)
+        for layer in model.encoder.layers:
+            if self.checkpointing and torch.is_grad_enabled():
+                x = checkpoint(layer, x, None, use_reentrant=False)
+            else:
+                x = layer(x, None)
+        return model.post_layernorm(x)
+
+
+class ConvTower(nn.Module):
+    """Convolutions of stride 2, learnt positions, and a norm: cheap to train from nothing."""
+
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__()
+        channels = conv_channels(size)
+        self.convs = nn.ModuleList(
+            nn.Conv2d(inputs, outputs, kernel_size=3, stride=2, padding=1)
+            for inputs, outputs in pairwise(channels)
+        )
+        self.position_embedding = nn.Embedding(size.image_tokens, size.vision_width)
+        nn.init.normal_(self.position_embedding.weight, std=0.02)
+        self.norm = nn.LayerNorm(size.vision_width)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images float `[N, 3, h, w]` in [-1, 1] -> tokens `[N, T, width]`."""
+        x = images.to(self.norm.weight.dtype)
+        for conv in self.convs:
+            x = F.gelu(conv(x), approximate="tanh")
+        x = x.flatten(2).transpose(1, 2)
+        return self.norm(x + self.position_embedding.weight.to(x.dtype))
+
+
+def vision_tower(size: NetworkSize) -> SiglipTower | ConvTower:
+    """The tower that `size.vision` names."""
+    return SiglipTower(size) if size.vision == "siglip" else ConvTower(size)

@@ -1,0 +1,203 @@
+"""Normalisation statistics: apply, fit, read and write `norm_stats.json`. Numpy only.
+
+π0 scales by mean and standard deviation, π0.5 by the 1 % and 99 % quantiles:
+
+    z-score    y = (x - mean) / (std + 1e-6)
+    quantile   y = 2 (x - q01) / (q99 - q01 + 1e-6) - 1
+
+File format of openpi: `{"norm_stats": {"state": {"mean", "std", "q01", "q99"}, "actions": ...}}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcore.errors import CheckpointError
+
+FILE_NAME = "norm_stats.json"
+_EPSILON = 1e-6
+# Fitted scales are not let below this (env units). Few demonstrations may hold an entry still,
+# and dividing by next to nothing would blow up its first move.
+MIN_STD = 1e-2
+_FIELDS = ("mean", "std", "q01", "q99")
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Statistics per entry, float64 `[D]` each; quantiles may be absent in z-score files."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    q01: np.ndarray | None = None
+    q99: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.mean)
+
+    @classmethod
+    def identity(cls, size: int) -> Stats:
+        """Statistics that leave values as they are, up to the formulas' epsilon."""
+        ones = np.ones(size)
+        return cls(0 * ones, ones, -ones, ones)
+
+    @classmethod
+    def fit(cls, values: np.ndarray) -> Stats:
+        """Statistics of `[M, D]`, with scales of at least :data:`MIN_STD`."""
+        values = values.astype(np.float64)
+        low, high = np.quantile(values, [0.01, 0.99], axis=0)
+        middle, half = (low + high) / 2, np.maximum((high - low) / 2, MIN_STD)
+        std = np.maximum(values.std(axis=0), MIN_STD)
+        return cls(values.mean(axis=0), std, middle - half, middle + half)
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """Statistics of states and actions, and which of the two formulas applies."""
+
+    state: Stats
+    actions: Stats
+    quantile: bool
+
+    @classmethod
+    def identity(cls, state_dim: int, action_dim: int, *, quantile: bool) -> Normalizer:
+        """For a model that has seen no data yet."""
+        return cls(Stats.identity(state_dim), Stats.identity(action_dim), quantile)
+
+    def normalize_state(self, states: np.ndarray) -> np.ndarray:
+        """`[..., S]` -> float32 of the same shape; statistics may be longer than S."""
+        return _normalize(states, self.state, self.quantile)
+
+    def normalize_actions(self, actions: np.ndarray) -> np.ndarray:
+        """`[..., A]` -> float32 of the same shape."""
+        return _normalize(actions, self.actions, self.quantile)
+
+    def unnormalize_actions(self, actions: np.ndarray) -> np.ndarray:
+        """`[..., D]` -> float32; entries beyond the statistics pass (quantile), or are scaled
+        with mean 0 and std 1 (z-score)."""
+        return _unnormalize(actions, self.actions, self.quantile)
+
+
+def _normalize(values: np.ndarray, stats: Stats, quantile: bool) -> np.ndarray:
+    size = values.shape[-1]
+    if quantile:
+        low, high = stats.q01[:size], stats.q99[:size]
+        result = (values - low) / (high - low + _EPSILON) * 2.0 - 1.0
+    else:
+        result = (values - stats.mean[:size]) / (stats.std[:size] + _EPSILON)
+    return result.astype(np.float32)
+
+
+def _unnormalize(values: np.ndarray, stats: Stats, quantile: bool) -> np.ndarray:
+    size = values.shape[-1]
+    if quantile:
+        known = min(size, stats.size)
+        low, high = stats.q01[:known], stats.q99[:known]
+        inner = (values[..., :known] + 1.0) / 2.0 * (high - low + _EPSILON) + low
+        result = np.concatenate([inner, values[..., known:]], axis=-1)
+    else:
+        extra = max(size - stats.size, 0)
+        mean = np.pad(stats.mean, (0, extra))[:size]
+        std = np.pad(stats.std, (0, extra), constant_values=1.0)[:size]
+        result = values * (std + _EPSILON) + mean
+    return result.astype(np.float32)
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def write_stats(path: Path, normalizer: Normalizer) -> None:
+    """Write `norm_stats.json` at `path`; folders are made. Floats round-trip exactly."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    both = {"state": normalizer.state, "actions": normalizer.actions}
+    stats = {
+        name: {field: _as_list(vars(values)[field]) for field in _FIELDS}
+        for name, values in both.items()
+    }
+    path.write_text(json.dumps({"norm_stats": stats}, indent=2) + "\n")
+
+
+def read_stats(path: Path, *, quantile: bool, state_dim: int, action_dim: int) -> Normalizer:
+    """Read `norm_stats.json`.
+
+    Args:
+        path: the file.
+        quantile: whether quantiles are needed.
+        state_dim, action_dim: least lengths; longer statistics are cut when applied.
+
+    Raises:
+        CheckpointError: missing, not JSON, lacking a field, of unequal or too small length.
+    """
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"cannot read normalisation statistics {path}: {error}") from error
+    stats = content.get("norm_stats") if isinstance(content, dict) else None
+    if not isinstance(stats, dict):
+        raise CheckpointError(f"{path} holds no 'norm_stats' mapping")
+    needed = _FIELDS if quantile else ("mean", "std")
+    return Normalizer(
+        state=_parse(path, "state", stats, needed, state_dim),
+        actions=_parse(path, "actions", stats, needed, action_dim),
+        quantile=quantile,
+    )
+
+
+def find_stats(folder: Path, asset_id: str, *, strict: bool) -> Path:
+    """The statistics of a checkpoint: `assets/<asset_id>/`, `<asset_id>/`, or, unless `strict`,
+    the only `norm_stats.json` below the folder. CheckpointError lists what there is."""
+    for candidate in (folder / "assets" / asset_id, folder / asset_id):
+        if (candidate / FILE_NAME).is_file():
+            return candidate / FILE_NAME
+    found = sorted(folder.rglob(FILE_NAME))
+    if len(found) == 1 and not strict:
+        return found[0]
+    there = ", ".join(str(path.parent.relative_to(folder)) for path in found) or "none"
+    raise CheckpointError(
+        f"{folder} holds no normalisation statistics for asset {asset_id!r} (there are: {there})",
+        hint=f"put {FILE_NAME} at {folder / 'assets' / asset_id}, "
+        "or set actor.model.openpi.asset_id to a folder that is there",
+    )
+
+
+def _parse(
+    path: Path, name: str, stats: dict[str, Any], needed: Sequence[str], least: int
+) -> Stats:
+    entry = stats.get(name)
+    if not isinstance(entry, dict):
+        raise CheckpointError(f"{path} lacks statistics of {name!r}")
+    arrays = {field: _array(path, f"{name}.{field}", entry.get(field)) for field in _FIELDS}
+    missing = [field for field in needed if arrays[field] is None]
+    if missing:
+        raise CheckpointError(f"{path} lacks {', '.join(f'{name}.{field}' for field in missing)}")
+    lengths = {field: len(array) for field, array in arrays.items() if array is not None}
+    if len(set(lengths.values())) > 1:
+        raise CheckpointError(f"{path}: lengths of {name!r} differ: {lengths}")
+    if lengths["mean"] < least:
+        raise CheckpointError(
+            f"{path}: {name!r} has {lengths['mean']} entries, the env has {least}",
+            hint="the checkpoint was made for another robot; choose another model_path",
+        )
+    return Stats(**arrays)
+
+
+def _array(path: Path, name: str, value: Any) -> np.ndarray | None:
+    if value is None:
+        return None
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: {name} must be a list of numbers") from error
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise CheckpointError(f"{path}: {name} must be a list of finite numbers")
+    return array
+
+
+def _as_list(values: np.ndarray | None) -> list[float] | None:
+    return None if values is None else values.tolist()

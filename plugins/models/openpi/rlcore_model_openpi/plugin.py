@@ -1,0 +1,28 @@
+"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+
+from __future__ import annotations
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 1)
+
+
+@hookimpl
+def rlcore_policies() -> list[ComponentSpec]:
+    """One policy class serves both generations; `openpi.config_name` tells them apart."""
+    return [
+        ComponentSpec(
+            name="openpi",
+            target="rlcore_model_openpi.policy:make",
+            summary="pi0 and pi0.5: flow-matching vision-language-action policies",
+            config="rlcore_model_openpi.settings:OpenPIModelConfig",
+            spec="rlcore_model_openpi.spec:policy_spec",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """Options of `model=`: pi0, pi05, pi0_small, pi05_small, pi0_tiny, pi05_tiny."""
+    return ["pkg://rlcore_model_openpi.conf"]

@@ -1,0 +1,291 @@
+"""π0 / π0.5 as an rlcore policy: what is observed, drawn, decided, scored again and learnt.
+
+Network, step distributions and heads are elsewhere (network/, flow.py, heads.py), the env's
+numbers too (processor.py), files too (pretrained.py); here they meet the keys of randomness.
+Shape legend beside rlcore's:
+
+    I  cameras              L  prompt tokens       K  denoising steps
+    H  actions predicted    D  padded action and state entries of the network
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
+from rlcore.rollout.rng import RowKeys
+from rlcore.specs import EnvSpec
+from rlcore_model_openpi import pretrained
+from rlcore_model_openpi.flow import FlowConfig, annealed_level
+from rlcore_model_openpi.heads import CriticConfig
+from rlcore_model_openpi.network import (
+    PiNetwork,
+    PrefixInputs,
+    add_lora,
+    freeze_vlm,
+    set_precision,
+)
+from rlcore_model_openpi.network.actor import FlowActor, RolloutNoise
+from rlcore_model_openpi.processor import Processor, action_chunks
+from rlcore_model_openpi.settings import OpenPIModelConfig
+from rlcore_model_openpi.spec import IMAGE_SLOTS, Resolved, policy_spec, resolve
+
+
+def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
+    """The factory the plugin names.
+
+    Without `model_path` the weights are random (torch's global generator), statistics do nothing
+    until they are fitted, and the tokenizer is trained on the env's sentences.
+
+    Raises:
+        ConfigError: settings that contradict each other or the env.
+        CheckpointError: a checkpoint that is missing, damaged, or of another shape.
+    """
+    resolved = resolve(config, env_spec)
+    spec = policy_spec(config, env_spec)
+    folder = None if config.model_path is None else Path(config.model_path)
+    if folder is None:
+        processor = pretrained.fresh_processor(resolved, env_spec)
+    else:
+        processor = pretrained.load_processor(folder, config, resolved, env_spec)
+    policy = OpenPIPolicy(config, env_spec, processor)
+    assert policy.spec == spec
+    if folder is not None:
+        pretrained.load_weights(folder, policy.actor)
+    policy.choose_trained()
+    return policy
+
+
+class OpenPIPolicy(nn.Module):
+    """See :class:`rlcore.protocols.Policy`.
+
+    Args:
+        config: settings, kept for :meth:`save_pretrained`.
+        env_spec: the env, whose sizes and time limit are read.
+        processor: conversions between the env's numbers and the network's.
+    """
+
+    def __init__(
+        self, config: OpenPIModelConfig, env_spec: EnvSpec, processor: Processor
+    ) -> None:
+        super().__init__()
+        self.spec = policy_spec(config, env_spec)
+        self.config = config
+        self.processor = processor
+        self.actor = _actor(config, processor.resolved)
+        self._max_episode_steps = env_spec.max_episode_steps
+        self._masked_images = _masked_images(config, processor.resolved)
+        self.set_progress(0)
+
+    # -- acting -------------------------------------------------------------------------------
+
+    def prepare(self, observation: Observation) -> Inputs:
+        """Stored inputs of B rows, see :meth:`Processor.inputs`."""
+        return self.processor.inputs(observation)
+
+    @torch.no_grad()
+    def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
+        """Decide. Deterministic decisions still start from keyed noise, but add none.
+
+        `replay`: chain float32 `[B, K+1, H, D]`, denoise_index int64 `[B]`.
+        """
+        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        prefix, state, elapsed = self._network_inputs(tensors)
+        sample = self.actor.rollout(
+            prefix,
+            state,
+            self._noise(keys, deterministic),
+            noise_level=self._noise_level,
+            deterministic=deterministic,
+            elapsed=elapsed,
+        )
+        actions = self.processor.to_env_actions(
+            sample.actions.cpu().numpy(), inputs["robot_state"]
+        )
+        return PolicyOutput(
+            actions=actions[:, : self.spec.num_action_chunks],
+            logprobs=self._executed(sample.logprobs),
+            values=sample.values,
+            replay={"chain": sample.chain, "denoise_index": sample.denoise_index},
+        )
+
+    def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
+        """Log-probs, values and entropy of stored decisions at the current weights."""
+        prefix, state, elapsed = self._network_inputs(inputs)
+        score = self.actor.recompute(
+            prefix,
+            state,
+            replay["chain"].to(self._device),
+            replay["denoise_index"].to(self._device),
+            noise_level=self._noise_level,
+            elapsed=elapsed,
+        )
+        return Evaluation(
+            logprobs=self._executed(score.logprobs),
+            values=score.values,
+            entropy=self._executed(score.entropy),
+        )
+
+    def set_progress(self, update: int) -> None:
+        """Noise level after `update` updates."""
+        openpi = self.config.openpi
+        self._noise_level = (
+            annealed_level(openpi.noise_params, update)
+            if openpi.noise_anneal
+            else openpi.noise_level
+        )
+
+    # -- supervised learning ------------------------------------------------------------------
+
+    def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
+        """Statistics of states and actions; inputs prepared before are out of date after this."""
+        self.processor.fit(demonstrations)
+
+    def sft_batch(
+        self, demonstration: Demonstration, frame_index: Sequence[int]
+    ) -> tuple[Inputs, np.ndarray, np.ndarray]:
+        """Inputs, target actions float32 `[B, H, A]` in env units, and mask bool `[B, H]`."""
+        index = np.asarray(frame_index, dtype=np.int64)
+        steps = demonstration.frame_steps[index]
+        observation: Observation = {
+            "cameras": {name: frames[index] for name, frames in demonstration.frames.items()},
+            "states": demonstration.states[steps],
+            "task_descriptions": [demonstration.task_description] * len(index),
+            "elapsed": (steps / self._max_episode_steps).astype(np.float32),
+        }
+        actions, mask = action_chunks(demonstration.actions, steps, self.spec.action_horizon)
+        return self.prepare(observation), actions, mask
+
+    def sft_loss(
+        self, inputs: Mapping[str, Tensor], actions: Tensor, mask: Tensor, keys: RowKeys
+    ) -> Tensor:
+        """Flow-matching loss per sample `[B]`: the mean over its steps and all D entries.
+
+        t ~ 0.999 Beta(1.5, 1) + 0.001, mostly near the noise end, as in openpi.
+        """
+        size = self.processor.resolved.size
+        prefix, state, _ = self._network_inputs(inputs)
+        targets = self.processor.to_model_actions(
+            actions.cpu().numpy(), inputs["robot_state"].cpu().numpy()
+        )
+        noise = keys.normal("sft_noise", (size.action_horizon, size.action_dim))
+        time = (0.999 * keys.beta("sft_time", 1.5, 1.0) + 0.001).astype(np.float32)
+        loss = self.actor.network.flow_matching_loss(
+            prefix, state, self._tensor(targets), self._tensor(noise), self._tensor(time)
+        )
+        weight = mask.to(self._device, torch.float32)
+        return (loss.mean(dim=-1) * weight).sum(dim=1) / weight.sum(dim=1)
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def choose_trained(self) -> None:
+        """Set precision, adapters and what is frozen, as configured."""
+        set_precision(self.actor.network, self.config.precision)
+        if self.config.is_lora:
+            add_lora(self.actor.network, self.config.lora_rank)
+        elif self.config.openpi.train_expert_only:
+            freeze_vlm(self.actor.network)
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Trainable parameters: the critic's, and all others."""
+        head = self.actor.value_head
+        value = [] if head is None else list(head.parameters())
+        critic = {id(parameter) for parameter in value}
+        policy = [
+            parameter
+            for parameter in self.parameters()
+            if parameter.requires_grad and id(parameter) not in critic
+        ]
+        return {"policy": policy, "value": value}
+
+    def save_pretrained(self, path: Path) -> None:
+        """An openpi checkpoint folder, with heads and settings beside it (see pretrained.py)."""
+        pretrained.save(path, self.config, self.actor, self.processor)
+
+    # -- helpers ------------------------------------------------------------------------------
+
+    @property
+    def _device(self) -> torch.device:
+        return self.actor.network.action_in_proj.weight.device
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+    def _executed(self, values: Tensor) -> Tensor:
+        """`[B, H, D]` -> `[B, C, A]`: the entries that the env executes."""
+        return values[:, : self.spec.num_action_chunks, : self.spec.action_dim]
+
+    def _network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[PrefixInputs, Tensor, Tensor]:
+        """Stored inputs -> prefix, state `[B, D]` and elapsed `[B]`, on the network's device."""
+        device = self._device
+        # uint8 [B, I, h, w, 3] -> float [B, I, 3, h, w] in [-1, 1]
+        pixels = inputs["images"].to(device).permute(0, 1, 4, 2, 3)
+        images = pixels.to(torch.float32) / 255.0 * 2.0 - 1.0
+        image_masks = torch.ones(images.shape[:2], dtype=torch.bool, device=device)
+        if self._masked_images:
+            rows, missing = len(images), self._masked_images
+            black = images.new_full((rows, missing, *images.shape[2:]), -1.0)
+            images = torch.cat([images, black], dim=1)
+            image_masks = torch.cat([image_masks, image_masks.new_zeros(rows, missing)], dim=1)
+        prefix = PrefixInputs(
+            images=images,
+            image_masks=image_masks,
+            tokens=inputs["tokens"].to(device, torch.int64),
+            token_mask=inputs["token_mask"].to(device),
+        )
+        return prefix, inputs["state"].to(device), inputs["elapsed"].to(device)
+
+    def _noise(self, keys: RowKeys, deterministic: bool) -> RolloutNoise:
+        """All randomness of a decision, in fixed shapes; drawn also where a step's std is 0."""
+        size, flow = self.processor.resolved.size, self.actor.flow
+        chunk = (size.action_horizon, size.action_dim)
+        initial = self._tensor(keys.normal("initial", chunk))
+        if deterministic:
+            step = initial.new_zeros(len(keys), flow.num_steps, *chunk)
+            index = torch.zeros(len(keys), dtype=torch.int64, device=self._device)
+        else:
+            step = self._tensor(keys.normal("step", (flow.num_steps, *chunk)))
+            index = self._tensor(keys.integers("denoise_index", flow.index_choices))
+        return RolloutNoise(initial=initial, step=step, denoise_index=index)
+
+
+def _actor(config: OpenPIModelConfig, resolved: Resolved) -> FlowActor:
+    """Network and heads with random weights."""
+    openpi = config.openpi
+    flow = FlowConfig(
+        num_steps=openpi.num_steps,
+        noise_method=openpi.noise_method,
+        joint_logprob=openpi.joint_logprob,
+        ignore_last=openpi.ignore_last,
+        safe_logprob=openpi.safe_get_logprob,
+    )
+    critic = CriticConfig(
+        after_vlm=openpi.value_after_vlm,
+        vlm_mode=openpi.value_vlm_mode,
+        num_images=resolved.num_images,
+        detach_input=openpi.detach_critic_input,
+        chunk=config.num_action_chunks if openpi.chunk_critic_input else None,
+        elapsed=openpi.critic_elapsed,
+        hidden=resolved.critic_hidden,
+    )
+    low, high = openpi.noise_logvar_range
+    return FlowActor(
+        PiNetwork(resolved.size), flow, critic if config.add_value_head else None, (low, high)
+    )
+
+
+def _masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
+    """Missing cameras that must be fed as masked images.
+
+    No existing token sees a masked one, so they are left out. But the prompt's padding attends to
+    all tokens alike (openpi's additive mask), and a critic that averages over the padding, or
+    reads the last token, sees that: published critics had all slots.
+    """
+    openpi = config.openpi
+    reads_padding = openpi.value_after_vlm and openpi.value_vlm_mode != "first_token"
+    return IMAGE_SLOTS - resolved.num_images if reads_padding else 0

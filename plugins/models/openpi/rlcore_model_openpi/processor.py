@@ -1,0 +1,109 @@
+"""Between the env's numbers and the network's: robot, statistics, prompt, images. No torch.
+
+Order of openpi:  robot's inputs -> Normalize -> resize, tokenize, pad
+                  Unnormalize -> robot's outputs -> slice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlcore.protocols import Demonstration, Inputs, Observation
+from rlcore_model_openpi.images import resize_with_pad
+from rlcore_model_openpi.normalize import Normalizer, Stats
+from rlcore_model_openpi.spec import Resolved
+from rlcore_model_openpi.tokenizer import PromptTokenizer
+
+
+class Processor:
+    """Pure conversions by row; the statistics are its only state.
+
+    Args:
+        resolved: robot, sizes and number of cameras.
+        tokenizer: of the prompt.
+        normalizer: statistics; replaced by :meth:`fit`.
+    """
+
+    def __init__(
+        self, resolved: Resolved, tokenizer: PromptTokenizer, normalizer: Normalizer
+    ) -> None:
+        self.resolved = resolved
+        self.tokenizer = tokenizer
+        self.normalizer = normalizer
+
+    def inputs(self, observation: Observation) -> Inputs:
+        """Observation of B rows -> what the network reads, one row each:
+
+        images uint8 `[B, I, h, w, 3]`; tokens int32, token_mask bool `[B, L]`;
+        state float32 `[B, D]`, normalised and padded; robot_state float32 `[B, S]`, before that;
+        elapsed float32 `[B]`.
+        """
+        robot_state = self.resolved.data.to_model_state(observation["states"])
+        state = self.normalizer.normalize_state(robot_state)
+        tokens, token_mask = self.tokenizer(
+            observation["task_descriptions"], state if self.resolved.discrete_state else None
+        )
+        return {
+            "images": self._images(observation),
+            "tokens": tokens,
+            "token_mask": token_mask,
+            "state": self._pad(state) if self.resolved.uses_state else self._no_state(len(state)),
+            "robot_state": robot_state.astype(np.float32),
+            "elapsed": observation["elapsed"].astype(np.float32),
+        }
+
+    def to_env_actions(self, actions: np.ndarray, robot_state: np.ndarray) -> np.ndarray:
+        """The network's actions `[B, H, D]` -> the env's, float32 `[B, H, A]`."""
+        values = self.normalizer.unnormalize_actions(actions)
+        env = self.resolved.data.to_env_actions(values, robot_state, self.resolved.action_dim)
+        return env.astype(np.float32)
+
+    def to_model_actions(self, actions: np.ndarray, robot_state: np.ndarray) -> np.ndarray:
+        """The env's actions `[B, H, A]` -> the network's targets, float32 `[B, H, D]`."""
+        values = self.resolved.data.to_model_actions(actions, robot_state)
+        return self._pad(self.normalizer.normalize_actions(values))
+
+    def fit(self, demonstrations: Sequence[Demonstration]) -> None:
+        """Statistics over all steps: of states, and of the actions in each step's horizon as the
+        network will see them (so that deltas are measured at every distance)."""
+        data, horizon = self.resolved.data, self.resolved.size.action_horizon
+        states, actions = [], []
+        for demonstration in demonstrations:
+            state = data.to_model_state(demonstration.states)
+            chunks, mask = action_chunks(demonstration.actions, range(len(state)), horizon)
+            states.append(state)
+            actions.append(data.to_model_actions(chunks, state)[mask])
+        self.normalizer = Normalizer(
+            state=Stats.fit(np.concatenate(states)),
+            actions=Stats.fit(np.concatenate(actions)),
+            quantile=self.normalizer.quantile,
+        )
+
+    def _images(self, observation: Observation) -> np.ndarray:
+        side = self.resolved.size.image_size
+        cameras = list(observation["cameras"].values())[: self.resolved.num_images]
+        return np.stack([resize_with_pad(frames, side, side) for frames in cameras], axis=1)
+
+    def _pad(self, values: np.ndarray) -> np.ndarray:
+        """Zeros behind the last axis, up to the network's D."""
+        widths = [(0, 0)] * (values.ndim - 1)
+        return np.pad(values, [*widths, (0, self.resolved.size.action_dim - values.shape[-1])])
+
+    def _no_state(self, rows: int) -> np.ndarray:
+        return np.zeros((rows, self.resolved.size.action_dim), dtype=np.float32)
+
+
+def action_chunks(
+    actions: np.ndarray, steps: Sequence[int] | np.ndarray, horizon: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `horizon` actions from each step on: `[B, H, A]`, the last one repeated past the end,
+    and a mask bool `[B, H]`, false past the end.
+
+    Args:
+        actions: `[L, A]` of one episode.
+        steps: B step numbers in [0, L).
+    """
+    index = np.asarray(steps)[:, None] + np.arange(horizon)
+    return actions[np.minimum(index, len(actions) - 1)], index < len(actions)

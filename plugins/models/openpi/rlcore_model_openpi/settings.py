@@ -1,0 +1,77 @@
+"""The keys of `actor.model` for π0 and π0.5. Light: no tensor library.
+
+Names under `openpi:` are those users of openpi-based RL configs know; their formulas stand in
+:mod:`rlcore_model_openpi.flow`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema import ModelConfig, key
+
+NOISE_METHODS = ("flow_sde", "flow_noise", "flow_cps", "flow_ode")
+VALUE_VLM_MODES = ("mean_token", "last_token", "first_token")
+
+
+@dataclass
+class OpenPIConfig:
+    """Which network, which robot, how it explores, and what its critic reads."""
+
+    config_name: str = key("robot and generation: pi0_metaworld, pi05_libero, ...", "pi0_metaworld")
+    size: str | None = key(
+        "tiny, small, pi0 or pi05; null: the published size of config_name's generation"
+    )
+    action_horizon: int | None = key("H: actions predicted per decision; null: config_name's")
+    max_token_len: int | None = key("L: prompt tokens after padding; null: the size's")
+    num_images_in_input: int | None = key(
+        "cameras the policy takes; null: actor.model.num_images_in_input"
+    )
+    discrete_state_input: bool | None = key(
+        "π0.5: write the state into the prompt as 256 bins (false: it is not used at all); "
+        "null: config_name's"
+    )
+    asset_id: str | None = key(
+        "folder of norm_stats.json below the checkpoint; null: config_name's, or the only one"
+    )
+    num_steps: int = key("K: denoising steps per decision", 10)
+    noise_method: str = key(
+        "how training rollouts explore; flow_ode: not at all", "flow_sde", choices=NOISE_METHODS
+    )
+    noise_level: float = key("flow_sde, flow_cps: scale of the exploration noise", 0.5)
+    noise_anneal: bool = key("flow_sde, flow_cps: anneal the level by noise_params instead", False)
+    noise_params: list[float] = key(
+        "level at the start, level at the end, updates in between", [0.7, 0.3, 400.0]
+    )
+    noise_logvar_range: list[float] = key(
+        "flow_noise: least and greatest std the noise head can give", [0.08, 0.16]
+    )
+    joint_logprob: bool = key(
+        "all K steps stochastic and log-probs averaged over them; false: one step, drawn per row",
+        False,
+    )
+    ignore_last: bool = key("the last denoising step is never the stochastic one", False)
+    safe_get_logprob: bool = key("-(x - mean)^2 in place of the Gaussian log-prob", False)
+    train_expert_only: bool = key("freeze the VLM, train the action expert and heads", True)
+    value_after_vlm: bool = key("the critic reads the VLM's output, not the action expert's", False)
+    value_vlm_mode: str = key(
+        "value_after_vlm: which tokens of the VLM's output the critic reads",
+        "mean_token",
+        choices=VALUE_VLM_MODES,
+    )
+    detach_critic_input: bool = key(
+        "the value loss trains the critic alone (no effect with value_after_vlm)", False
+    )
+    chunk_critic_input: bool = key(
+        "the critic reads the C executed actions' tokens, not all H", False
+    )
+    critic_elapsed: bool = key("the critic also reads the elapsed fraction of the episode", False)
+    critic_hidden: list[int] | None = key("hidden widths of the critic; null: config_name's")
+
+
+@dataclass
+class OpenPIModelConfig(ModelConfig):
+    """`actor.model` with the keys of this model under `openpi`."""
+
+    model_type: str = key("registered name of the model", "openpi")
+    openpi: OpenPIConfig = key("π0 and π0.5", OpenPIConfig())

@@ -1,0 +1,163 @@
+"""The prompt: which text a sentence and a state become, and which token ids. No torch.
+
+Real checkpoints use PaliGemma's SentencePiece file, which lies in the checkpoint folder. Models
+made here get a small one, trained on the env's own sentences and saved with the checkpoint.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+from rlcore.errors import CheckpointError, ConfigError
+
+FILE_NAMES = ("paligemma_tokenizer.model", "tokenizer.model")
+STATE_BINS = 256
+# PaliGemma's layout: 0 pads, 2 begins a sequence. A trained tokenizer keeps it.
+_PAD, _EOS, _BOS, _UNKNOWN = range(4)
+# Bytes, control symbols and the newline, before any piece is learnt.
+_LEAST_VOCABULARY = 256 + 4 + 1
+
+_log = logging.getLogger(__name__)
+
+
+def clean(sentence: str) -> str:
+    """The sentence as openpi's prompts hold it: one line, no underscores."""
+    return sentence.strip().replace("_", " ").replace("\n", " ")
+
+
+def bin_state(state: np.ndarray) -> np.ndarray:
+    """Normalised state `[S]` -> int64 `[S]` in [-1, 255]: 256 equal bins of [-1, 1].
+
+    Values below -1 give -1, those above the last edge 255, as in openpi.
+    """
+    edges = np.linspace(-1, 1, STATE_BINS + 1)[:-1]
+    return np.digitize(state, edges) - 1
+
+
+def state_prompt(sentence: str, state: np.ndarray) -> str:
+    """π0.5's prompt with a discrete state; `state` normalised and unpadded `[S]`."""
+    numbers = " ".join(map(str, bin_state(state)))
+    return f"Task: {clean(sentence)}, State: {numbers};\nAction: "
+
+
+class PromptTokenizer:
+    """Sentences (and states) to padded token ids.
+
+    Args:
+        model: bytes of a SentencePiece model.
+        max_length: L, tokens per prompt; longer prompts are cut, with a warning.
+        vocabulary: rows of the network's embedding; a larger tokenizer is refused.
+
+    Raises:
+        CheckpointError: not a SentencePiece model, or a vocabulary too large for the network.
+    """
+
+    def __init__(self, model: bytes, max_length: int, vocabulary: int) -> None:
+        self.model = model
+        self.max_length = max_length
+        try:
+            self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise CheckpointError(f"the tokenizer file is damaged: {error}") from error
+        if self._pieces.vocab_size() > vocabulary:
+            raise CheckpointError(
+                f"the tokenizer has {self._pieces.vocab_size()} tokens, "
+                f"the network embeds {vocabulary}"
+            )
+        self._plain = lru_cache(maxsize=4096)(self._encode_plain)
+
+    def __call__(
+        self, sentences: Sequence[str], states: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Token ids int32 `[B, L]`, 0 where padded, and mask bool `[B, L]`.
+
+        `states`: normalised, unpadded `[B, S]` for prompts that hold the state, else None.
+        """
+        if states is None:
+            rows = [self._plain(sentence) for sentence in sentences]
+        else:
+            rows = [
+                self._pieces.encode(state_prompt(*pair), add_bos=True)
+                for pair in zip(sentences, states, strict=True)
+            ]
+        tokens = np.full((len(rows), self.max_length), _PAD, dtype=np.int32)
+        mask = np.zeros((len(rows), self.max_length), dtype=bool)
+        for row, ids in enumerate(rows):
+            length = min(len(ids), self.max_length)
+            tokens[row, :length] = ids[:length]
+            mask[row, :length] = True
+        self._warn_if_cut(sentences, rows)
+        return tokens, mask
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer file into `folder`."""
+        (folder / FILE_NAMES[0]).write_bytes(self.model)
+
+    def _encode_plain(self, sentence: str) -> list[int]:
+        """π0's prompt. The newline is encoded alone: it is PaliGemma's answer mark."""
+        start = self._pieces.encode(clean(sentence), add_bos=True)
+        return [*start, *self._pieces.encode("\n")]
+
+    def _warn_if_cut(self, sentences: Sequence[str], rows: list[list[int]]) -> None:
+        longest = max(range(len(rows)), key=lambda row: len(rows[row]), default=None)
+        if longest is not None and len(rows[longest]) > self.max_length:
+            _log.warning(
+                "the prompt of %r has %d tokens and is cut to %d",
+                sentences[longest], len(rows[longest]), self.max_length,
+            )  # fmt: skip
+
+
+def find_tokenizer(folder: Path) -> bytes:
+    """The tokenizer file of a checkpoint; CheckpointError with its names when there is none."""
+    for place in (folder, folder / "assets"):
+        for name in FILE_NAMES:
+            if (place / name).is_file():
+                return (place / name).read_bytes()
+    raise CheckpointError(
+        f"{folder} holds no tokenizer ({' or '.join(FILE_NAMES)})",
+        hint=f"copy PaliGemma's tokenizer file to {folder / FILE_NAMES[0]}",
+    )
+
+
+def train_tokenizer(sentences: Iterable[str], vocabulary: int) -> bytes:
+    """A byte-pair SentencePiece model of at most `vocabulary` tokens for these sentences.
+
+    Deterministic. Unknown text falls back to bytes, so any prompt can be encoded and different
+    prompts stay different.
+
+    Raises:
+        ConfigError: a vocabulary that can't hold all bytes.
+    """
+    if vocabulary <= _LEAST_VOCABULARY:
+        raise ConfigError(f"a vocabulary must be over {_LEAST_VOCABULARY}, got {vocabulary}")
+    corpus = sorted({clean(sentence) for sentence in sentences})
+    corpus.append("Task: , State: 0 1 2 3 4 5 6 7 8 9;")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus),
+        model_writer=model,
+        vocab_size=vocabulary,
+        hard_vocab_limit=False,
+        model_type="bpe",
+        byte_fallback=True,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        split_digits=True,
+        user_defined_symbols=["\n"],
+        pad_id=_PAD,
+        eos_id=_EOS,
+        bos_id=_BOS,
+        unk_id=_UNKNOWN,
+        num_threads=1,
+        minloglevel=2,
+    )
+    return model.getvalue()

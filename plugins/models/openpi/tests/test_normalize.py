@@ -1,0 +1,125 @@
+"""Both normalisation formulas worked by hand, fitting, and the statistics file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from rlcore_model_openpi.normalize import Normalizer, Stats, find_stats, read_stats, write_stats
+
+from rlcore.errors import CheckpointError
+
+STATS = Stats(
+    mean=np.array([1.0, -2.0]),
+    std=np.array([2.0, 0.5]),
+    q01=np.array([0.0, -4.0]),
+    q99=np.array([4.0, 0.0]),
+)
+X = np.array([[3.0, -1.0]], dtype=np.float32)
+
+
+def test_z_score_by_hand():
+    normalizer = Normalizer(STATS, STATS, quantile=False)
+    # (3 - 1) / 2 = 1, (-1 + 2) / 0.5 = 2, up to the 1e-6 in the denominator
+    np.testing.assert_allclose(normalizer.normalize_state(X), [[1.0, 2.0]], atol=1e-5)
+    np.testing.assert_allclose(normalizer.normalize_actions(X), [[1.0, 2.0]], atol=1e-5)
+    back = normalizer.unnormalize_actions(np.array([[1.0, 2.0]], dtype=np.float32))
+    np.testing.assert_allclose(back, X, atol=1e-5)
+
+
+def test_the_epsilon_is_in_the_denominator():
+    tiny = Stats(mean=np.zeros(1), std=np.array([1e-6]))
+    # 1e-6 / (1e-6 + 1e-6) = 0.5
+    value = Normalizer(tiny, tiny, False).normalize_state(np.array([1e-6]))
+    np.testing.assert_allclose(value, [0.5], rtol=1e-6)
+
+
+def test_quantile_by_hand():
+    normalizer = Normalizer(STATS, STATS, quantile=True)
+    # 2 (3 - 0) / 4 - 1 = 0.5, 2 (-1 + 4) / 4 - 1 = 0.5
+    np.testing.assert_allclose(normalizer.normalize_state(X), [[0.5, 0.5]], atol=1e-5)
+    # (0.5 + 1) / 2 * 4 + 0 = 3, (0.5 + 1) / 2 * 4 - 4 = -1
+    back = normalizer.unnormalize_actions(np.full((1, 2), 0.5, dtype=np.float32))
+    np.testing.assert_allclose(back, X, atol=1e-5)
+
+
+def test_padded_entries():
+    padded = np.array([[1.0, 2.0, 7.0]], dtype=np.float32)
+    # z-score pads with mean 0, std 1: 7 * (1 + 1e-6); quantile passes them on
+    z_score = Normalizer(STATS, STATS, False).unnormalize_actions(padded)
+    np.testing.assert_allclose(z_score, [[3.0, -1.0, 7.0]], atol=2e-5)
+    quantile = Normalizer(STATS, STATS, True).unnormalize_actions(padded)
+    # (1 + 1) / 2 * 4 = 4, (2 + 1) / 2 * 4 - 4 = 2
+    np.testing.assert_allclose(quantile, [[4.0, 2.0, 7.0]], atol=1e-5)
+
+
+def test_statistics_longer_than_the_data_are_cut():
+    value = Normalizer(STATS, STATS, False).normalize_state(np.array([[3.0]]))
+    np.testing.assert_allclose(value, [[1.0]], atol=1e-5)
+
+
+def test_fit_by_hand():
+    # entry 0: 0..100; quantiles by linear interpolation 1 and 99; mean 50,
+    # std sqrt((101^2 - 1) / 12) = sqrt(850). Entry 1 never moves: std 0.01, quantiles 5 +- 0.01.
+    values = np.stack([np.arange(101.0), np.full(101, 5.0)], axis=1)
+    stats = Stats.fit(values)
+    np.testing.assert_allclose(stats.mean, [50.0, 5.0])
+    np.testing.assert_allclose(stats.std, [850**0.5, 0.01])
+    np.testing.assert_allclose(stats.q01, [1.0, 4.99])
+    np.testing.assert_allclose(stats.q99, [99.0, 5.01])
+
+
+def test_round_trip_is_exact(tmp_path):
+    values = np.random.default_rng(0).normal(size=(50, 3))
+    stats = Stats.fit(values)
+    path = tmp_path / "assets" / "robot" / "norm_stats.json"
+    write_stats(path, Normalizer(stats, stats, True))
+    again = read_stats(path, quantile=True, state_dim=3, action_dim=3)
+    for field in ("mean", "std", "q01", "q99"):
+        np.testing.assert_array_equal(vars(again.state)[field], vars(stats)[field])
+        np.testing.assert_array_equal(vars(again.actions)[field], vars(stats)[field])
+
+
+def _entry(size: int, **changes: object) -> dict[str, object]:
+    return {"mean": [0.0] * size, "std": [1.0] * size, "q01": None, "q99": None, **changes}
+
+
+@pytest.mark.parametrize(
+    ("content", "quantile", "match"),
+    [
+        ("not json", False, "cannot read"),
+        ([1], False, "no 'norm_stats'"),
+        ({"norm_stats": {"state": _entry(4)}}, False, "lacks statistics of 'actions'"),
+        ({"norm_stats": {"state": _entry(4), "actions": _entry(3)}}, False,
+         r"'actions' has 3 entries, the env has 4"),
+        ({"norm_stats": {"state": _entry(4), "actions": _entry(4)}}, True, "lacks state.q01"),
+        ({"norm_stats": {"state": _entry(4, std=[1.0]), "actions": _entry(4)}}, False,
+         "lengths of 'state' differ"),
+        ({"norm_stats": {"state": _entry(4, mean="abc"), "actions": _entry(4)}}, False,
+         "state.mean must be a list of numbers"),
+        ({"norm_stats": {"state": _entry(4, mean=[float("nan")] * 4), "actions": _entry(4)}},
+         False, "finite"),
+    ],
+)  # fmt: skip
+def test_bad_files_name_themselves(tmp_path, content, quantile, match):
+    path = tmp_path / "norm_stats.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(CheckpointError, match=match) as error:
+        read_stats(path, quantile=quantile, state_dim=4, action_dim=4)
+    assert str(path) in str(error.value)
+
+
+def test_finding_the_file(tmp_path):
+    with pytest.raises(CheckpointError, match=r"there are: none"):
+        find_stats(tmp_path, "lab/robot", strict=False)
+    other = tmp_path / "assets" / "other" / "norm_stats.json"
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    assert find_stats(tmp_path, "lab/robot", strict=False) == other
+    with pytest.raises(CheckpointError, match="there are: assets/other"):
+        find_stats(tmp_path, "lab/robot", strict=True)
+    mine = tmp_path / "lab" / "robot" / "norm_stats.json"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("{}")
+    assert find_stats(tmp_path, "lab/robot", strict=True) == mine

@@ -1,0 +1,155 @@
+"""Settings: what nulls come to, every contradiction refused, every key read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import yaml
+from rlcore_model_openpi import plugin
+from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
+from rlcore_model_openpi.spec import policy_spec, resolve
+
+from rlcore.errors import ConfigError
+
+PACKAGE = Path(plugin.__file__).parent
+OPTIONS = sorted((PACKAGE / "conf" / "model").glob("*.yaml"))
+
+
+def settings(*, openpi: dict | None = None, **model) -> OpenPIModelConfig:
+    """Settings of the tiny π0, changed."""
+    base = {"size": "tiny", "action_horizon": 10, "train_expert_only": False}
+    return OpenPIModelConfig(
+        **{"num_action_chunks": 5, "add_value_head": True, **model},
+        openpi=OpenPIConfig(**{**base, **(openpi or {})}),
+    )
+
+
+def test_published_sizes(env_spec):
+    # π0 3.238 B, of which 315 M in the expert (counted on the published weights); the critic has
+    # 1024*512+512 + 512*256+256 + 256*128+128 + 128+1 = 689 153 more.
+    config = OpenPIModelConfig(add_value_head=True, openpi=OpenPIConfig(size=None))
+    spec = policy_spec(config, env_spec)
+    assert spec.parameters == pytest.approx(3.238e9 + 689_153, abs=1e6)
+    assert spec.trainable_parameters == pytest.approx(315e6 + 689_153, abs=1e6)
+    assert (spec.action_horizon, spec.value_dim, spec.state_dim) == (5, 1, 32)
+    config.openpi.config_name = "pi05_libero"
+    config.add_value_head = False
+    spec = policy_spec(config, other(7, 8))
+    assert spec.parameters == pytest.approx(3.353e9, abs=1e6)
+    assert spec.trainable_parameters == pytest.approx(430e6, abs=1e6)
+    # π0.5 of LIBERO does not read the state
+    assert (spec.action_horizon, spec.value_dim, spec.state_dim) == (10, 0, 0)
+
+
+def other(action: int, state: int, cameras: int = 3):
+    from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+
+    return EnvSpec(
+        "paper", ("t",), ("do it",), range(1), range(1, 2),
+        tuple(CameraSpec(f"c{i}", 8, 8) for i in range(cameras)),
+        (StateChannel("joints", state),), (ActionChannel("joint_position", action),), 10,
+    )  # fmt: skip
+
+
+def test_nulls_come_from_the_config_name():
+    config = settings(openpi={"config_name": "pi05_aloha_robotwin", "action_horizon": None})
+    resolved = resolve(config, other(14, 14))
+    assert resolved.size.pi05 and resolved.size.action_horizon == 50
+    assert resolved.discrete_state and resolved.action_dim == 14
+    config.openpi.discrete_state_input = False
+    config.num_images_in_input = 2
+    assert not resolve(config, other(14, 14)).discrete_state
+    assert resolve(config, other(14, 14)).num_images == 2
+    config.openpi.num_images_in_input = 3  # the key of known recipes wins over the common one
+    assert resolve(config, other(14, 14)).num_images == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "openpi", "match"),
+    [
+        ({}, {"config_name": "pi0_metaword"}, "Did you mean 'pi0_metaworld'"),
+        ({}, {"size": "huge"}, "one of tiny, small, pi0, pi05; got 'huge'"),
+        ({}, {"size": "pi05"}, "size is 'pi05', but config_name 'pi0_metaworld'"),
+        ({"num_action_chunks": 11}, {}, r"num_action_chunks must be in 1\.\.10.* got 11"),
+        ({"num_action_chunks": 0}, {}, r"num_action_chunks must be in 1\.\.10"),
+        ({}, {"action_horizon": 0}, "action_horizon must be at least 1"),
+        ({}, {"max_token_len": 1}, "max_token_len must be at least 2"),
+        ({}, {"num_steps": 0}, "num_steps must be at least 1"),
+        ({"num_images_in_input": 2}, {}, r"env 'paper' has 1 camera\(s\): camera0"),
+        ({"num_images_in_input": 4}, {}, r"must be in 1\.\.3, got 4"),
+        ({"action_dim": 7}, {}, "action_dim is 7, but actions of env 'paper' have 4"),
+        ({}, {"discrete_state_input": True}, "is for π0.5"),
+        ({}, {"noise_method": "flow_sd"}, "Did you mean 'flow_sde'"),
+        ({}, {"noise_level": -1.0}, "noise_level must be >= 0"),
+        ({}, {"noise_method": "flow_noise", "noise_anneal": True}, "noise_anneal must be false"),
+        ({}, {"noise_params": [0.7, 0.3]}, r"noise_params must be \[start, end, updates\]"),
+        ({}, {"noise_logvar_range": [0.2, 0.1]}, r"must be \[least, greatest\] std"),
+        ({}, {"noise_method": "flow_ode", "joint_logprob": True}, "joint_logprob must be false"),
+        ({}, {"ignore_last": True, "joint_logprob": True}, "ignore_last must be false"),
+        ({}, {"ignore_last": True, "num_steps": 1}, "at least 2 with ignore_last"),
+        ({}, {"value_vlm_mode": "max_token"}, "value_vlm_mode must be one of mean_token"),
+        ({"add_value_head": False}, {"value_after_vlm": True}, "value_after_vlm.* must be false"),
+        ({"add_value_head": False}, {"critic_elapsed": True}, "critic_elapsed.* must be false"),
+        ({}, {"value_after_vlm": True, "chunk_critic_input": True}, "chunk_critic_input must be"),
+        ({"is_lora": True}, {"train_expert_only": True}, "train_expert_only must be false"),
+        ({"is_lora": True, "lora_rank": 0}, {}, "lora_rank must be at least 1"),
+        ({}, {"config_name": "pi0_libero"}, "needs a state and actions of at least 7 entries"),
+    ],
+)
+def test_contradictions(env_spec, model, openpi, match):
+    with pytest.raises(ConfigError, match=match):
+        policy_spec(settings(openpi=openpi, **model), env_spec)
+
+
+def test_envs_too_wide_for_the_network():
+    with pytest.raises(ConfigError, match="actions of env 'paper' have 9 entries, .* room for 8"):
+        policy_spec(settings(), other(9, 4))
+    with pytest.raises(ConfigError, match="state of env 'paper' has 9 entries, .* room for 8"):
+        policy_spec(settings(), other(4, 9))
+    # π0.5 of MetaWorld ignores the state, so its width does not matter
+    policy_spec(settings(openpi={"config_name": "pi05_metaworld"}), other(4, 9))
+    with pytest.raises(ConfigError, match="is for 14 state and action entries"):
+        policy_spec(settings(openpi={"config_name": "pi0_aloha_robotwin", "size": "small"}),
+                    other(14, 15))  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OPTIONS, ids=lambda path: path.stem)
+def test_shipped_options_hold_known_keys_and_pass_the_checks(path, env_spec):
+    content = yaml.safe_load(path.read_text())
+    openpi = OpenPIConfig(**content.pop("openpi"))
+    config = replace(OpenPIModelConfig(**content), openpi=openpi)
+    spec = policy_spec(config, env_spec)
+    assert spec.value_dim == 1
+    assert config.openpi.config_name.startswith(path.stem.split("_")[0] + "_")
+
+
+def test_every_key_is_read_and_explained():
+    source = "".join(
+        path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "settings.py"
+    )
+    for field in fields(OpenPIConfig):
+        assert field.metadata["help"]
+        assert f".{field.name}" in source or f'"{field.name}"' in source, field.name
+
+
+def test_listing_and_checking_load_no_tensor_library():
+    code = (
+        "import sys; import rlcore_model_openpi.plugin, rlcore_model_openpi.spec; "
+        "print([m for m in ('torch', 'transformers', 'ray', 'sentencepiece') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_component_names_what_exists():
+    from importlib import import_module
+
+    (component,) = plugin.rlcore_policies()
+    for target in (component.target, component.config, component.spec):
+        module, name = target.split(":")
+        assert name in vars(import_module(module))
+    assert plugin.rlcore_config_paths() == ["pkg://rlcore_model_openpi.conf"]

@@ -1,0 +1,149 @@
+"""Granularity and aggregation: what an element is, and how much each one counts.
+
+An element is one entry at the granularity of a log-prob (or entropy, or value). Elementwise
+tensors `[..., C, A]` are reduced to `[..., C, A]` (token_level), `[..., C, 1]` (action_level)
+or `[..., 1, 1]` (chunk_level), so that all of them broadcast against each other.
+
+Every element gets a weight, computed once for the whole batch; so neither shuffling nor cutting
+into minibatches or ranks changes what the loss means. Invalid elements weigh nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlcore.errors import ConfigError
+
+
+def at_level(x: Tensor, valid: Tensor, level: str) -> Tensor:
+    """Sum an elementwise tensor up to `level` over executed actions.
+
+    Actions after the end of an episode were never executed, so they are left out of the sums:
+    they have no part in what happened. (RLinf sums over the whole chunk.)
+
+    Args:
+        x: `[..., C, A]`.
+        valid: bool `[..., C]`.
+        level: "token_level", "action_level" or "chunk_level".
+
+    Returns:
+        `[..., C, A]`, `[..., C, 1]` or `[..., 1, 1]`.
+    """
+    masked = torch.where(valid.unsqueeze(-1), x, 0.0)
+    if level == "token_level":
+        return masked
+    if level == "action_level":
+        return masked.sum(-1, keepdim=True)
+    if level == "chunk_level":
+        return masked.sum((-2, -1), keepdim=True)
+    raise ConfigError(f"no granularity {level!r}; choices: token_level, action_level, chunk_level")
+
+
+def valid_at_level(valid: Tensor, entries: int, level: str) -> Tensor:
+    """Which elements at `level` are valid: bool `[..., C, A]`, `[..., C, 1]` or `[..., 1, 1]`.
+
+    A chunk is valid if its first action was executed, thus if any was.
+    """
+    if level == "token_level":
+        return valid.unsqueeze(-1).expand(*valid.shape, entries)
+    if level == "action_level":
+        return valid.unsqueeze(-1)
+    if level == "chunk_level":
+        return valid.any(-1)[..., None, None]
+    raise ConfigError(f"no granularity {level!r}; choices: token_level, action_level, chunk_level")
+
+
+def batch_weights(valid: Tensor, episode: Tensor, aggregation: str) -> Tensor:
+    """Weight of every element of a batch. The loss is `sum(weight * element loss)`.
+
+        token-mean            1 / (valid elements of the batch)
+        seq-mean-token-sum    1 / (episodes with a valid element)            = 1 / I
+        seq-mean-token-mean   1 / (I * valid elements of the same episode)   = 1 / (I L_i)
+
+    Args:
+        valid: bool `[T, N, E, F]`, valid elements.
+        episode: int64 `[T, N]`, running number of the episode within its column.
+        aggregation: one of the names above.
+
+    Returns:
+        float32 `[T, N, E, F]`, 0 where invalid; all 0 if nothing is valid.
+    """
+    counts = valid.sum((-2, -1))  # [T, N]
+    if aggregation == "token-mean":
+        scale = counts.sum().clamp(min=1).double().reciprocal().expand_as(counts)
+    else:
+        # one number per (column, episode): columns side by side, episodes within
+        column = torch.arange(valid.shape[1], device=valid.device).expand_as(episode)
+        sequence = column * (int(episode.max()) + 1) + episode if episode.numel() else episode
+        lengths = torch.zeros(
+            int(sequence.max()) + 1 if sequence.numel() else 0,
+            dtype=torch.float64,
+            device=valid.device,
+        ).index_add_(0, sequence.flatten(), counts.flatten().double())
+        sequences = (lengths > 0).sum().clamp(min=1).double()
+        if aggregation == "seq-mean-token-sum":
+            scale = sequences.reciprocal().expand_as(counts)
+        elif aggregation == "seq-mean-token-mean":
+            scale = (sequences * lengths.clamp(min=1)).reciprocal()[sequence]
+        else:
+            raise ConfigError(
+                f"algorithm.loss_agg_func must be token-mean, seq-mean-token-sum or "
+                f"seq-mean-token-mean, got {aggregation!r}"
+            )
+    return torch.where(valid, scale[..., None, None], 0.0).float()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of the three kinds of elements; tensors share their leading axes.
+
+    Attributes:
+        policy: `[..., E, F]` at logprob_type.
+        entropy: `[..., E, F]` at entropy_type.
+        value: `[..., V]`, at the granularity of the values (V may be 0).
+    """
+
+    policy: Tensor
+    entropy: Tensor
+    value: Tensor
+
+    def flat(self) -> Weights:
+        """`[T, N, ...]` -> `[T * N, ...]`."""
+        return Weights(
+            self.policy.flatten(0, 1), self.entropy.flatten(0, 1), self.value.flatten(0, 1)
+        )
+
+    def __getitem__(self, index: Tensor) -> Weights:
+        return Weights(self.policy[index], self.entropy[index], self.value[index])
+
+    def scaled(self, policy: float, entropy: float, value: float) -> Weights:
+        return Weights(self.policy * policy, self.entropy * entropy, self.value * value)
+
+    def sums(self) -> tuple[float, float, float]:
+        """Sum of each kind, in float64: (policy, entropy, value)."""
+        return (
+            float(self.policy.double().sum()),
+            float(self.entropy.double().sum()),
+            float(self.value.double().sum()),
+        )
+
+    def as_whole_batch(self, totals: tuple[float, float, float]) -> Weights:
+        """Scale this part of a batch so that its loss estimates that of the whole batch.
+
+        Means stay means: where the weights of the batch add up to 1, those of the result do. A
+        sum per episode (seq-mean-token-sum) stays a sum: the part stands for its share.
+
+        Args:
+            totals: :meth:`sums` of the whole batch.
+        """
+        factors = [
+            whole / part if part > 0 else 0.0
+            for whole, part in zip(totals, self.sums(), strict=True)
+        ]
+        return self.scaled(*factors)
+
+    def to(self, device: torch.device) -> Weights:
+        return Weights(self.policy.to(device), self.entropy.to(device), self.value.to(device))

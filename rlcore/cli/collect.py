@@ -1,0 +1,15 @@
+"""`rlcore collect [EXPERIMENT] [overrides]`: an env with an expert is all it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlcore.cli.main import VERBS
+from rlcore.cli.verbs import Verb, run_verb
+
+COLLECT = Verb("collect", VERBS["collect"], "rlcore.loop.collect:run", require=("env",))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Collect; see :func:`rlcore.cli.verbs.run_verb`."""
+    return run_verb(COLLECT, arguments)

@@ -1,0 +1,58 @@
+"""`rlcore eval [RUN | EXPERIMENT] [overrides]`.
+
+With the folder of a run (or of one of its checkpoints) the run's own configuration is taken, and
+its latest checkpoint (or that one) is evaluated under the same protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.cli.main import VERBS
+from rlcore.cli.request import Request
+from rlcore.cli.verbs import Verb, run_verb
+from rlcore.config.compose import load
+from rlcore.config.schema import RunConfig
+from rlcore.errors import CheckpointError
+
+EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run")
+CONFIG = "config.yaml"
+EXPERIMENT = "experiment="
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
+    return run_verb(EVAL, arguments, configure)
+
+
+def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
+    """The configuration of a run's folder where one is named first, else a composed one.
+
+    Raises:
+        UserError: the folder holds no run, or no checkpoint.
+    """
+    first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
+    if overrides and overrides[0].startswith(EXPERIMENT) and Path(first).is_dir():
+        return of_run(Path(first), overrides[1:])
+    return EVAL.compose(request, ["runner.only_eval=true", *overrides])
+
+
+def of_run(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The run's configuration with its checkpoint as the model, under a name of its own."""
+    from rlcore.track.checkpoint import POLICY, find_checkpoint
+
+    checkpoint = find_checkpoint(folder.resolve())
+    run = next((parent for parent in checkpoint.parents if (parent / CONFIG).is_file()), None)
+    if run is None:
+        raise CheckpointError(
+            f"{folder} lies in no run: no {CONFIG} above it",
+            hint=f"rlcore eval EXPERIMENT actor.model.model_path={checkpoint / POLICY}",
+        )
+    own = [
+        "runner.only_eval=true",
+        f"actor.model.model_path='{checkpoint / POLICY}'",
+        f"runner.logger.experiment_name='{run.name}-eval'",
+        "rollout.model.model_path=null",
+    ]
+    return load(run / CONFIG, [*own, *overrides])

@@ -1,0 +1,107 @@
+"""Arguments of the verbs that need a configuration, and their help."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlcore.config.catalog import Catalog
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+from rlcore.plugins import load_plugins
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for on the command line.
+
+    Attributes:
+        overrides: `group=option` and `key=value`, a bare first name already turned into
+            `experiment=NAME`.
+        config_dirs: the user's own folders of groups.
+        help: `--help` was given; `help_key` is the key behind it, if any.
+        dry_run, multirun: the flags.
+        show: what `--cfg` asks to print, or None.
+    """
+
+    overrides: tuple[str, ...]
+    config_dirs: tuple[str, ...] = ()
+    help: bool = False
+    help_key: str | None = None
+    dry_run: bool = False
+    multirun: bool = False
+    show: str | None = None
+
+
+def parse_request(verb: str, arguments: Sequence[str]) -> Request:
+    """Read a verb's arguments; overrides and flags may be mixed.
+
+    Raises:
+        ConfigError: a bare word behind the first, which is neither name nor override.
+    """
+    options = _parser(verb).parse_intermixed_args(list(arguments))
+    words: list[str] = options.words
+    key = None
+    if options.help:
+        bare = [word for word in words if not _is_override(word)]
+        key = bare[0] if bare else None
+        words = [word for word in words if word != key]
+    elif words and not _is_override(words[0]):
+        words[0] = f"experiment={words[0]}"
+    for word in words:
+        if not _is_override(word):
+            raise ConfigError(
+                f"{word!r} is neither key=value nor group=option",
+                hint=f"rlcore {verb} [EXPERIMENT] [key=value ...]",
+            )
+    return Request(
+        overrides=tuple(words),
+        config_dirs=tuple(options.config_dir),
+        help=options.help,
+        help_key=key,
+        dry_run=options.dry_run,
+        multirun=options.multirun,
+        show=options.cfg,
+    )
+
+
+def _is_override(word: str) -> bool:
+    return "=" in word or word.startswith("~")
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"rlcore {verb}",
+        usage=f"rlcore {verb} [EXPERIMENT] [group=option ...] [key=value ...] [flags]",
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="*", metavar="EXPERIMENT or key=value")
+    flags = parser.add_argument_group("flags")
+    flags.add_argument("-h", "--help", action="store_true", help="this, or --help KEY")
+    flags.add_argument("--dry-run", action="store_true", help="show the run, start nothing")
+    flags.add_argument("--cfg", "-c", choices=("job",), help="print the resolved configuration")
+    flags.add_argument("--config-dir", action="append", default=[], metavar="DIR",
+                       help="a folder with groups of your own (env/, experiment/, ...)")  # fmt: skip
+    flags.add_argument("-m", "--multirun", action="store_true",
+                       help="sweep over key=a,b key=range(1,4): one job after another")  # fmt: skip
+    return parser
+
+
+def print_help(verb: str, summary: str, request: Request) -> None:
+    """`--help`: flags, groups and keys; `--help KEY`: that key. With overrides, of that run."""
+    from rlcore.config.explain import explain, overview
+
+    catalog = Catalog(load_plugins(), request.config_dirs)
+    root = RunConfig()
+    if request.overrides:
+        from rlcore.config.compose import compose
+
+        root = compose(request.overrides, config_dirs=request.config_dirs, require=())
+    if request.help_key is not None:
+        print(explain(catalog, root, request.help_key))
+        return
+    print(f"rlcore {verb}: {summary}\n")
+    print(_parser(verb).format_help())
+    print(overview(catalog, root))

@@ -1,0 +1,15 @@
+"""`rlcore train [EXPERIMENT] [overrides]`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlcore.cli.main import VERBS
+from rlcore.cli.verbs import Verb, run_verb
+
+TRAIN = Verb("train", VERBS["train"], "rlcore.loop.train:run")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Train; see :func:`rlcore.cli.verbs.run_verb`."""
+    return run_verb(TRAIN, arguments)

@@ -1,0 +1,244 @@
+"""Plain values become the typed :class:`RunConfig`: the only judge of keys and types.
+
+    raw values --names--> values under the schema's names --types--> dataclasses --choices-->
+
+Files and command line pass through the same functions, so a slip is reported the same way
+wherever it stands, and prefixing `+` changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rlcore.config import tree
+from rlcore.config.catalog import TYPE_KEYS
+from rlcore.config.old_names import Values, warn
+from rlcore.config.schema import (
+    AlgorithmConfig,
+    EnvConfig,
+    EnvPair,
+    ModelConfig,
+    RunConfig,
+    Settings,
+)
+from rlcore.errors import ConfigError, PluginError
+from rlcore.plugins import Registry, load_target
+from rlcore.specs import Kind
+
+MISSING = "???"
+
+
+class Partial(dict[str, Any]):
+    """A mapping that changes single entries of an open mapping, instead of replacing it."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a component's section is, and the class every plugin's section must extend."""
+
+    kind: Kind
+    section: str
+    base: type[Settings]
+
+    @property
+    def type_key(self) -> str:
+        return tree.join(self.section, TYPE_KEYS[self.kind])
+
+
+SLOTS = (
+    Slot("env", "env.train", EnvConfig),
+    Slot("env", "env.eval", EnvConfig),
+    Slot("model", "actor.model", ModelConfig),
+    Slot("algorithm", "algorithm", AlgorithmConfig),
+)
+
+
+def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
+    """The defaults of a run of the components the layers name (later layers win).
+
+    Sections of components that are not named get the base class, and an empty name.
+
+    Raises:
+        PluginError: a component that is not installed, or whose settings don't load.
+    """
+    names: dict[str, str] = {}
+    for layer in layers:
+        for slot in SLOTS:
+            found = _look(layer, slot.type_key)
+            if isinstance(found, str) and found != MISSING:
+                names[slot.section] = found
+    train, evaluation, model, algorithm = (
+        default_settings(registry, slot, names.get(slot.section, "")) for slot in SLOTS
+    )
+    root = RunConfig(algorithm=algorithm)  # type: ignore[arg-type]
+    root.env = EnvPair(train=train, eval=replace(evaluation, split=EnvPair().eval.split))  # type: ignore[arg-type,type-var]
+    root.actor.model = model  # type: ignore[assignment]
+    return root
+
+
+def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
+    """The default section of a component; of no component, if `name` is empty."""
+    if not name:
+        return slot.base(**{TYPE_KEYS[slot.kind]: ""})
+    component = registry.get(slot.kind, name)
+    if component.spec.config is None:
+        return slot.base(**{TYPE_KEYS[slot.kind]: name})
+    cls = load_target(component.spec.config)
+    if not (isinstance(cls, type) and is_dataclass(cls) and issubclass(cls, slot.base)):
+        raise PluginError(
+            f"{slot.kind} {name!r} of {component.distribution}: {component.spec.config} must be a "
+            f"dataclass that extends {slot.base.__name__}"
+        )
+    return cls(**{TYPE_KEYS[slot.kind]: name})
+
+
+# -- names ----------------------------------------------------------------------------------
+
+
+def merge(values: Values, layer: Mapping[str, Any], root: RunConfig) -> None:
+    """Put a layer over `values`, in place, under the schema's own spellings.
+
+    Raises:
+        ConfigError: an unknown key, or a section given as one value.
+    """
+    _merge(values, layer, root, "", root)
+
+
+def _merge(
+    values: Values, layer: Mapping[str, Any], section: Any, path: str, root: RunConfig
+) -> None:
+    for raw, new in layer.items():
+        name = _spelling(str(raw), section, path, root)
+        here, default = tree.join(path, name), vars(section)[name]
+        if tree.is_section(default):
+            if not isinstance(new, Mapping):
+                raise _not_a_section(here, new, default)
+            _merge(values.setdefault(name, {}), new, default, here, root)
+        elif isinstance(new, Partial):
+            if not tree.is_open(section, name):
+                below = tree.join(here, next(iter(new)))
+                raise _unknown(below, root)
+            base = values.get(name, default)
+            values[name] = _change_entries(base if isinstance(base, Mapping) else {}, new)
+        else:
+            values[name] = new
+
+
+def _spelling(raw: str, section: Any, path: str, root: RunConfig) -> str:
+    names = [field.name for field in fields(section)]
+    if raw in names:
+        return raw
+    near = [name for name in names if name.lower() == raw.lower()]
+    if len(near) != 1:
+        raise _unknown(tree.join(path, raw), root)
+    warn(f"{tree.join(path, raw)} is an old spelling of {tree.join(path, near[0])}")
+    return near[0]
+
+
+def _change_entries(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace single entries. A key may join names by commas: the changed name leaves it."""
+    result = dict(mapping)
+    for name, value in changes.items():
+        for joined in [key for key in result if name in _names(key) and key != name]:
+            shared = result.pop(joined)
+            result.update({other: shared for other in _names(joined) if other != name})
+        result[name] = _plain(value)
+    return result
+
+
+def _plain(value: Any) -> Any:
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, Partial) else value
+
+
+def _names(joined: str) -> list[str]:
+    return [name.strip() for name in joined.split(",")]
+
+
+def _unknown(path: str, root: RunConfig) -> ConfigError:
+    """The error for a key that does not exist, with the nearest that does: by its whole path, or
+    one of the same name elsewhere."""
+    known = tree.paths(root)
+    leaf = path.rpartition(".")[2].lower()
+    moved = [other for other in known if other.rpartition(".")[2].lower() == leaf]
+    near = moved[:2] or get_close_matches(path, known, n=1, cutoff=0.6)
+    guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    section = path.rpartition(".")[0]
+    hint = f"rlcore train --help {section}" if section in known else "rlcore train --help"
+    return ConfigError(f"unknown key {path!r}.{guess}", hint=hint)
+
+
+def _not_a_section(path: str, value: Any, default: Any) -> ConfigError:
+    group = {slot.section: slot.section.replace(".", "/") for slot in SLOTS}.get(path)
+    group = {"actor/model": "model", "env": "env"}.get(group or path, group)
+    hint = f"{group}={value} chooses one" if group else f"rlcore train --help {path}"
+    names = ", ".join(field.name for field in fields(default)[:4])
+    return ConfigError(f"{path} is a section ({names}, ...), got {value!r}", hint=hint)
+
+
+# -- types ----------------------------------------------------------------------------------
+
+
+def bind(values: Values, root: RunConfig) -> RunConfig:
+    """The configuration: `root` with `values` (under the schema's names) over it.
+
+    Raises:
+        ConfigError: a value of the wrong type or not among its choices, an interpolation that
+            does not resolve, a key without a value.
+    """
+    node = OmegaConf.structured(root)
+    _assign(node, values, root, "")
+    try:
+        OmegaConf.resolve(node)
+        config = OmegaConf.to_object(node)
+    except OmegaConfBaseException as error:
+        where = f"{error.full_key}: " if error.full_key else ""
+        raise ConfigError(f"{where}{_first_line(error)}") from None
+    assert isinstance(config, RunConfig)
+    _check_choices(config)
+    return config
+
+
+def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str) -> None:
+    for name, value in values.items():
+        here, default = tree.join(path, name), vars(section)[name]
+        if tree.is_section(default):
+            _assign(node[name], value, default, here)
+            continue
+        try:
+            node[name] = value
+        except OmegaConfBaseException:
+            (field,) = (f for f in fields(section) if f.name == name)
+            raise ConfigError(
+                f"{here} must be {tree.type_name(field)}, got {value!r}",
+                hint=f"rlcore train --help {here}",
+            ) from None
+
+
+def _check_choices(config: RunConfig) -> None:
+    for key in tree.walk(config):
+        if key.value == MISSING:
+            raise ConfigError(
+                f"{key.path} must be given", hint=f"rlcore train --help {key.path}"
+            )
+        if key.choices and key.value is not None and key.value not in key.choices:
+            near = get_close_matches(str(key.value), key.choices, n=1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
+            listed = ", ".join(key.choices)
+            raise ConfigError(f"{key.path} must be one of {listed}, got {key.value!r}.{guess}")
+
+
+def _look(values: Mapping[str, Any], path: str) -> Any:
+    found: Any = values
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]

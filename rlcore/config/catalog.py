@@ -1,0 +1,126 @@
+"""Which options each configuration group has, and which file holds each. Light: no Hydra.
+
+    env, model, algorithm   an option is a file `GROUP/NAME.yaml` of a plugin, of configs/ or of
+                            the user's own folder, or a registered component without a file
+    experiment, ...         any other folder of those places
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import rlcore
+from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.plugins import Registry
+from rlcore.specs import Kind
+
+SIDES = ("train", "eval")
+COMPONENT_GROUPS: dict[str, Kind] = {"env": "env", "model": "model", "algorithm": "algorithm"}
+TYPE_KEYS: dict[str, str] = {"env": "env_type", "model": "model_type", "algorithm": "name"}
+"""The key of a component's section that holds its registered name."""
+PRIMARY = "train"
+"""Name of the root file."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """A place that holds groups: `owner` is a distribution, or "" for configs/ and the user's."""
+
+    owner: str
+    folder: Traversable
+    location: str
+
+
+class Catalog:
+    """All groups and options of a registry, of configs/ and of the user's folders."""
+
+    def __init__(self, registry: Registry, config_dirs: Sequence[str | Path] = ()) -> None:
+        self.registry = registry
+        own = [_user_root(folder) for folder in config_dirs]
+        shipped = Root("", core_configs(), str(core_configs()))
+        plugins = [_plugin_root(owner, path) for owner, path in registry.config_paths]
+        self.roots = [*own, shipped, *plugins]
+
+    @cached_property
+    def groups(self) -> frozenset[str]:
+        """Every group, e.g. "env", "env/train", "experiment"."""
+        sides = {f"env/{side}" for side in SIDES}
+        folders = {entry.name for root in self.roots for entry in _entries(root) if entry.is_dir()}
+        return frozenset({*COMPONENT_GROUPS, *sides, *folders} - {"__pycache__"})
+
+    def options(self, group: str) -> list[str]:
+        """Sorted names that may be written behind `group=`."""
+        top = group.split("/")[0]
+        names = set(self._files(top))
+        if top in COMPONENT_GROUPS:
+            names |= set(self.registry.names(COMPONENT_GROUPS[top]))
+        return sorted(names)
+
+    def file(self, group: str, name: str) -> Traversable | None:
+        """The file of an option; None for a component that has none.
+
+        Raises:
+            PluginError: two plugins bring a file of that name.
+        """
+        found = self._files(group.split("/")[0]).get(name, [])
+        owners = sorted({root.owner for root, _ in found if root.owner})
+        if len(found) > 1 and found[0][0].owner:  # a file of the user's or of configs/ goes first
+            raise PluginError(f"{group}={name} is claimed by {' and '.join(owners)}")
+        return found[0][1] if found else None
+
+    def unknown_option(self, group: str, name: str) -> ConfigError | PluginError:
+        """The error for `group=name` when there is no such option."""
+        top = group.split("/")[0]
+        choices = self.options(group)
+        if top in COMPONENT_GROUPS:
+            return self.registry.not_found(COMPONENT_GROUPS[top], name, choices)
+        return ConfigError(
+            f"there is no {group} {name!r}; choose from: {', '.join(choices) or 'none'}."
+            f"{did_you_mean(name, choices)}"
+        )
+
+    def _files(self, group: str) -> dict[str, list[tuple[Root, Traversable]]]:
+        found: dict[str, list[tuple[Root, Traversable]]] = {}
+        for root in self.roots:
+            folder = root.folder.joinpath(group)
+            for entry in folder.iterdir() if folder.is_dir() else ():
+                if entry.name.endswith(".yaml"):
+                    found.setdefault(entry.name.removesuffix(".yaml"), []).append((root, entry))
+        return found
+
+
+def core_configs() -> Path:
+    """The folder of the shipped configs: beside the package in a checkout, inside it in a wheel."""
+    package = Path(rlcore.__file__).parent
+    checkout = package.parent / "configs"
+    # Another package's `configs` may lie beside an installed rlcore: only a checkout has both.
+    if (checkout / f"{PRIMARY}.yaml").is_file() and (package.parent / "pyproject.toml").is_file():
+        return checkout
+    return package / "configs"
+
+
+def _entries(root: Root) -> list[Traversable]:
+    return list(root.folder.iterdir()) if root.folder.is_dir() else []
+
+
+def _user_root(folder: str | Path) -> Root:
+    path = Path(folder).expanduser().resolve()
+    if not path.is_dir():
+        raise ConfigError(f"the config folder {str(folder)!r} does not exist")
+    return Root("", path, str(path))
+
+
+def _plugin_root(owner: str, location: str) -> Root:
+    """A plugin's config path: `pkg://package.module` or a folder."""
+    scheme, _, name = location.rpartition("://")
+    if scheme == "pkg":
+        try:
+            return Root(owner, files(name), location)
+        except ModuleNotFoundError as error:
+            raise PluginError(f"{owner}: its config path {location} can't be read: {error}") from None
+    return Root(owner, Path(name), location)

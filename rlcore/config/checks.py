@@ -1,0 +1,339 @@
+"""Cross-field checks: what no single key can tell, found before any worker starts.
+
+Each check is one function from :class:`Facts` to sentences "x must be ..., got ..."; all of them
+are reported together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rlcore.algo.combinations import refusal
+from rlcore.config.facts import Facts, gather_facts
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+from rlcore.placement import Plan
+from rlcore.plugins import Registry, load_plugins
+
+
+Check = Callable[[Facts], Iterator[str]]
+CHECKS: list[Check] = []
+
+
+def _check(function: Check) -> Check:
+    CHECKS.append(function)
+    return function
+
+
+def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None = None) -> Facts:
+    """Run all checks.
+
+    Args:
+        config: the configuration.
+        registry: the plugins; None for those installed.
+        plan: the placement; None plans for this machine.
+
+    Raises:
+        ConfigError: one sentence a problem.
+        PluginError: a component or tracker that does not exist.
+        PlacementError: a placement that can't be carried out.
+    """
+    registry = registry or load_plugins()
+    for tracker in config.runner.logger.logger_backends:
+        registry.get("tracker", tracker)
+    facts = gather_facts(config, registry, plan)
+    problems = [sentence for each in CHECKS for sentence in each(facts)]
+    if problems:
+        raise ConfigError("\n".join(problems), hint="rlcore train --help KEY explains a key")
+    return facts
+
+
+# -- single numbers -------------------------------------------------------------------------
+
+POSITIVE = (
+    "cluster.num_nodes",
+    "rollout.pipeline_stage_num",
+    "actor.micro_batch_size",
+    "actor.global_batch_size",
+    "actor.model.num_action_chunks",
+    "algorithm.update_epoch",
+    "collect.episodes_per_task",
+    "collect.stride",
+    "sft.max_steps",
+    "sft.batch_size",
+    "sft.val_interval",
+    *(
+        f"env.{side}.{name}"
+        for side in ("train", "eval")
+        for name in (
+            "total_num_envs",
+            "rollout_epoch",
+            "group_size",
+            "max_episode_steps",
+            "trials_per_task",
+        )
+    ),
+)
+UNLIMITED_OR_POSITIVE = (
+    "runner.max_epochs",
+    "runner.max_steps",
+    "runner.val_check_interval",
+    "runner.save_interval",
+)
+
+
+def _value(config: RunConfig, path: str) -> Any:
+    value: Any = config
+    for name in path.split("."):
+        value = vars(value)[name]
+    return value
+
+
+@_check
+def counts_are_positive(facts: Facts) -> Iterator[str]:
+    for path in POSITIVE:
+        if _value(facts.config, path) < 1:
+            yield f"{path} must be at least 1, got {_value(facts.config, path)}"
+    for path in UNLIMITED_OR_POSITIVE:
+        value = _value(facts.config, path)
+        if value != -1 and value < 1:
+            yield f"{path} must be -1 (off) or at least 1, got {value}"
+
+
+@_check
+def numbers_lie_in_their_range(facts: Facts) -> Iterator[str]:
+    config = facts.config
+    if config.runner.seed < 0:
+        yield f"runner.seed must be at least 0, got {config.runner.seed}"
+    if not 0 < config.algorithm.gamma <= 1:
+        yield f"algorithm.gamma must be in (0, 1], got {config.algorithm.gamma}"
+    if not 0 < config.collect.speed <= 1:
+        yield f"collect.speed must be in (0, 1], got {config.collect.speed}"
+    if not 0 <= config.sft.val_fraction < 1:
+        yield f"sft.val_fraction must be in [0, 1), got {config.sft.val_fraction}"
+
+
+# -- envs and their workers -----------------------------------------------------------------
+
+
+@_check
+def envs_divide_among_workers(facts: Facts) -> Iterator[str]:
+    workers, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num
+    for path, env, _ in facts.sides:
+        if stages > 0 and env.total_num_envs % (workers * stages):
+            yield (
+                f"{path}.total_num_envs must be divisible by env workers x stages = {workers} x "
+                f"{stages} = {workers * stages}, got {env.total_num_envs}"
+            )
+
+
+@_check
+def columns_hold_episodes(facts: Facts) -> Iterator[str]:
+    for path, env, _ in facts.sides:
+        steps = env.max_steps_per_rollout_epoch
+        if steps is None:
+            continue
+        if steps < env.max_episode_steps:
+            yield (
+                f"{path}.max_steps_per_rollout_epoch must be at least max_episode_steps = "
+                f"{env.max_episode_steps}, got {steps}"
+            )
+        if steps > env.max_episode_steps and not env.auto_reset:
+            yield (
+                f"{path}.max_steps_per_rollout_epoch must be {env.max_episode_steps} "
+                f"(max_episode_steps) without auto_reset, got {steps}"
+            )
+
+
+@_check
+def chunks_fit_episodes(facts: Facts) -> Iterator[str]:
+    chunk = facts.config.actor.model.num_action_chunks
+    if facts.policy is None or chunk < 1:
+        return
+    for path, env, _ in facts.sides:
+        steps = env.max_steps_per_rollout_epoch or env.max_episode_steps
+        if steps % chunk:
+            yield (
+                f"the steps of a column of {path} ({steps}) must be divisible by "
+                f"actor.model.num_action_chunks, got {chunk}"
+            )
+
+
+@_check
+def trials_suffice(facts: Facts) -> Iterator[str]:
+    path, env, spec = facts.sides[1]
+    available = len(spec.trials(env.split))
+    if env.trials_per_task > available:
+        yield (
+            f"{path}.trials_per_task must be at most {available} (the {env.split} trials of "
+            f"{spec.name}), got {env.trials_per_task}"
+        )
+
+
+@_check
+def evaluation_visits_once(facts: Facts) -> Iterator[str]:
+    env = facts.config.env.eval
+    for name, value in (("rollout_epoch", env.rollout_epoch), ("group_size", env.group_size)):
+        if value > 1:
+            yield (
+                f"env.eval.{name} must be 1 (each (task, trial) is visited exactly once; "
+                f"trials_per_task asks for more), got {value}"
+            )
+
+
+@_check
+def splits_are_disjoint(facts: Facts) -> Iterator[str]:
+    for path, _, spec in facts.sides:
+        if set(spec.train_trials) & set(spec.heldout_trials):
+            yield (
+                f"train and held-out trials of {spec.name} ({path}) must be disjoint, got "
+                f"{spec.train_trials} and {spec.heldout_trials}"
+            )
+
+
+# -- env and policy -------------------------------------------------------------------------
+
+
+@_check
+def envs_agree(facts: Facts) -> Iterator[str]:
+    train, evaluation = facts.envs["train"], facts.envs["eval"]
+    for what, a, b in (
+        ("action entries", train.action_dim, evaluation.action_dim),
+        ("state entries", train.state_dim, evaluation.state_dim),
+        (
+            "cameras",
+            [camera.name for camera in train.cameras],
+            [camera.name for camera in evaluation.cameras],
+        ),
+    ):
+        if a != b:
+            yield f"env.train and env.eval must have the same {what}, got {a} and {b}"
+
+
+@_check
+def policy_fits_env(facts: Facts) -> Iterator[str]:
+    policy, env = facts.policy, facts.envs["train"]
+    if policy is None:
+        return
+    if policy.action_dim != env.action_dim:
+        yield (
+            f"actor.model.action_dim must be {env.action_dim}, the action entries of {env.name}, "
+            f"got {policy.action_dim}"
+        )
+    if policy.num_images > len(env.cameras):
+        names = ", ".join(camera.name for camera in env.cameras)
+        yield (
+            f"actor.model.num_images_in_input must be at most {len(env.cameras)}, the cameras of "
+            f"{env.name} ({names}), got {policy.num_images}"
+        )
+    if 0 < policy.state_dim < env.state_dim:
+        yield (
+            f"the state of {env.name} must have at most {policy.state_dim} entries for "
+            f"{policy.name}, got {env.state_dim}"
+        )
+    if policy.action_horizon < policy.num_action_chunks:
+        yield (
+            f"actor.model.num_action_chunks must be at most {policy.action_horizon}, the actions "
+            f"{policy.name} predicts, got {policy.num_action_chunks}"
+        )
+
+
+@_check
+def checkpoints_exist(facts: Facts) -> Iterator[str]:
+    for path in ("actor.model.model_path", "rollout.model.model_path"):
+        folder = _value(facts.config, path)
+        if folder is not None and not Path(folder).expanduser().is_dir():
+            yield f"{path} must be a folder that exists, got {folder!r}"
+
+
+# -- algorithm and optimizer ----------------------------------------------------------------
+
+
+@_check
+def algorithm_gets_values(facts: Facts) -> Iterator[str]:
+    if facts.needs is None or facts.policy is None:
+        return
+    if facts.needs.values and facts.policy.value_dim == 0:
+        yield (
+            f"actor.model.add_value_head must be true: {facts.config.algorithm.name} needs values, "
+            "got false"
+        )
+
+
+@_check
+def groups_divide_columns(facts: Facts) -> Iterator[str]:
+    env = facts.config.env.train
+    if env.group_size < 1 or facts.needs is None:
+        return
+    name = facts.config.algorithm.name
+    if facts.needs.groups and env.group_size == 1:
+        yield f"env.train.group_size must be at least 2: {name} compares episodes, got 1"
+    columns = env.total_num_envs * env.rollout_epoch
+    if columns % env.group_size:
+        yield (
+            f"env.train.total_num_envs x rollout_epoch = {columns} must be divisible by "
+            f"env.train.group_size, got {env.group_size}"
+        )
+
+
+@_check
+def granularities_go_together(facts: Facts) -> Iterator[str]:
+    if facts.policy is None or facts.needs is None:
+        return
+    algorithm = facts.config.algorithm
+    reason = refusal(
+        reward_type=algorithm.reward_type,
+        logprob_type=algorithm.logprob_type,
+        value_dim=facts.policy.value_dim,
+        num_action_chunks=facts.policy.num_action_chunks,
+    )
+    if reason is not None:
+        yield (
+            f"algorithm.reward_type={algorithm.reward_type} and "
+            f"logprob_type={algorithm.logprob_type} must go together with a value head of width "
+            f"{facts.policy.value_dim}: {reason}"
+        )
+
+
+@_check
+def batches_divide(facts: Facts) -> Iterator[str]:
+    actor, ranks = facts.config.actor, facts.workers["actor"]
+    step = actor.micro_batch_size * ranks
+    if facts.policy is not None and step > 0 and actor.global_batch_size % step:
+        yield (
+            "actor.global_batch_size must be divisible by micro_batch_size x actor ranks = "
+            f"{actor.micro_batch_size} x {ranks} = {step}, got {actor.global_batch_size}"
+        )
+
+
+@_check
+def cosine_knows_its_end(facts: Facts) -> Iterator[str]:
+    optim = facts.config.actor.optim
+    if optim.lr_scheduler != "cosine":
+        return
+    total = optim.total_training_steps
+    if total is None or total <= optim.lr_warmup_steps:
+        yield (
+            "actor.optim.total_training_steps must be more than lr_warmup_steps = "
+            f"{optim.lr_warmup_steps} for lr_scheduler=cosine, got {total}"
+        )
+
+
+# -- demonstrations -------------------------------------------------------------------------
+
+
+@_check
+def supervision_has_a_teacher(facts: Facts) -> Iterator[str]:
+    config = facts.config
+    if not config.sft.enabled:
+        return
+    if config.collect.path is None and not facts.envs["train"].has_expert:
+        yield (
+            f"collect.path must name a data set: {facts.envs['train'].name} has no scripted "
+            "expert, got null"
+        )
+    if facts.policy is not None and facts.policy.sft is None:
+        yield f"sft.enabled must be false: {facts.policy.name} has no supervised loss, got true"
+

@@ -1,0 +1,206 @@
+"""From what a user writes to the frozen :class:`RunConfig`: the story of a configuration.
+
+    ["env=X", "runner.seed=1"] --parse--> group choices --Hydra--> values of the files
+                                 values of the command line ----------> | bind --> RunConfig
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from rlcore.config.bind import Partial, bind, merge, schema_for
+from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
+from rlcore.config.files import FileValues, compose_files
+from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+from rlcore.plugins import Registry, load_plugins
+
+ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
+
+
+def compose(
+    overrides: Sequence[str] = (),
+    *,
+    config_dirs: Sequence[str | Path] = (),
+    require: Sequence[str] = ALL_COMPONENTS,
+    registry: Registry | None = None,
+) -> RunConfig:
+    """The configuration of a run.
+
+    Args:
+        overrides: as on the command line: `env=NAME`, `env/eval=NAME`, `model=NAME`,
+            `algorithm=NAME`, `experiment=NAME`, `section.key=value`; later ones win.
+        config_dirs: further folders with groups, searched first.
+        require: groups without which there is no run.
+        registry: the plugins; None for those installed.
+
+    Returns:
+        Frozen dataclasses; sections of components are instances of the plugins' classes.
+
+    Raises:
+        ConfigError: an unknown key or option, a wrong type, a component that is not chosen.
+        PluginError: a component that is not installed, is broken, or is claimed twice.
+    """
+    registry = registry or load_plugins()
+    catalog = Catalog(registry, config_dirs)
+    groups, values = _split(catalog, parse(overrides))
+    config = _finish(compose_files(catalog, groups), values, registry)
+    for group in require:
+        if not _chosen(config, group):
+            raise ConfigError(
+                f"no {group} is chosen: {group}=NAME, or experiment=NAME; "
+                f"choose from: {', '.join(catalog.options(group)) or 'none is installed'}",
+                hint="rlcore plugins",
+            )
+    return config
+
+
+def load(
+    path: str | Path, overrides: Sequence[str] = (), registry: Registry | None = None
+) -> RunConfig:
+    """The configuration written by an earlier run (`<run>/config.yaml`), with changes.
+
+    Raises:
+        ConfigError: the file is missing or damaged, or does not fit the installed plugins.
+    """
+    registry = registry or load_plugins()
+    groups, values = _split(Catalog(registry), parse(overrides))
+    if groups:
+        raise ConfigError(f"{groups[0]}: the components of a finished run can't be exchanged")
+    try:
+        saved = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    except (OSError, YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{path} can't be read as a configuration: {error}") from None
+    if not isinstance(saved, dict):
+        raise ConfigError(f"{path} holds no configuration")
+    return _finish(FileValues({str(k): v for k, v in saved.items()}, {}), values, registry)
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The resolved configuration as text; :func:`load` reads it back."""
+    return OmegaConf.to_yaml(OmegaConf.create(asdict(config)))
+
+
+def parse(overrides: Sequence[str]) -> list[Override]:
+    """Overrides in Hydra's grammar.
+
+    Raises:
+        ConfigError: a text that is none.
+    """
+    parser = OverridesParser.create()
+    parsed = []
+    for text in overrides:
+        try:
+            parsed.append(parser.parse_override(text))
+        except HydraException as error:
+            reason = str(error).split("\n", 1)[0]
+            raise ConfigError(
+                f"can't read the override {text!r}: {reason}",
+                hint="section.key=value; quote values with special characters: 'key=\"a b\"'",
+            ) from None
+    return parsed
+
+
+def _split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], list[Values]]:
+    """Group choices, for Hydra, and values, for us, one layer each."""
+    groups: list[str] = []
+    values: list[Values] = []
+    for override in overrides:
+        text = override.input_line or ""
+        if override.is_sweep_override():
+            raise ConfigError(f"{text} lists several values", hint="-m runs one job for each")
+        if override.key_or_group in catalog.groups:
+            groups.append(_choice(catalog, override))
+        elif override.is_delete():
+            raise ConfigError(f"{text}: a key can't be deleted", hint="set it to null instead")
+        else:
+            values.append(_nest(override.key_or_group, override.value()))
+    return groups, values
+
+
+def _choice(catalog: Catalog, override: Override) -> str:
+    """`group=option` for Hydra. An option in other upper and lower case is understood."""
+    text = (override.input_line or "").lstrip("+")
+    group, name = override.key_or_group, override.value()
+    if override.is_delete() or not isinstance(name, str) or override.package is not None:
+        return text
+    options = catalog.options(group)
+    near = [option for option in options if option.lower() == name.lower()]
+    if name not in options and len(near) == 1:
+        warn(f"{group}={name} is an old spelling of {group}={near[0]}")
+        return f"{group}={near[0]}"
+    if name not in options:
+        raise catalog.unknown_option(group, name)
+    return text
+
+
+def _nest(path: str, value: Any) -> Values:
+    head, _, rest = path.partition(".")
+    return Partial({head: _nest(rest, value) if rest else value})
+
+
+def _finish(files: FileValues, layers: Sequence[Values], registry: Registry) -> RunConfig:
+    """Values of files and command line, in this order, bound to the schema."""
+    raw = [modernise(layer) for layer in (files.values, *layers)]
+    steps = [take_chunk_steps(layer) for layer in raw]
+    root = schema_for(registry, raw)
+    if "experiment" in files.choices:  # a recipe's runs go under its name
+        root.runner.logger.experiment_name = files.choices["experiment"]
+    values: Values = {}
+    for layer in raw:
+        merge(values, layer, root)
+    config = bind(values, root)
+    _share_checkpoint(config)
+    _compare_chunk_steps(config, [count for count in steps if count is not None])
+    config.freeze()
+    return config
+
+
+def _chosen(config: RunConfig, group: str) -> bool:
+    names = {
+        "env": config.env.train.env_type and config.env.eval.env_type,
+        "model": config.actor.model.model_type,
+        "algorithm": config.algorithm.name,
+    }
+    return bool(names[group])
+
+
+def _share_checkpoint(config: RunConfig) -> None:
+    """The acting policy and the trained one start from the same weights: one path serves both.
+
+    Raises:
+        ConfigError: two different checkpoints are asked for, and training is meant.
+    """
+    acting, model = config.rollout.model.model_path, config.actor.model
+    if acting is None or acting == model.model_path:
+        return
+    if model.model_path is not None and not config.runner.only_eval:
+        raise ConfigError(
+            "rollout.model.model_path must equal actor.model.model_path: the policy that acts is "
+            f"the one that is trained, got {acting!r} and {model.model_path!r}",
+            hint="leave rollout.model.model_path out",
+        )
+    model.model_path = acting
+
+
+def _compare_chunk_steps(config: RunConfig, given: Sequence[int]) -> None:
+    env, chunk = config.env.train, config.actor.model.num_action_chunks
+    steps = env.max_steps_per_rollout_epoch or env.max_episode_steps
+    for count in given[-1:]:
+        if count != steps // chunk:
+            raise ConfigError(
+                f"{CHUNK_STEPS} must be max_steps_per_rollout_epoch // num_action_chunks = "
+                f"{steps} // {chunk} = {steps // chunk}, got {count}",
+                hint=f"leave {CHUNK_STEPS} out",
+            )

@@ -1,0 +1,127 @@
+"""`--help KEY`: sections and keys with type, default and meaning, made from the schema. Light.
+
+Without choices the help shows the keys every component of a kind has; keys of one component are
+found by asking all installed ones, and are labelled with the choice that brings them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import yaml
+
+from rlcore.config import tree
+from rlcore.config.bind import SLOTS, default_settings
+from rlcore.config.catalog import Catalog
+from rlcore.config.schema import RunConfig
+from rlcore.config.tree import Key
+from rlcore.errors import ConfigError, UserError
+
+GROUPS = ("env", "model", "algorithm", "experiment")
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A key, and the choice that brings it ("" if it is always there)."""
+
+    key: Key
+    by: str = ""
+
+
+def overview(catalog: Catalog, root: RunConfig) -> str:
+    """Groups with their options, then all keys of `root`."""
+    lines = ["Groups (group=option):"]
+    for group in GROUPS:
+        lines.append(f"  {group:<12}{', '.join(catalog.options(group)) or 'none installed'}")
+    lines.append("  env/train, env/eval replace one side of env")
+    lines += ["", "Keys (key=value):", *_lines(Brought(key) for key in tree.walk(root))]
+    lines += ["", "--help KEY explains one key or section, also those only one component has."]
+    return "\n".join(lines)
+
+
+def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
+    """One key, or a section and what is below it.
+
+    Args:
+        catalog: groups and plugins.
+        root: the tree that is shown: the defaults, or a composed configuration.
+        path: dotted path of the key, or the name of a group.
+
+    Raises:
+        ConfigError: there is no such key.
+    """
+    if path in catalog.groups and path not in tree.paths(root):
+        return f"{path}=NAME, one of: {', '.join(catalog.options(path)) or 'none installed'}"
+    keys = [Brought(key) for key in tree.walk(root)]
+    found = _below(keys, path)
+    if not found or found[0].key.section:
+        found += [each for each in _below(_component_keys(catalog), path) if each not in found]
+        found = _first_of_each(found)
+    if not found:
+        known = [each.key.path for each in keys]
+        leaf = path.rpartition(".")[2]
+        near = [name for name in known if name.rpartition(".")[2] == leaf][:2]
+        near = near or get_close_matches(path, known, n=1)
+        guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise ConfigError(f"there is no key {path!r}.{guess}", hint="rlcore train --help")
+    return "\n".join(_lines(found))
+
+
+def _below(keys: Iterable[Brought], path: str) -> list[Brought]:
+    return [b for b in keys if b.key.path == path or b.key.path.startswith(f"{path}.")]
+
+
+def _component_keys(catalog: Catalog) -> list[Brought]:
+    """Keys of every installed component; one whose settings don't load is left out here, and
+    named by `rlcore plugins` or when it is chosen."""
+    found = []
+    for slot in SLOTS:
+        for name in catalog.registry.names(slot.kind):
+            try:
+                section = default_settings(catalog.registry, slot, name)
+            except UserError:
+                continue
+            choice = f"{slot.kind} {name}"
+            found += [Brought(key, choice) for key in tree.walk(section, slot.section)]
+    return found
+
+
+def _first_of_each(found: list[Brought]) -> list[Brought]:
+    """One entry a path: the generic one, or all components that bring it."""
+    by_path: dict[str, Brought] = {}
+    for each in found:
+        known = by_path.setdefault(each.key.path, each)
+        if known is not each and known.by and each.by not in known.by:
+            by_path[each.key.path] = Brought(known.key, f"{known.by}, {each.by}")
+    return list(by_path.values())
+
+
+def _lines(keys: Iterable[Brought]) -> list[str]:
+    """Keys under the headings of their sections; a single key has no heading."""
+    headings: dict[str, str] = {}
+    entries: dict[str, list[str]] = {}
+    for brought in keys:
+        key = brought.key
+        label = f"  ({brought.by})" if brought.by else ""
+        if key.section:
+            headings[key.path] = f"{key.path}: {key.help}{label}"
+            entries.setdefault(key.path, [])
+            continue
+        choices = f" [{' | '.join(key.choices)}]" if key.choices else ""
+        entries.setdefault(key.path.rpartition(".")[0], []).extend(
+            [f"  {key.path}: {key.type} = {_text(key.value)}{choices}{label}", f"      {key.help}"]
+        )
+    lines: list[str] = []
+    for section, texts in entries.items():
+        heading = [headings[section]] if section in headings else []
+        lines += [*([""] if lines else []), *heading, *texts]
+    return lines
+
+
+def _text(value: object) -> str:
+    """A value as one would write it in YAML."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10 * WIDTH)
+    return text.removesuffix("...\n").strip()

@@ -1,0 +1,72 @@
+"""What is known of a run before it starts: specs of the components and numbers of workers.
+
+Light: the specs come from the components' spec functions, which load no simulator and no tensor
+library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.errors import PluginError
+from rlcore.placement import Inventory, Plan, make_plan
+from rlcore.plugins import Registry, load_target
+from rlcore.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run before it starts.
+
+    Attributes:
+        config: the configuration.
+        envs: `{"train": EnvSpec, "eval": EnvSpec}`.
+        policy, needs: of the model and the algorithm; None where none is chosen (collecting
+            demonstrations needs no model).
+        workers: number of processes of each component.
+    """
+
+    config: RunConfig
+    envs: Mapping[str, EnvSpec]
+    policy: PolicySpec | None
+    needs: AlgorithmNeeds | None
+    workers: Mapping[str, int]
+
+    @property
+    def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
+        """`(path, settings, spec)` of both envs."""
+        env = self.config.env
+        pairs = (("env.train", env.train, "train"), ("env.eval", env.eval, "eval"))
+        return [(path, config, self.envs[side]) for path, config, side in pairs]
+
+
+def gather_facts(config: RunConfig, registry: Registry, plan: Plan | None = None) -> Facts:
+    """Specs of the chosen components and numbers of workers; starts nothing."""
+    envs = {
+        side: _spec(registry, "env", settings.env_type, settings)
+        for side, settings in (("train", config.env.train), ("eval", config.env.eval))
+    }
+    model, algorithm = config.actor.model, config.algorithm
+    plan = plan or make_plan(config.cluster, Inventory.local())
+    return Facts(
+        config=config,
+        envs=envs,
+        policy=_spec(registry, "model", model.model_type, model, envs["train"])
+        if model.model_type
+        else None,
+        needs=_spec(registry, "algorithm", algorithm.name, algorithm) if algorithm.name else None,
+        workers={name: plan.world_size(name) for name in ("env", "rollout", "actor")},
+    )
+
+
+def _spec(registry: Registry, kind: Kind, name: str, *arguments: Any) -> Any:
+    component = registry.get(kind, name)
+    if component.spec.spec is None:
+        raise PluginError(
+            f"{kind} {name!r} of {component.distribution} names no spec function, so nothing can "
+            "be checked before it starts"
+        )
+    return load_target(component.spec.spec)(*arguments)

@@ -1,0 +1,103 @@
+"""Hydra's part: group choices and defaults lists become one mapping of plain values.
+
+Values are only gathered here. Whether a key exists and its value fits is decided afterwards,
+against the dataclasses (:mod:`rlcore.config.bind`), for files and command line alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from rlcore.config import source
+from rlcore.config.catalog import PRIMARY, Catalog, core_configs
+from rlcore.errors import ConfigError
+
+HYDRA_VERSION_BASE = "1.3"
+NOT_GROUPS = {"hydra"}
+
+
+@dataclass(frozen=True)
+class FileValues:
+    """What the files say: unresolved values, and the option chosen in each group."""
+
+    values: dict[str, Any]
+    choices: dict[str, str]
+
+
+def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValues:
+    """Compose the root file with the chosen options.
+
+    Args:
+        group_overrides: `group=option`, `~group`.
+
+    Raises:
+        ConfigError, PluginError: an option that does not exist, a file that can't be read, a
+            defaults list that does not compose.
+    """
+    Plugins.instance().register(source.ComponentSource)
+    locations = [f"{source.SCHEME}://components"]
+    locations += [root.location for root in catalog.roots if root.location != str(core_configs())]
+    searchpath = ",".join(f'"{location}"' for location in locations)
+    token = source.catalog.set(catalog)
+    try:
+        with initialize_config_dir(str(core_configs()), version_base=HYDRA_VERSION_BASE):
+            composed = compose(
+                config_name=PRIMARY,
+                overrides=[f"hydra.searchpath=[{searchpath}]", *group_overrides],
+                return_hydra_config=True,
+            )
+    except MissingConfigException as error:
+        raise _missing(catalog, error) from None
+    except (HydraException, OmegaConfBaseException, YAMLError, OSError) as error:
+        text = _chain(error)
+        hint = "a part is chosen after its whole: env=NAME env/eval=NAME"
+        raise ConfigError(
+            f"the configuration does not compose: {text}",
+            hint=hint if "Could not override" in text else None,
+        ) from None
+    finally:
+        source.catalog.reset(token)
+    choices = {
+        group: str(option)
+        for group, option in composed.hydra.runtime.choices.items()
+        if option is not None and group.split("/")[0] not in NOT_GROUPS
+    }
+    values = OmegaConf.to_container(composed, resolve=False)
+    assert isinstance(values, dict)  # the root file is a mapping
+    values.pop("hydra")
+    return FileValues({str(key): value for key, value in values.items()}, choices)
+
+
+def _missing(catalog: Catalog, error: MissingConfigException) -> Exception:
+    """The error for a file Hydra did not find: mostly an option of a group."""
+    if error.missing_cfg_file is None:
+        return ConfigError(f"the configuration does not compose: {_chain(error)}")
+    group, _, name = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
+    if group in catalog.groups:
+        return catalog.unknown_option(group, name)
+    return ConfigError(
+        f"the configuration asks for the file {error.missing_cfg_file!r}, which does not exist"
+    )
+
+
+def _chain(error: BaseException) -> str:
+    """First sentences of an error and its causes."""
+    texts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        # Hydra's advice to append with `+` is dropped: it only hides a slip.
+        lines = [line.split("To append to your")[0].strip() for line in str(cause).splitlines()]
+        text = " ".join(line for line in lines if line)
+        if text and text not in texts:
+            texts.append(text)
+        cause = cause.__cause__
+    return ": ".join(texts) or type(error).__name__

@@ -1,0 +1,80 @@
+"""The schema as a tree: every key with its dotted path, type, default and help. Light."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, fields, is_dataclass
+from typing import Any
+
+from rlcore.config.schema import RunConfig
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of the configuration.
+
+    Attributes:
+        path: dotted, from the root.
+        type: as written in the dataclass, e.g. "int | None"; the class name for a section.
+        value: its default, or its value where the tree is that of a composed configuration.
+        help: its sentence; for a section the first line of the class's docstring.
+        choices: the values it may take; empty if it is not an enumeration.
+        section: whether it holds keys of its own.
+    """
+
+    path: str
+    type: str
+    value: Any
+    help: str
+    choices: tuple[str, ...]
+    section: bool
+
+
+def is_section(value: Any) -> bool:
+    """Whether a value holds keys of its own: any dataclass does, also a plugin's plain one."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def walk(section: Any, path: str = "") -> Iterator[Key]:
+    """All keys below a section, sections before their keys."""
+    for field in fields(section):
+        value = vars(section)[field.name]
+        here = join(path, field.name)
+        yield _key(field, value, here)
+        if is_section(value):
+            yield from walk(value, here)
+
+
+def paths(root: RunConfig) -> list[str]:
+    """The dotted paths of all keys."""
+    return [key.path for key in walk(root)]
+
+
+def join(path: str, name: str) -> str:
+    """`a.b` and `c` -> `a.b.c`; the root's path is empty."""
+    return f"{path}.{name}" if path else name
+
+
+def is_open(section: Any, name: str) -> bool:
+    """Whether a field is untyped: its value is free, and a mapping there is a value as a whole."""
+    (field,) = (field for field in fields(section) if field.name == name)
+    return type_name(field) == "Any"
+
+
+def type_name(field: Field[Any]) -> str:
+    """The annotation as text."""
+    return field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
+
+
+def _key(field: Field[Any], value: Any, path: str) -> Key:
+    section = is_section(value)
+    doc = (inspect.getdoc(type(value)) or "").split("\n\n")[0] if section else ""
+    return Key(
+        path=path,
+        type=type(value).__name__ if section else type_name(field),
+        value=value,
+        help=" ".join(doc.split()) if section else field.metadata.get("help", ""),
+        choices=field.metadata.get("choices", ()),
+        section=section,
+    )

@@ -1,0 +1,227 @@
+"""How a data set of demonstrations lies on disk. No pickle; read with any safetensors and parquet.
+
+    info.json                       what the frames, states and actions are, and how collected
+    episodes.parquet                one row an episode: address, task, sentence, success, length
+    data/episode_000000.safetensors frames/CAMERA uint8 [F, H, W, 3], frame_steps int64 [F],
+                                    states float32 [L, S], actions float32 [L, A]
+
+Each episode's file also holds its row as metadata, so that the table can be made again from the
+files of a collection that was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from rlcore.config.schema import CollectConfig
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.protocols import Demonstration
+from rlcore.specs import ActionChannel, EnvSpec, Episode, StateChannel
+from rlcore.track.files import replacing, write_text
+from rlcore.track.manifest import versions
+
+FORMAT = "rlcore-demonstrations"
+FORMAT_VERSION = 1
+INFO, EPISODES, DATA = "info.json", "episodes.parquet", "data"
+EPISODE_FILE, EPISODE_FILES = "episode_{:06d}.safetensors", "episode_*.safetensors"
+FRAMES = "frames/"
+TABLE = pa.schema(
+    [
+        ("task_index", pa.int64()),
+        ("trial", pa.int64()),
+        ("replica", pa.int64()),
+        ("task", pa.string()),
+        ("task_description", pa.string()),
+        ("success", pa.bool_()),
+        ("length", pa.int64()),
+        ("file", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class EpisodeRow:
+    """What the table knows of an episode: its address, its task by name, and its file."""
+
+    task_index: int
+    trial: int
+    replica: int
+    task: str
+    task_description: str
+    success: bool
+    length: int
+    file: str
+
+    @property
+    def episode(self) -> Episode:
+        return Episode(self.task_index, self.trial, self.replica)
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """What the arrays mean and where they come from.
+
+    Attributes:
+        env: name of the env.
+        cameras: `{name: [height, width]}`.
+        states, actions: `[[meaning, size], ...]` in order.
+        tasks: task names by `task_index`.
+        collect: settings of the collection but its path.
+        seed: root seed of the collection.
+        versions: of the packages that made it.
+    """
+
+    env: str
+    cameras: dict[str, list[int]]
+    states: list[list[str | int]]
+    actions: list[list[str | int]]
+    tasks: list[str]
+    collect: dict[str, Any]
+    seed: int
+    versions: dict[str, str]
+
+    @classmethod
+    def of(cls, spec: EnvSpec, collect: CollectConfig, seed: int) -> DataInfo:
+        """The facts of an env under its present settings."""
+        settings = asdict(collect)
+        del settings["path"]  # a data set may be moved
+        return cls(
+            env=spec.name,
+            cameras=_cameras(spec),
+            states=_channels(spec.states),
+            actions=_channels(spec.actions),
+            tasks=list(spec.tasks),
+            collect=settings,
+            seed=seed,
+            versions=versions(),
+        )
+
+    def check_fits(self, spec: EnvSpec, path: Path) -> None:
+        """Raise ConfigError unless a policy for `spec` can learn from this data."""
+        for what, mine, needed in (
+            ("cameras", self.cameras, _cameras(spec)),
+            ("states", self.states, _channels(spec.states)),
+            ("actions", self.actions, _channels(spec.actions)),
+        ):
+            if mine != needed:
+                raise ConfigError(
+                    f"the demonstrations in {path} are of env {self.env!r} with {what} {mine}, "
+                    f"env {spec.name!r} has {needed}",
+                    hint="collect demonstrations with the settings of this env: rlcore collect",
+                )
+
+
+def _cameras(spec: EnvSpec) -> dict[str, list[int]]:
+    return {camera.name: [camera.height, camera.width] for camera in spec.cameras}
+
+
+def _channels(channels: Iterable[StateChannel | ActionChannel]) -> list[list[str | int]]:
+    return [[channel.meaning, channel.size] for channel in channels]
+
+
+def write_info(path: Path, info: DataInfo) -> None:
+    facts = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(info)}
+    write_text(path / INFO, json.dumps(facts, indent=1) + "\n")
+
+
+def read_info(path: Path) -> DataInfo:
+    """Raises CheckpointError where `path` holds no data set, or one of another format."""
+    if not path.is_dir():
+        raise CheckpointError(
+            f"there are no demonstrations at {path}", hint="make them: rlcore collect"
+        )
+    if not (path / INFO).is_file():
+        raise CheckpointError(f"{path} is not a data set of demonstrations: it has no {INFO}")
+    try:
+        facts = json.loads((path / INFO).read_text(encoding="utf-8"))
+        kind, version = facts.pop("format"), facts.pop("version")
+        if kind != FORMAT or version != FORMAT_VERSION:
+            raise CheckpointError(
+                f"{path / INFO} says {kind} version {version}, "
+                f"this rlcore reads {FORMAT} version {FORMAT_VERSION}"
+            )
+        return DataInfo(**facts)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path / INFO} is damaged: {error!r}") from error
+
+
+def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> None:
+    """One episode into `path / row.file`; atomically."""
+    arrays: dict[str, np.ndarray] = {
+        "frame_steps": demonstration.frame_steps.astype(np.int64),
+        "states": demonstration.states.astype(np.float32),
+        "actions": demonstration.actions.astype(np.float32),
+        **{FRAMES + name: frames for name, frames in demonstration.frames.items()},
+    }
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with replacing(path / row.file) as partial:
+        save_file(arrays, partial, metadata={"row": json.dumps(asdict(row))})
+
+
+def read_episode(path: Path, row: EpisodeRow) -> Demonstration:
+    """Raises CheckpointError where the file is missing or damaged."""
+    file = path / row.file
+    try:
+        with safe_open(file, framework="numpy") as archive:
+            arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
+        steps, states, actions = (arrays.pop(k) for k in ("frame_steps", "states", "actions"))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path} is incomplete: {row.file} is missing") from error
+    except (OSError, SafetensorError, KeyError) as error:
+        raise CheckpointError(f"{file} is damaged: {error}") from error
+    return Demonstration(
+        episode=row.episode,
+        task_description=row.task_description,
+        frames={name.removeprefix(FRAMES): frames for name, frames in arrays.items()},
+        frame_steps=steps,
+        states=states,
+        actions=actions,
+        success=row.success,
+    )
+
+
+def number_of(row: EpisodeRow) -> int:
+    """The number in the name of an episode's file."""
+    return int(Path(row.file).stem.rpartition("_")[2])
+
+
+def read_row(file: Path) -> EpisodeRow:
+    """The row kept inside an episode's file. Raises CheckpointError where it is damaged."""
+    try:
+        with safe_open(file, framework="numpy") as archive:
+            return EpisodeRow(**json.loads(archive.metadata()["row"]))
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{file} is damaged: {error}") from error
+
+
+def rows_of_files(path: Path) -> list[EpisodeRow]:
+    """Rows of all episodes on the disk, whatever the table says."""
+    return [read_row(file) for file in sorted((path / DATA).glob(EPISODE_FILES))]
+
+
+def write_table(path: Path, rows: Sequence[EpisodeRow]) -> None:
+    """Write `episodes.parquet`; atomically."""
+    with replacing(path / EPISODES) as partial:
+        table = pa.Table.from_pylist([asdict(row) for row in rows], schema=TABLE)
+        pq.write_table(table, partial)
+
+
+def read_table(path: Path) -> list[EpisodeRow]:
+    """From the table, or from the files where an interrupted collection left no table."""
+    table = path / EPISODES
+    if not table.is_file():
+        return rows_of_files(path)
+    try:
+        return [EpisodeRow(**row) for row in pq.read_table(table).to_pylist()]
+    except (OSError, pa.ArrowInvalid, TypeError) as error:
+        raise CheckpointError(f"{table} is damaged: {error}") from error

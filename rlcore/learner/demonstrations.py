@@ -1,0 +1,64 @@
+"""From a data set of demonstrations to a trained policy: split, normalise, sample, fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlcore.config.schema import SFTConfig
+from rlcore.data.demonstrations import DemonstrationSet
+from rlcore.learner.supervised import OnProgress, SupervisedSamples, SupervisedTrainer
+from rlcore.protocols import Demonstration, Policy
+
+
+def fit_demonstrations(
+    policy: Policy,
+    data: Path,
+    sft: SFTConfig,
+    *,
+    seed: int,
+    continue_seconds: float | None = None,
+    on_progress: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Train on the successful demonstrations in `data`.
+
+    From the start, the normaliser is fitted to the training part first; a continuation keeps it.
+
+    Args:
+        continue_seconds: go on for this long instead of `sft.max_steps` steps.
+
+    Returns:
+        :meth:`rlcore.learner.supervised.SupervisedHistory.summary`.
+
+    Raises:
+        CheckpointError, ConfigError: a missing or damaged data set, or one that can't be split.
+    """
+    held = DemonstrationSet(data).successful().split(sft.val_fraction, seed)
+    train, val = (list(part) for part in held)
+    trainer = SupervisedTrainer(policy, sft, seed=seed)
+    if continue_seconds is None:
+        policy.fit_normalizer(train)
+    samples = [supervised_samples(policy, part) for part in (train, val)]
+    if continue_seconds is None:
+        history = trainer.fit(*samples, on_progress=on_progress)
+    else:
+        history = trainer.go_on(*samples, seconds=continue_seconds, on_progress=on_progress)
+    return history.summary()
+
+
+def supervised_samples(policy: Policy, demos: Sequence[Demonstration]) -> SupervisedSamples:
+    """Every frame of every demonstration as a sample, in order."""
+    parts = [policy.sft_batch(demo, range(len(demo.frame_steps))) for demo in demos]
+    names = parts[0][0]
+    return SupervisedSamples(
+        inputs={
+            name: torch.from_numpy(np.concatenate([inputs[name] for inputs, _, _ in parts]))
+            for name in names
+        },
+        actions=torch.from_numpy(np.concatenate([actions for _, actions, _ in parts])).float(),
+        mask=torch.from_numpy(np.concatenate([mask for _, _, mask in parts])),
+    )

@@ -1,0 +1,236 @@
+"""Supervised training on demonstrations, with validation. Tensors in, history out; no files.
+
+Batches are keyed by the step and noise by (step, sample), so a run repeats bit for bit whatever
+ran before it. Validation draws the same noise each time: its losses differ by the weights alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.config.schema import OptimConfig, SFTConfig
+from rlcore.errors import ConfigError
+from rlcore.learner.optim import PolicyOptimizer
+from rlcore.protocols import Policy
+from rlcore.rollout.rng import RowKeys, generator
+
+GRAD_NORM = 1.0
+"""Norm to which supervised gradients are clipped."""
+
+PLATEAU = 0.05
+"""Validation has levelled off if its best over the last quarter of the steps is less than this
+share below its best before."""
+
+OnProgress = Callable[[int, int, dict[str, float]], None]
+"""Called with (steps done, steps in all or 0 if limited by time, latest losses)."""
+
+
+@dataclass(frozen=True)
+class SupervisedSamples:
+    """M training samples.
+
+    Attributes:
+        inputs: `{name: [M, ...]}`, as a policy's `sft_batch` prepared them.
+        actions: float32 `[M, H, A]`, targets in the env's units.
+        mask: bool `[M, H]`, false past the end of the demonstration.
+    """
+
+    inputs: dict[str, Tensor]
+    actions: Tensor
+    mask: Tensor
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+@dataclass
+class SupervisedHistory:
+    """The course of a supervised training.
+
+    Attributes:
+        train_loss: `(step, loss of its batch)`, every step.
+        val_loss: `(steps done, mean validation loss)`, ascending.
+        steps: optimizer steps done.
+        skipped_steps: left out, as their gradient was not finite.
+        seconds: wall time.
+    """
+
+    train_loss: list[tuple[int, float]] = field(default_factory=list)
+    val_loss: list[tuple[int, float]] = field(default_factory=list)
+    steps: int = 0
+    skipped_steps: int = 0
+    seconds: float = 0.0
+
+    @property
+    def best_step(self) -> int | None:
+        """Steps done at the lowest validation loss, the first if several."""
+        return min(self.val_loss, key=lambda point: point[1])[0] if self.val_loss else None
+
+    @property
+    def last_quarter_improvement(self) -> float | None:
+        """(best before - best in the last quarter) / best before; negative if it got worse.
+
+        The last quarter: validations after three quarters of the steps. None if there are no
+        validations on one of the sides.
+        """
+        if not self.val_loss:
+            return None
+        first, end = self.val_loss[0][0], self.val_loss[-1][0]
+        cut = first + 0.75 * (end - first)
+        before = [loss for step, loss in self.val_loss if step <= cut]
+        late = [loss for step, loss in self.val_loss if step > cut]
+        if not before or not late or min(before) <= 0:
+            return None
+        return (min(before) - min(late)) / min(before)
+
+    @property
+    def plateaued(self) -> bool:
+        """Whether validation has levelled off (see :data:`PLATEAU`)."""
+        improvement = self.last_quarter_improvement
+        return improvement is not None and improvement < PLATEAU
+
+    def summary(self) -> dict[str, Any]:
+        """All of it, json-able."""
+        return {
+            **asdict(self),
+            "best_step": self.best_step,
+            "last_quarter_improvement": self.last_quarter_improvement,
+            "plateaued": self.plateaued,
+        }
+
+
+class SupervisedTrainer:
+    """Trains the policy group of a policy's parameters on demonstrations.
+
+    Args:
+        policy: changed in place; a critic is left alone.
+        config: steps, batch size, rates.
+        seed: root of batches and noise.
+
+    Raises:
+        ConfigError: the policy has no supervised loss.
+    """
+
+    def __init__(self, policy: Policy, config: SFTConfig, *, seed: int) -> None:
+        if policy.spec.sft is None:
+            raise ConfigError(
+                f"model {policy.spec.name!r} has no supervised loss",
+                hint="set sft.enabled=false and actor.model.model_path",
+            )
+        self._policy, self._config, self._seed = policy, config, seed
+        parameters = policy.parameter_groups()["policy"]
+        self._device = parameters[0].device
+        settings = OptimConfig(
+            lr=config.lr,
+            lr_warmup_steps=config.lr_warmup_steps,
+            weight_decay=config.weight_decay,
+            clip_grad=GRAD_NORM,
+        )
+        self._optimizer = PolicyOptimizer({"policy": parameters}, settings)
+
+    def fit(
+        self,
+        train: SupervisedSamples,
+        val: SupervisedSamples,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> SupervisedHistory:
+        """Train for `max_steps` steps."""
+        steps = self._config.max_steps
+        return self._run(
+            train,
+            val,
+            first=0,
+            total=steps,
+            stop=lambda done, _: done >= steps,
+            on_progress=on_progress,
+        )
+
+    def go_on(
+        self,
+        train: SupervisedSamples,
+        val: SupervisedSamples,
+        *,
+        seconds: float,
+        on_progress: OnProgress | None = None,
+    ) -> SupervisedHistory:
+        """Train on for `seconds` of wall time, validation included, with batches that `fit` did
+        not see: the control of what the same time of supervised training would have brought."""
+        return self._run(
+            train,
+            val,
+            first=self._config.max_steps,
+            total=0,
+            stop=lambda _, spent: spent >= seconds,
+            on_progress=on_progress,
+        )
+
+    def validate(self, samples: SupervisedSamples) -> float:
+        """Mean loss over all samples, under noise that is the same each time."""
+        total = 0.0
+        for rows in torch.arange(len(samples)).split(self._config.batch_size):
+            with torch.no_grad():
+                total += float(self._losses(samples, rows, "sft-validation", 0).sum())
+        return total / len(samples)
+
+    def _run(
+        self,
+        train: SupervisedSamples,
+        val: SupervisedSamples,
+        *,
+        first: int,
+        total: int,
+        stop: Callable[[int, float], bool],
+        on_progress: OnProgress | None,
+    ) -> SupervisedHistory:
+        """Steps `first`, `first + 1`, ... until `stop(steps done, seconds spent)`."""
+        if not len(train):
+            raise ConfigError(
+                "there are no demonstrations to train on",
+                hint="raise collect.episodes_per_task or lower sft.val_fraction",
+            )
+        history, started = SupervisedHistory(), time.monotonic()
+        latest: dict[str, float] = {}
+        skipped_before = self._optimizer.skipped_steps
+        while True:
+            finished = stop(history.steps, time.monotonic() - started)
+            due = history.steps % self._config.val_interval == 0
+            if len(val) and (due or finished):
+                latest["sft/val_loss"] = self.validate(val)
+                history.val_loss.append((first + history.steps, latest["sft/val_loss"]))
+            if finished:
+                break
+            latest["sft/train_loss"] = self._step(train, first + history.steps)
+            history.train_loss.append((first + history.steps, latest["sft/train_loss"]))
+            history.steps += 1
+            if on_progress is not None:
+                on_progress(history.steps, total, dict(latest))
+        history.skipped_steps = self._optimizer.skipped_steps - skipped_before
+        history.seconds = time.monotonic() - started
+        return history
+
+    def _step(self, samples: SupervisedSamples, step: int) -> float:
+        """One optimizer step; the loss of its batch."""
+        size = min(self._config.batch_size, len(samples))
+        rows = generator(self._seed, "sft", step).choice(len(samples), size=size, replace=False)
+        self._optimizer.zero_grad()
+        loss = self._losses(samples, torch.from_numpy(rows), "sft", step).mean()
+        loss.backward()
+        self._optimizer.step()
+        return float(loss)
+
+    def _losses(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
+        """Loss per sample `[B]`, with noise keyed by (phase, step, sample)."""
+        keys = RowKeys(tuple((self._seed, phase, step, row) for row in rows.tolist()))
+        return self._policy.sft_loss(
+            {name: array[rows].to(self._device) for name, array in samples.inputs.items()},
+            samples.actions[rows].to(self._device),
+            samples.mask[rows].to(self._device),
+            keys,
+        )

@@ -1,0 +1,259 @@
+"""One policy update: a trajectory in, better weights and metrics out.
+
+    trajectory -> advantages -> samples -> epochs x minibatches x micro-batches -> optimizer steps
+
+Knows no env, no model and no algorithm: the policy evaluates, the algorithm gives advantages and
+the loss, the settings say how the batch is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.algo import metric
+from rlcore.algo.metric import Metrics
+from rlcore.algo.reduce import Weights
+from rlcore.config.schema import ActorConfig, AlgorithmConfig
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.learner import ranks
+from rlcore.learner.optim import PolicyOptimizer
+from rlcore.learner.samples import Samples, make_samples, minibatches
+from rlcore.protocols import Algorithm, Evaluation, Policy
+from rlcore.rollout.trajectory import Trajectory
+from rlcore.track.metrics import advantage_metrics
+
+APPROX_KL = "train/actor/approx_kl"
+
+
+class Learner:
+    """Trains a policy with an algorithm.
+
+    Args:
+        policy: its weights are changed in place.
+        algorithm: advantages and loss.
+        actor: minibatch sizes and optimizer settings.
+        algorithm_config: settings all algorithms share.
+        seed: root of the shuffle's keys.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        algorithm: Algorithm,
+        actor: ActorConfig,
+        algorithm_config: AlgorithmConfig,
+        *,
+        seed: int,
+    ) -> None:
+        self._policy = policy
+        self._algorithm = algorithm
+        self._actor = actor
+        self._config = algorithm_config
+        self._seed = seed
+        groups = policy.parameter_groups()
+        self._optimizer = PolicyOptimizer(groups, actor.optim)
+        self._device = next(p for ps in groups.values() for p in ps).device
+        self._reference: list[Tensor] | None = None
+        if algorithm.needs.reference_logprobs:
+            self._reference = [p.detach().clone() for p in groups["policy"]]
+
+    # -- one update ---------------------------------------------------------------------------
+
+    def update(self, trajectory: Trajectory, update: int) -> dict[str, float]:
+        """Train on a batch.
+
+        Args:
+            trajectory: what this rank gathered; the other ranks' is added here.
+            update: number of updates done before this one; part of the shuffle's key.
+
+        Returns:
+            Metrics under their canonical names, the same on all ranks.
+        """
+        batch = ranks.whole_batch(trajectory)
+        advantages = self._algorithm.advantages(batch)
+        samples = make_samples(batch, advantages, self._config)
+        if self._config.recompute_logprobs:
+            samples.old_logprobs = self._logprobs(samples)
+        if self._reference is not None:
+            with self._reference_weights():
+                samples.reference_logprobs = self._logprobs(samples)
+        skipped_before = self._optimizer.skipped_steps
+        trains_policy = self._algorithm.trains_policy(update)
+        with self._frozen_policy(frozen=not trains_policy):
+            metrics, steps = self._epochs(samples, update)
+        rates = self._optimizer.learning_rates()
+        numbers = ranks.merge_metrics(metrics).numbers(steps)
+        return {
+            **advantage_metrics(advantages),
+            **numbers,
+            "train/actor/lr": rates["policy"] if trains_policy else 0.0,
+            "train/critic/lr": rates["value"],
+            "train/actor/optimizer_steps": float(steps),
+            "train/actor/skipped_steps": float(self._optimizer.skipped_steps - skipped_before),
+            "train/actor/trained_samples": float(samples.trained.sum()),
+            "train/actor/trained_fraction": float(samples.trained.float().mean()),
+        }
+
+    def _epochs(self, samples: Samples, update: int) -> tuple[Metrics, int]:
+        """All optimizer steps of an update: metrics and number of those that were applied."""
+        metrics, steps = Metrics(), 0
+        totals = samples.weights.sums()
+        for epoch in range(self._config.update_epoch):
+            for places in minibatches(
+                samples,
+                self._actor.global_batch_size,
+                seed=self._seed,
+                update=update,
+                epoch=epoch,
+            ):
+                weights = samples.weights[places].as_whole_batch(totals)
+                part = self._backward(samples, places, weights)
+                if self._drifted(part):
+                    self._optimizer.zero_grad()
+                    return metrics, steps
+                ranks.add_gradients(self._trained_parameters())
+                report = self._optimizer.step()
+                if report.applied:  # else the numbers are no numbers
+                    metrics.merge(part)
+                    metrics.add({"train/actor/grad_norm": metric.observed(report.grad_norm)})
+                    steps += 1
+        return metrics, steps
+
+    def _backward(self, samples: Samples, places: Tensor, weights: Weights) -> Metrics:
+        """Add the gradient of one minibatch, micro-batch by micro-batch; its metrics.
+
+        The weights of the minibatch are already divided by their sum over all ranks, so the
+        losses of micro-batches and ranks simply add up.
+        """
+        metrics = Metrics()
+        mine = samples.row[places] >= 0
+        places, weights = places[mine], weights[mine]
+        pieces = torch.arange(len(places)).split(self._actor.micro_batch_size)
+        for piece in pieces:
+            chosen = places[piece]
+            new = self._evaluate(samples, samples.row[chosen])
+            reference = samples.reference_logprobs
+            loss, parts = self._algorithm.loss(
+                logprobs=new.logprobs.float(),
+                values=new.values.float(),
+                entropy=new.entropy.float(),
+                old_logprobs=samples.old_logprobs[chosen].to(self._device),
+                old_values=samples.old_values[chosen].to(self._device),
+                reference_logprobs=(
+                    None if reference is None else reference[chosen].to(self._device)
+                ),
+                advantages=samples.advantages[chosen].to(self._device),
+                returns=samples.returns[chosen].to(self._device),
+                valid=samples.valid[chosen].to(self._device),
+                weights=weights[piece].to(self._device),
+            )
+            if loss.requires_grad:  # not so where the policy is frozen and nothing has a value
+                loss.backward()
+            metrics.add({**parts, "train/actor/total_loss": metric.step_mean(loss)})
+        return metrics
+
+    def _drifted(self, minibatch: Metrics) -> bool:
+        """Whether the update ends here, as the policy has moved far enough; alike on all ranks.
+
+        A NaN is no drift: such a step is refused by the optimizer, and counted.
+        """
+        if self._algorithm.target_kl is None:
+            return False
+        return ranks.merge_metrics(minibatch).numbers()[APPROX_KL] > self._algorithm.target_kl
+
+    # -- evaluations --------------------------------------------------------------------------
+
+    def _evaluate(self, samples: Samples, rows: Tensor) -> Evaluation:
+        """The policy's view of stored decisions `rows`."""
+        return self._policy.evaluate(
+            {name: array[rows].to(self._device) for name, array in samples.inputs.items()},
+            {name: array[rows].to(self._device) for name, array in samples.replay.items()},
+        )
+
+    @torch.no_grad()
+    def _logprobs(self, samples: Samples) -> Tensor:
+        """Log-probs `[P, C, A]` of trained samples under the present weights, 0 elsewhere."""
+        result = torch.zeros_like(samples.old_logprobs)
+        mine = (samples.trained & (samples.row >= 0)).nonzero().squeeze(1)
+        for places in mine.split(self._actor.micro_batch_size):
+            evaluation = self._evaluate(samples, samples.row[places])
+            result[places] = evaluation.logprobs.float().cpu()
+        return result
+
+    @contextmanager
+    def _reference_weights(self) -> Iterator[None]:
+        """The policy with the weights it had when training began."""
+        assert self._reference is not None
+        parameters = self._optimizer.parameters("policy")
+        present = [parameter.data for parameter in parameters]
+        try:
+            for parameter, reference in zip(parameters, self._reference, strict=True):
+                parameter.data = reference
+            yield
+        finally:
+            for parameter, data in zip(parameters, present, strict=True):
+                parameter.data = data
+
+    @contextmanager
+    def _frozen_policy(self, *, frozen: bool) -> Iterator[None]:
+        """Train the value group alone; without gradients the policy's backward costs nothing.
+
+        Raises:
+            ConfigError: there is no value group to train.
+        """
+        if frozen and not self._optimizer.parameters("value"):
+            raise ConfigError(
+                "algorithm.critic_warmup_updates trains the critic alone, but this model has none",
+                hint="set actor.model.add_value_head=true or algorithm.critic_warmup_updates=0",
+            )
+        parameters = self._optimizer.parameters("policy") if frozen else []
+        try:
+            for parameter in parameters:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for parameter in parameters:
+                parameter.requires_grad_(True)
+
+    def _trained_parameters(self) -> list[torch.nn.Parameter]:
+        groups = [self._optimizer.parameters(name) for name in ("policy", "value")]
+        return [parameter for group in groups for parameter in group if parameter.requires_grad]
+
+    # -- state --------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """`{"tensors": {name: tensor}, "state": json-able}`: optimizer and reference weights."""
+        saved = self._optimizer.state_dict()
+        tensors = {f"optimizer.{name}": tensor for name, tensor in saved["tensors"].items()}
+        for index, tensor in enumerate(self._reference or []):
+            tensors[f"reference.{index}"] = tensor.cpu().clone()
+        return {"tensors": tensors, "state": {"optimizer": saved["state"]}}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Take up the state that :meth:`state_dict` gave.
+
+        Raises:
+            CheckpointError: it is of other parameters, or lacks the reference weights.
+        """
+        optimizer = {
+            name.removeprefix("optimizer."): tensor
+            for name, tensor in saved["tensors"].items()
+            if name.startswith("optimizer.")
+        }
+        self._optimizer.load_state_dict(
+            {"tensors": optimizer, "state": saved["state"]["optimizer"]}
+        )
+        for index in range(len(self._reference or [])):
+            name = f"reference.{index}"
+            if name not in saved["tensors"]:
+                raise CheckpointError(
+                    f"the checkpoint lacks {name}: it was written without reference weights",
+                    hint="set algorithm.kl_beta as it was, or start a new run from its weights",
+                )
+            assert self._reference is not None
+            self._reference[index] = saved["tensors"][name].clone().to(self._device)

@@ -1,0 +1,96 @@
+"""Evaluation: the frozen list of (task, trial), each exactly once, as rows and a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcore.config.schema import RunConfig
+from rlcore.loop.gather import Gathered, GatherOrder, gather
+from rlcore.loop.session import Session, open_session, sampling
+from rlcore.loop.statistics import success_rate
+from rlcore.loop.tables import (
+    EpisodeResult,
+    from_outcomes,
+    plain_table,
+    success_by_start,
+    success_rows,
+    write_results,
+)
+from rlcore.rollout.schedule import evaluation_columns
+from rlcore.track.metrics import env_metrics
+from rlcore.track.video import Film, write_mosaic
+
+EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired
+
+
+def run(config: RunConfig) -> list[EpisodeResult]:
+    """`rlcore eval`: evaluate `actor.model.model_path` and print the table."""
+    with open_session(config) as session:
+        results = evaluate(session, "eval")
+        session.progress.line(table(session, results, "success"))
+    return results
+
+
+def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResult]:
+    """Play the protocol once with the present weights.
+
+    Writes `eval/LABEL.parquet` and, where asked for, `video/eval/LABEL.mp4`; logs `eval/*`.
+
+    Args:
+        session: the run.
+        label: name of this evaluation ("before", "after", "step_000010", ...).
+        update: updates done so far, the step of the metrics.
+    """
+    config, assembly = session.config, session.assembly
+    spec = assembly.env_specs["eval"]
+    columns = evaluation_columns(spec, config.env.eval)
+    video = config.env.eval.video_cfg
+    session.hooks.rlcore_before_eval(run=session, update=update)
+    with (
+        session.clock.measure(f"eval_{label}"),
+        session.progress.phase(f"evaluate ({label})", total=len(columns)) as phase,
+    ):
+        gathered = gather(
+            session.group,
+            assembly,
+            GatherOrder(
+                side="eval",
+                columns=columns,
+                phase="eval",
+                update=EVAL_UPDATE,
+                deterministic=config.rollout.eval_deterministic,
+                keep=False,
+                record=frozenset(range(video.num_episodes if video.save_video else 0)),
+            ),
+            phase.counts,
+        )
+    results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config))
+    write_results(session.folder.evaluations / f"{label}.parquet", results)
+    if gathered.videos:
+        film(session, gathered, "eval", label)
+    metrics = env_metrics(gathered.outcomes, prefix="eval")
+    session.hooks.rlcore_after_eval(run=session, update=update, metrics=metrics)
+    session.trackers.log(metrics, step=update)
+    rate = success_rate(success_by_start(results))
+    session.progress.line(
+        f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
+    )
+    return results
+
+
+def table(session: Session, results: list[EpisodeResult], title: str) -> str:
+    """The per-task table with groups and both averages, as text."""
+    return plain_table(success_rows(results, session.assembly.env_specs["eval"].task_groups), title)
+
+
+def film(session: Session, gathered: Gathered, side: str, label: str) -> None:
+    """Write the recorded episodes as one mosaic."""
+    spec, video = session.assembly.env_specs[side], session.assembly.sides[side].config.video_cfg
+    by_episode = {outcome.episode: outcome for outcome in gathered.outcomes}
+    films = []
+    for number in sorted(gathered.videos):
+        outcome = by_episode[gathered.episodes[number]]
+        sentence = spec.descriptions[outcome.episode.task]
+        films.append(Film(gathered.videos[number], sentence, outcome.success))
+    base = Path(video.video_base_dir) if video.video_base_dir else session.folder.video(side)
+    write_mosaic(base / f"{label}.mp4", films, fps=video.fps, info=video.info_on_video)

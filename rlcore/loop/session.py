@@ -1,0 +1,114 @@
+"""The live objects of a run, opened together and closed together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rlcore.config.compose import to_yaml
+from rlcore.config.schema import RunConfig
+from rlcore.loop.assembly import Assembly, assemble
+from rlcore.loop.progress import Clock, Progress
+from rlcore.plugins import Registry, load_plugins
+from rlcore.rollout.schedule import evaluation_columns
+from rlcore.track.folder import RunFolder
+from rlcore.track.manifest import EvaluationProtocol, build_manifest, write_manifest
+from rlcore.track.trackers import Trackers, open_trackers
+from rlcore.workers.group import WorkerGroup, make_group
+
+
+@dataclass
+class Totals:
+    """What a run has used so far: training only, evaluations are counted apart."""
+
+    env_steps: int = 0
+    episodes: int = 0
+
+
+@dataclass
+class Session:
+    """What the loops work with.
+
+    Attributes:
+        assembly: configuration, specs and plan.
+        folder: where the run leaves its files.
+        group: the workers, started.
+        trackers, progress, clock: who is told.
+        hooks: pluggy's hook caller, for the run-phase hooks.
+        totals: env steps and episodes of training.
+    """
+
+    assembly: Assembly
+    folder: RunFolder
+    group: WorkerGroup
+    trackers: Trackers
+    progress: Progress
+    clock: Clock
+    hooks: Any
+    totals: Totals = field(default_factory=Totals)
+
+    @property
+    def config(self) -> RunConfig:
+        return self.assembly.config
+
+
+@contextlib.contextmanager
+def open_session(
+    config: RunConfig, registry: Registry | None = None, *, with_policy: bool = True
+) -> Iterator[Session]:
+    """Assemble, make the folder, start the workers; stop them whatever happens inside.
+
+    Args:
+        with_policy: false where only the simulators are needed.
+
+    Raises:
+        UserError: anything wrong that can be known before a worker starts, raised before the
+            folder is made; or a worker that can't start.
+    """
+    registry = registry or load_plugins()
+    assembly = assemble(config, registry)
+    if not with_policy:
+        assembly = replace(assembly, plan=assembly.plan.without_policy())
+    folder = RunFolder.create(config.runner.logger.log_path, config.runner.logger.experiment_name)
+    folder.write_config(to_yaml(config))
+    write_manifest(
+        folder.manifest,
+        build_manifest(
+            seeds={"root": config.runner.seed},
+            device=assembly.device,
+            protocol=protocol(assembly),
+            render_settings=assembly.env_specs["eval"].render_settings,
+        ),
+    )
+    clock = Clock()
+    with (
+        Progress() as progress,
+        open_trackers(config.runner.logger, folder, registry) as trackers,
+        make_group(assembly.plan) as group,
+    ):
+        progress.line(f"run folder: {folder.path}")
+        with clock.measure("start"), progress.phase("start workers"):
+            group.start()
+        yield Session(assembly, folder, group, trackers, progress, clock, registry.hook)
+
+
+def protocol(assembly: Assembly) -> EvaluationProtocol:
+    """The frozen protocol of this run's evaluations."""
+    spec, config = assembly.env_specs["eval"], assembly.config
+    trials: dict[str, list[int]] = {task: [] for task in spec.tasks}
+    for column in evaluation_columns(spec, config.env.eval):
+        trials[spec.tasks[column.episodes[0].task]].append(column.episodes[0].trial)
+    return EvaluationProtocol(
+        env=spec.name,
+        trials=trials,
+        max_episode_steps=spec.max_episode_steps,
+        num_action_chunks=assembly.policy_spec.num_action_chunks,
+        sampling=sampling(config),
+    )
+
+
+def sampling(config: RunConfig) -> str:
+    """How actions are drawn in evaluations, in words."""
+    return "deterministic" if config.rollout.eval_deterministic else "stochastic"

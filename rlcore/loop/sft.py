@@ -1,0 +1,66 @@
+"""Supervised training on demonstrations: the starting checkpoint, made and not downloaded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rlcore.config.schema import RunConfig
+from rlcore.loop.collect import collect
+from rlcore.loop.evaluate import evaluate, table
+from rlcore.loop.session import Session, open_session
+from rlcore.track.files import write_text
+
+
+def run(config: RunConfig) -> Path:
+    """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint."""
+    with open_session(config) as session:
+        path = starting_policy(session)
+        results = evaluate(session, "sft")
+        session.progress.line(table(session, results, "success"))
+        session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
+    return path
+
+
+def starting_policy(session: Session) -> Path:
+    """Demonstrations, then supervised training from the present weights; saved and loaded on
+    every rank. Returns the folder of the checkpoint."""
+    data = collect(session)
+    with session.clock.measure("sft"), session.progress.phase("supervised training"):
+        history = session.group.policy_on_first(
+            "supervised", data=str(data), sft=session.config.sft
+        )
+    _log(session, history, "sft")
+    return _share(session, session.folder.path / "sft")
+
+
+def go_on(session: Session, start: Path, *, seconds: float) -> None:
+    """The control: from the same start, more supervised training for as long as RL took."""
+    data = session.config.collect.path or session.folder.demonstrations
+    session.group.policy("load", path=str(start))
+    with session.clock.measure("control"), session.progress.phase("control: more SFT"):
+        history = session.group.policy_on_first(
+            "supervised", data=str(data), sft=session.config.sft, continue_seconds=seconds
+        )
+    _log(session, history, "control")
+    _share(session, session.folder.path / "control")
+
+
+def _share(session: Session, path: Path) -> Path:
+    session.group.policy_on_first("save", path=str(path))
+    session.group.policy("load", path=str(path))
+    return path
+
+
+def _log(session: Session, history: dict[str, Any], name: str) -> None:
+    """Keep the history as `NAME.json`, and say where validation stands."""
+    write_text(session.folder.path / f"{name}.json", json.dumps(history, indent=1) + "\n")
+    if not history["val_loss"]:
+        return
+    first, last = history["val_loss"][0][1], history["val_loss"][-1][1]
+    state = "at its plateau" if history["plateaued"] else "still falling"
+    session.progress.line(
+        f"{name}: {history['steps']} steps, validation loss {first:.4f} -> {last:.4f}, "
+        f"best at step {history['best_step']}, {state}"
+    )

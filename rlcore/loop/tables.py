@@ -1,0 +1,195 @@
+"""Episodes of an evaluation as rows, tables and parquet. Knows nothing of how they were played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from rlcore.errors import CheckpointError
+from rlcore.loop.statistics import wilson
+from rlcore.rollout.messages import EpisodeOutcome
+from rlcore.track.files import replacing
+
+COLUMNS = pa.schema(
+    [
+        ("task", pa.string()),
+        ("trial", pa.int64()),
+        ("replica", pa.int64()),
+        ("success", pa.bool_()),
+        ("episode_return", pa.float64()),
+        ("length", pa.int64()),
+        ("sampling", pa.string()),
+    ]
+)
+PLAIN_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """One evaluated episode, a row of `eval/*.parquet`.
+
+    Attributes:
+        task, trial, replica: its address, the task by name.
+        success: whether it succeeded at any step.
+        episode_return: sum of rewards.
+        length: env steps.
+        sampling: how actions were drawn, "deterministic" or "stochastic".
+    """
+
+    task: str
+    trial: int
+    replica: int
+    success: bool
+    episode_return: float
+    length: int
+    sampling: str
+
+
+def from_outcomes(
+    outcomes: Iterable[EpisodeOutcome], tasks: Sequence[str], sampling: str
+) -> list[EpisodeResult]:
+    """Rows of what the workers report; `tasks` are :attr:`rlcore.specs.EnvSpec.tasks`."""
+    return [
+        EpisodeResult(
+            task=tasks[outcome.episode.task],
+            trial=outcome.episode.trial,
+            replica=outcome.episode.replica,
+            success=bool(outcome.success),
+            episode_return=float(outcome.episode_return),
+            length=int(outcome.length),
+            sampling=sampling,
+        )
+        for outcome in outcomes
+    ]
+
+
+def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], bool]:
+    """`{(task, trial): success}`, for rates and paired differences.
+
+    Raises:
+        ValueError: a start was played twice, so that pairs are not defined.
+    """
+    by_start: dict[tuple[str, int], bool] = {}
+    for result in results:
+        start = (result.task, result.trial)
+        if start in by_start:
+            raise ValueError(f"{start} was evaluated more than once")
+        by_start[start] = result.success
+    return by_start
+
+
+# -- the table ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SuccessRow:
+    """One line: a rate over n episodes. Averages of rates have no interval (lo, hi are None)."""
+
+    kind: Literal["task", "group", "average", "overall"]
+    label: str
+    rate: float
+    n: int
+    lo: float | None = None
+    hi: float | None = None
+
+
+def success_rows(
+    results: Sequence[EpisodeResult], groups: Mapping[str, Sequence[str]] | None = None
+) -> list[SuccessRow]:
+    """Tasks, then groups, then averages, then all episodes pooled.
+
+    "bucket mean" is the unweighted mean of the group rates, as in the published tables of
+    benchmarks with difficulty groups; "task mean" is the unweighted mean of the task rates. They
+    differ where groups are of different size. A group's rate is that of its pooled episodes.
+
+    Args:
+        results: episodes, of at least one task.
+        groups: :attr:`rlcore.specs.EnvSpec.task_groups`; groups without episodes are left out.
+    """
+    by_task: dict[str, list[bool]] = {}
+    for result in results:
+        by_task.setdefault(result.task, []).append(result.success)
+    task_rows = [_pooled("task", task, [wins]) for task, wins in sorted(by_task.items())]
+    group_rows = [
+        _pooled("group", name, [by_task[task] for task in members if task in by_task])
+        for name, members in (groups or {}).items()
+        if any(task in by_task for task in members)
+    ]
+    averages = [_mean("bucket mean", group_rows)] if group_rows else []
+    overall = _pooled("overall", "all episodes", list(by_task.values()))
+    return [*task_rows, *group_rows, *averages, _mean("task mean", task_rows), overall]
+
+
+def _pooled(
+    kind: Literal["task", "group", "overall"], label: str, wins: Sequence[Sequence[bool]]
+) -> SuccessRow:
+    n = sum(len(one) for one in wins)
+    interval = wilson(sum(sum(one) for one in wins), n)
+    return SuccessRow(kind, label, interval.rate, n, interval.lo, interval.hi)
+
+
+def _mean(label: str, rows: Sequence[SuccessRow]) -> SuccessRow:
+    rate = sum(row.rate for row in rows) / len(rows)
+    return SuccessRow("average", label, rate, sum(row.n for row in rows))
+
+
+def rich_table(rows: Sequence[SuccessRow], title: str = "success") -> Table:
+    """For a terminal: a section per kind of row."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("task")
+    for name in ("episodes", "success", "95% interval"):
+        table.add_column(name, justify="right")
+    for i, row in enumerate(rows):
+        ends_section = i + 1 < len(rows) and rows[i + 1].kind != row.kind
+        interval = "" if row.lo is None or row.hi is None else f"{row.lo:.3f} .. {row.hi:.3f}"
+        style = "bold" if row.kind in ("average", "overall") else None
+        table.add_row(
+            row.label, str(row.n), f"{row.rate:.3f}", interval,
+            style=style, end_section=ends_section,
+        )  # fmt: skip
+    return table
+
+
+def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
+    """The same as text without colours, for logs and files."""
+    console = Console(width=PLAIN_WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(rich_table(rows, title))
+    return captured.get()
+
+
+# -- parquet --------------------------------------------------------------------------------
+
+
+def write_results(path: Path, results: Sequence[EpisodeResult]) -> None:
+    """One row an episode; atomically."""
+    table = pa.Table.from_pylist([asdict(result) for result in results], schema=COLUMNS)
+    with replacing(path) as partial:
+        pq.write_table(table, partial)
+
+
+def read_results(path: Path) -> list[EpisodeResult]:
+    """Rows written by :func:`write_results`.
+
+    Raises:
+        CheckpointError: missing, damaged, or another kind of table.
+    """
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise CheckpointError(f"{path} is not a readable evaluation: {error}") from error
+    wanted = [field.name for field in fields(EpisodeResult)]
+    missing = sorted(set(wanted) - set(table.column_names))
+    if missing:
+        raise CheckpointError(
+            f"{path} is not an evaluation of rlcore: columns {missing} are missing, "
+            f"it has {table.column_names}"
+        )
+    return [EpisodeResult(**row) for row in table.select(wanted).to_pylist()]

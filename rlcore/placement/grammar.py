@@ -1,0 +1,216 @@
+"""The language of `cluster.component_placement`. Pure: knows no machine, only how many ranks.
+
+    component_placement := { names : value }      names := name ("," name)*
+    value    := rankmap | { node_group: label | "l1,l2" | [..], placement: rankmap }
+    rankmap  := part ("," part)*      part := ranks [":" process_ranks]
+    ranks    := "all" | int | a-b (inclusive)     process_ranks := int | a-b
+
+A part hands its resource ranks to its processes, in order: with more resources than processes a
+process owns several, with more processes than resources they share. `0-1:0-3,3-5,7-10:7-14` is
+processes 0-3 on resources 0-1 (two each), 4-6 on 3, 4, 5, and 7-14 on 7-10 (two each).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.errors import PlacementError, did_you_mean
+
+COMPONENTS = ("env", "rollout", "actor")
+KEY = "cluster.component_placement"
+_RANKS = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+_GROUP_KEYS = {"node_group", "placement"}
+# YAML 1.1 reads an unquoted 4:0 as a number in base 60; the smallest such number is 1:00.
+_BASE_60 = 60
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of a component.
+
+    Attributes:
+        rank: its number within the component, from 0.
+        resources: global ranks of the accelerators (or CPU slots) it owns or shares, ascending.
+    """
+
+    rank: int
+    resources: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A parsed map: the processes of every component, by rank."""
+
+    processes: Mapping[str, tuple[Process, ...]]
+
+
+def parse(mapping: Any, total: int, groups: Mapping[str, Sequence[int]] | None = None) -> Placement:
+    """Parse a component placement.
+
+    Args:
+        mapping: as in the configuration, e.g. `{"env": "0-3", "rollout": "4-7", "actor": "0-7"}`.
+        total: number of resource ranks of the cluster.
+        groups: `{label of a node group: global resource ranks of its nodes}`. Ranks in an entry
+            with `node_group` count within that group.
+
+    Raises:
+        PlacementError: naming the entry and part, what it got, and what is allowed.
+    """
+    if not isinstance(mapping, Mapping):
+        raise PlacementError(
+            f"{KEY} must map component names to ranks, got {mapping!r}",
+            hint="for example {'env,rollout,actor': all}",
+        )
+    entries = [(name, value) for names, value in mapping.items() for name in _names(names)]
+    for name in COMPONENTS:
+        found = sum(name == other for other, _ in entries)
+        if found != 1:
+            problem = "is missing" if found == 0 else f"appears in {found} entries"
+            raise PlacementError(
+                f"{KEY}: component {name!r} {problem}; each of {', '.join(COMPONENTS)} must "
+                "appear in exactly one entry"
+            )
+    return Placement(
+        {name: _processes(name, value, total, groups or {}) for name, value in entries}
+    )
+
+
+def parse_ranks(text: str, where: str, total: int) -> range:
+    """`int | a-b | all` -> range of ranks in [0, total).
+
+    Raises:
+        PlacementError: not of this form, descending, or out of range. `where` begins the message.
+    """
+    if text == "all":
+        if total == 0:
+            raise PlacementError(f"{where}: 'all' is none: there are no ranks")
+        return range(total)
+    ranks = _range(text, where, "'all', a number or a-b")
+    if ranks.stop > total:
+        raise PlacementError(f"{where}: rank {ranks.stop - 1} is out of range; {_allowed(total)}")
+    return ranks
+
+
+# -- one entry ------------------------------------------------------------------------------
+
+
+def _names(names: Any) -> list[str]:
+    found = [name.strip() for name in str(names).split(",")]
+    for name in found:
+        if name not in COMPONENTS:
+            raise PlacementError(
+                f"{KEY}: unknown component {name!r} in {str(names)!r}; choose from: "
+                f"{', '.join(COMPONENTS)}.{did_you_mean(name, COMPONENTS)}"
+            )
+    return found
+
+
+def _processes(
+    name: str, value: Any, total: int, groups: Mapping[str, Sequence[int]]
+) -> tuple[Process, ...]:
+    where = f"{KEY}.{name}"
+    if not isinstance(value, Mapping):
+        return _rankmap(value, where, total)
+    if set(value) != _GROUP_KEYS:
+        raise PlacementError(
+            f"{where}: a mapping must have the keys node_group and placement, got "
+            f"{', '.join(map(str, value)) or 'none'}"
+        )
+    members = _members(value["node_group"], where, groups)
+    return tuple(
+        Process(process.rank, tuple(members[rank] for rank in process.resources))
+        for process in _rankmap(value["placement"], where, len(members))
+    )
+
+
+def _members(labels: Any, where: str, groups: Mapping[str, Sequence[int]]) -> list[int]:
+    """Global ranks of the named groups, one after another."""
+    listed = labels if isinstance(labels, Sequence) and not isinstance(labels, str) else [labels]
+    members: list[int] = []
+    for label in (part.strip() for item in listed for part in str(item).split(",")):
+        if label not in groups:
+            choices = ", ".join(groups) or "none is defined in cluster.node_groups"
+            raise PlacementError(
+                f"{where}: unknown node_group {label!r}; choose from: {choices}."
+                f"{did_you_mean(label, groups)}"
+            )
+        members += groups[label]
+    if len(set(members)) != len(members):
+        raise PlacementError(f"{where}: the node groups {labels!r} overlap")
+    return members
+
+
+def _rankmap(value: Any, where: str, total: int) -> tuple[Process, ...]:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise PlacementError(f"{where} must be ranks such as all, 0, 0-3 or 0-3:0-7, got {value!r}")
+    if isinstance(value, int) and value >= max(total, _BASE_60):
+        raise PlacementError(
+            f"{where}: rank {value} is out of range; {_allowed(total)}",
+            hint=f"YAML reads an unquoted {value // 60}:{value % 60} as the number {value}; "
+            f"write '{value // 60}:{value % 60}'",
+        )
+    found: list[Process] = []
+    last_resource = last_process = -1
+    for text in str(value).split(","):
+        part = f"{where}: part {text.strip()!r}" + (f" of {value!r}" if "," in str(value) else "")
+        before, colon, after = text.partition(":")
+        resources = parse_ranks(before.strip(), part, total)
+        if resources.start <= last_resource:
+            raise PlacementError(
+                f"{part}: resource ranks must ascend without repeats, but {resources.start} "
+                f"comes after {last_resource}"
+            )
+        if colon:
+            ranks = _range(after.strip(), part, "a number or a-b after the colon")
+        else:
+            ranks = range(last_process + 1, last_process + 1 + len(resources))
+        found += _share(resources, ranks, part)
+        last_resource = resources.stop - 1
+        last_process = max(last_process, ranks.stop - 1)
+    return _numbered(found, f"{where}: {value!r}")
+
+
+def _range(text: str, where: str, allowed: str) -> range:
+    match = _RANKS.fullmatch(text)
+    if match is None:
+        raise PlacementError(f"{where}: ranks must be {allowed}, got {text!r}")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first:
+        raise PlacementError(f"{where}: a range must ascend, got {text!r}; write {last}-{first}")
+    return range(first, last + 1)
+
+
+def _share(resources: range, ranks: range, where: str) -> list[Process]:
+    """Deal the resources of a part to its processes."""
+    more, fewer = max(len(resources), len(ranks)), min(len(resources), len(ranks))
+    if more % fewer:
+        raise PlacementError(
+            f"{where}: {len(ranks)} processes on {len(resources)} resources; one number must "
+            "divide the other"
+        )
+    block = more // fewer
+    if len(resources) >= len(ranks):
+        owned = [tuple(resources[i * block : (i + 1) * block]) for i in range(len(ranks))]
+    else:
+        owned = [(resources[i // block],) for i in range(len(ranks))]
+    return [Process(rank, own) for rank, own in zip(ranks, owned, strict=True)]
+
+
+def _numbered(found: list[Process], where: str) -> tuple[Process, ...]:
+    """By rank, which must be 0..N-1."""
+    ordered = sorted(found, key=lambda process: process.rank)
+    ranks = [process.rank for process in ordered]
+    for expected, rank in enumerate(ranks):
+        if rank != expected:
+            problem = f"{rank} appears twice" if rank < expected else f"{expected} is missing"
+            raise PlacementError(
+                f"{where}: process ranks must be 0-{len(ranks) - 1}, each once, but {problem}"
+            )
+    return tuple(ordered)
+
+
+def _allowed(total: int) -> str:
+    return f"allowed: 0-{total - 1}" if total else "there are no ranks"

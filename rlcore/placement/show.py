@@ -1,0 +1,120 @@
+"""A plan as a table, with an estimate of the memory each process takes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from rlcore.placement.plan import Plan
+from rlcore.specs import PolicySpec
+
+GIB = 2**30
+BYTES = {"fp32": 4, "bf16": 2}
+WIDTH = 100
+_ADAMW_MOMENTS = 2
+
+
+def memory_per_process(role: str, spec: PolicySpec, precision: str) -> int:
+    """Bytes that do not depend on the batch: what a process holds before its first forward.
+
+    With P parameters, T of them trained, b bytes each (4 in fp32, 2 in bf16):
+
+        rollout                  P b
+        actor, rollout+actor     P b  +  T b (gradients)  +  2 T b (AdamW's two moments)
+        env                      0: the simulator's own, unknown here
+
+    Parameters a model keeps in fp32 within bf16, activations and rendering are not counted.
+    """
+    if role == "env":
+        return 0
+    size = BYTES[precision]
+    weights = spec.parameters * size
+    if role == "rollout":
+        return weights
+    return weights + (1 + _ADAMW_MOMENTS) * spec.trainable_parameters * size
+
+
+def render(plan: Plan, spec: PolicySpec, precision: str = "fp32") -> str:
+    """The plan as text: a row per process, then what each node would hold.
+
+    Args:
+        plan: the plan.
+        spec: of the policy, for the estimate.
+        precision: `actor.model.precision`, "fp32" or "bf16".
+    """
+    kind = plan.inventory.kind
+    table = Table(title="placement", title_justify="left")
+    for heading in ("component", "process", "node", kind, "cores"):
+        table.add_column(heading, justify="left" if heading == "component" else "right")
+    table.add_column("memory, before activations", justify="right")
+    for role, processes in plan.roles():
+        memory = memory_per_process(role, spec, precision)
+        for process in processes:
+            seat = plan.seat(process)
+            table.add_row(
+                role,
+                str(process.rank),
+                str(seat.node),
+                _spans(process.resources),
+                f"{seat.cpus:.4g}",
+                _size(memory) if memory else "-",
+            )
+        table.add_section()
+    console = Console(file=io.StringIO(), width=WIDTH, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+        for line in _summary(plan, spec, precision):
+            console.print(line, soft_wrap=True, highlight=False)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def _summary(plan: Plan, spec: PolicySpec, precision: str) -> list[str]:
+    """What the table does not say: totals, and nodes whose memory can't hold the weights."""
+    how = (
+        "rollout and actor are one process over one set of weights"
+        if plan.fused
+        else "rollout and actor are processes of their own, each with its copy of the weights"
+    )
+    lines = [
+        how,
+        f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
+        f"{spec.trainable_parameters:,} trained",
+    ]
+    for index, node in enumerate(plan.inventory.nodes):
+        loads = [_load(plan, rank, spec, precision) for rank in plan.inventory.ranks(index)]
+        if plan.inventory.kind == "GPU":
+            what, need, have = "the fullest GPU holds", max(loads, default=0.0), node.gpu_memory
+        else:
+            what, need, have = "its processes hold", sum(loads), node.memory
+        line = f"node {index}: {node.cpus} cores, {node.gpus} GPUs; {what} {_size(need)}"
+        line += f" of {_size(have)}" if have else ""
+        lines.append(line + (": TOO MUCH" if have and need > have else ""))
+    return lines
+
+
+def _load(plan: Plan, rank: int, spec: PolicySpec, precision: str) -> float:
+    """Bytes on one rank; a process spreads evenly over the ranks it owns."""
+    return sum(
+        memory_per_process(role, spec, precision) / len(process.resources)
+        for role, processes in plan.roles()
+        for process in processes
+        if rank in process.resources
+    )
+
+
+def _spans(ranks: Sequence[int]) -> str:
+    """`(0, 1, 2, 5)` -> `0-2,5`."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def _size(count: float) -> str:
+    return f"{count / GIB:.2f} GiB" if count >= GIB / 100 else f"{count / 2**20:.2f} MiB"

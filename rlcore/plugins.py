@@ -1,0 +1,313 @@
+"""Finds plugins, loads each behind a guard, and looks components up by name.
+
+    entry points --load--> module --RLCORE_API, hooks--> ComponentSpecs --> Registry
+
+A plugin that fails becomes a BAD row with the reason; it never takes a command down. Nothing
+heavy is imported here: a component's factory stays a string until :func:`load_target`.
+
+Environment variables:
+    RLCORE_PLUGINS        comma list: load only these (entry point or distribution names) and core
+    RLCORE_BLOCK_PLUGINS  comma list: leave these out
+    RLCORE_TRACE_HOOKS    any value: write every hook call to stderr
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, get_args
+
+import pluggy
+
+from rlcore import extras, hookspecs
+from rlcore.errors import PluginError, did_you_mean
+from rlcore.specs import ComponentSpec, Kind
+
+GROUP = "rlcore.plugins"
+CORE = "core"
+API_VERSION = (0, 1)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+LISTING_HOOKS: Mapping[str, Kind] = {
+    "rlcore_envs": "env",
+    "rlcore_policies": "model",
+    "rlcore_algorithms": "algorithm",
+    "rlcore_placements": "placement",
+    "rlcore_trackers": "tracker",
+    "rlcore_adapters": "adapter",
+}
+
+
+@dataclass(frozen=True)
+class Component:
+    """A registered component and where it comes from."""
+
+    kind: Kind
+    spec: ComponentSpec
+    plugin: str
+    distribution: str
+    version: str
+
+
+@dataclass(frozen=True)
+class PluginRow:
+    """One line of `rlcore plugins`. `kind` is "plugin" where a plugin as a whole is meant;
+    `status` is "ok" or "BAD", and `reason` says why it is BAD."""
+
+    kind: str
+    name: str
+    distribution: str
+    version: str
+    status: str = "ok"
+    reason: str = ""
+
+
+class Registry:
+    """What the installed plugins offer.
+
+    Attributes:
+        manager: the pluggy manager; `registry.hook.NAME(...)` calls a hook of all plugins.
+        config_paths: `(distribution, "pkg://..." or folder)` of the plugins' config groups.
+    """
+
+    def __init__(self) -> None:
+        self.manager = pluggy.PluginManager("rlcore")
+        self.manager.add_hookspecs(hookspecs)
+        self.config_paths: list[tuple[str, str]] = []
+        self._components: dict[tuple[Kind, str], list[Component]] = defaultdict(list)
+        self._rows: list[PluginRow] = []
+
+    @classmethod
+    def load(
+        cls,
+        found: Iterable[EntryPoint] | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Registry:
+        """A registry of the entry points `found` (those installed, if None)."""
+        registry = cls()
+        if environ.get("RLCORE_TRACE_HOOKS"):
+            registry.manager.trace.root.setwriter(sys.stderr.write)
+            registry.manager.enable_tracing()
+        only, blocked = _names(environ, "RLCORE_PLUGINS"), _names(environ, "RLCORE_BLOCK_PLUGINS")
+        points = entry_points(group=GROUP) if found is None else found
+        for point in sorted(points, key=lambda p: (p.name != CORE, _origin(p), p.name)):
+            names = {point.name, _origin(point)[0]}
+            wanted = not only or point.name == CORE or names & only
+            if wanted and not names & blocked:
+                registry._add(point)
+        return registry
+
+    # -- looking up -------------------------------------------------------------------------
+
+    @property
+    def hook(self) -> Any:
+        """Hook callers over all plugins, e.g. `registry.hook.rlcore_before_eval(...)`."""
+        return self.manager.hook
+
+    def get(self, kind: Kind, name: str) -> Component:
+        """The component of that name.
+
+        Raises:
+            PluginError: there is none, or two plugins claim the name.
+        """
+        found = self._components.get((kind, name), [])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise PluginError(
+                _conflict(found),
+                hint=f"remove one of them, or set RLCORE_BLOCK_PLUGINS={found[0].plugin}",
+            )
+        raise self.not_found(kind, name, self.names(kind))
+
+    def names(self, kind: Kind) -> list[str]:
+        """Names of that kind, sorted."""
+        return sorted(name for known, name in self._components if known == kind)
+
+    def not_found(self, kind: str, name: str, choices: Iterable[str]) -> PluginError:
+        """The error for a name of `kind` that is not among `choices`: a broken plugin, an extra
+        that is not installed, or a slip of the pen."""
+        rows = self.rows()
+        for row in rows:
+            owners = (row.name, extras.short_name(row.distribution))
+            if row.status == "BAD" and any(extras.belongs(name, owner) for owner in owners):
+                origin = f"{row.distribution} {row.version}"
+                return PluginError(
+                    f"{kind} {name!r} can't be used: plugin {row.name!r} ({origin}) is BAD: "
+                    f"{row.reason}",
+                    hint="rlcore plugins",
+                )
+        loaded = {row.distribution for row in rows}
+        extra = extras.extra_that_ships(kind, name, loaded=loaded)
+        if extra is not None:
+            return PluginError(f'{kind} {name!r} ships as an extra: pip install "rlcore[{extra}]"')
+        choices = sorted(choices)
+        listed = ", ".join(choices) if choices else "none is installed"
+        missing = extras.absent_extras(kind, loaded=loaded)
+        hint = "rlcore plugins"
+        if missing:
+            hint = f'not installed: pip install "rlcore[{missing[0]}]"' + (
+                f" (or {', '.join(missing[1:])})" if missing[1:] else ""
+            )
+        return PluginError(
+            f"there is no {kind} {name!r}; choose from: {listed}.{did_you_mean(name, choices)}",
+            hint=hint,
+        )
+
+    def rows(self) -> list[PluginRow]:
+        """All rows for `rlcore plugins`, by kind and name."""
+        rows = list(self._rows)
+        for claims in self._components.values():
+            reason = _conflict(claims) if len(claims) > 1 else ""
+            rows += [
+                PluginRow(c.kind, c.spec.name, c.distribution, c.version,
+                          "BAD" if reason else "ok", reason)
+                for c in claims
+            ]  # fmt: skip
+        order = {kind: i for i, kind in enumerate(KINDS)}
+        return sorted(rows, key=lambda r: (order.get(r.kind, 99), r.name, r.distribution))  # type: ignore[call-overload]
+
+    def doctor(self, config: Any | None, plugins: set[str] | None = None) -> list[dict[str, str]]:
+        """Results of the doctor hooks, of the named plugins (None: of all)."""
+        others = [
+            module
+            for name, module in self.manager.list_name_plugin()
+            if plugins is not None and name not in plugins
+        ]
+        caller = self.manager.subset_hook_caller("rlcore_doctor", others)
+        return [item for result in caller(config=config) for item in result]
+
+    # -- loading ----------------------------------------------------------------------------
+
+    def _add(self, point: EntryPoint) -> None:
+        """Load one plugin. Whatever goes wrong in it ends as a BAD row."""
+        origin = _origin(point)
+        try:
+            module = point.load()
+            _check_api(module)
+            self.manager.register(module, name=point.name)
+        # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self._rows.append(PluginRow("plugin", point.name, *origin, "BAD", _reason(error)))
+            return
+        try:
+            self._check_hooks(module)
+            listed = {hook: self._call(module, hook) for hook in LISTING_HOOKS}
+            paths = self._call(module, "rlcore_config_paths")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self.manager.unregister(module)
+            self._rows.append(PluginRow("plugin", point.name, *origin, "BAD", _reason(error)))
+            return
+        self.config_paths += [(origin[0], path) for path in paths]
+        for hook, specs in listed.items():
+            for spec in specs:
+                self._register(LISTING_HOOKS[hook], spec, point.name, origin)
+        if not any(listed.values()):
+            self._rows.append(PluginRow("plugin", point.name, *origin))
+
+    def _check_hooks(self, module: Any) -> None:
+        """Raise for a hook implementation that no specification knows."""
+        for caller in self.manager.get_hookcallers(module) or []:
+            if not caller.has_spec():
+                known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
+                raise PluginError(f"unknown hook {caller.name}.{did_you_mean(caller.name, known)}")
+
+    def _call(self, module: Any, hook: str) -> list[Any]:
+        others = [plugin for plugin in self.manager.get_plugins() if plugin is not module]
+        results = self.manager.subset_hook_caller(hook, others)()
+        for result in results:
+            if not isinstance(result, list):
+                raise PluginError(f"{hook} must return a list, got {type(result).__name__}")
+        return [item for result in results for item in result]
+
+    def _register(self, kind: Kind, spec: Any, plugin: str, origin: tuple[str, str]) -> None:
+        problem = _spec_problem(spec)
+        if problem:
+            name = spec.name if isinstance(spec, ComponentSpec) else plugin
+            self._rows.append(PluginRow(kind, str(name), *origin, "BAD", problem))
+        else:
+            self._components[kind, spec.name].append(Component(kind, spec, plugin, *origin))
+
+
+@lru_cache(maxsize=1)
+def load_plugins() -> Registry:
+    """The registry of this process, loaded once."""
+    return Registry.load()
+
+
+def load_target(target: str) -> Any:
+    """The object `"module:attr"` names.
+
+    Raises:
+        PluginError: the module does not import, or has no such attribute.
+    """
+    module_name, _, attribute = target.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise PluginError(
+            f"{target} can't be loaded: {error}", hint="rlcore plugins; rlcore doctor"
+        ) from error
+    if attribute not in vars(module):
+        raise PluginError(
+            f"{target} can't be loaded: {module_name} has no {attribute!r}."
+            f"{did_you_mean(attribute, vars(module))}"
+        )
+    return vars(module)[attribute]
+
+
+def _names(environ: Mapping[str, str], variable: str) -> set[str]:
+    return {name.strip() for name in environ.get(variable, "").split(",") if name.strip()}
+
+
+def _origin(point: EntryPoint) -> tuple[str, str]:
+    """(distribution, version); entry points made by hand have neither."""
+    return (point.dist.name, point.dist.version) if point.dist is not None else ("?", "?")
+
+
+def _check_api(module: Any) -> None:
+    api = getattr(module, "RLCORE_API", None)  # a stranger's module: it may lack the name
+    if not (isinstance(api, tuple) and len(api) == 2 and all(isinstance(n, int) for n in api)):
+        raise PluginError(f"has no RLCORE_API = (major, minor), found {api!r}")
+    if api[0] != API_VERSION[0] or api[1] > API_VERSION[1]:
+        raise PluginError(
+            "asks for plugin API {}.{}, this rlcore offers {}.{}".format(*api, *API_VERSION)
+        )
+
+
+def _spec_problem(spec: Any) -> str:
+    """Why `spec` can't be registered; empty if it can."""
+    if not isinstance(spec, ComponentSpec):
+        return f"a listing hook returned {type(spec).__name__}, not ComponentSpec"
+    for field in fields(spec):
+        value = vars(spec)[field.name]
+        if not isinstance(value, str) and not (value is None and field.default is None):
+            return f"{field.name} of a component must be a string, got {type(value).__name__}"
+        if field.name in ("target", "config", "spec") and value is not None:
+            module, _, attribute = value.partition(":")
+            if not module or not attribute.isidentifier():
+                return f"{field.name} must read 'module:attr', got {value!r}"
+    return "" if spec.name else "a component has an empty name"
+
+
+def _conflict(claims: list[Component]) -> str:
+    """The sentence for one name claimed by several plugins."""
+    first = claims[0]
+    owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
+    return f"{first.kind} {first.spec.name!r} is claimed by {owners}"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, PluginError):
+        return error.message
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,0 +1,119 @@
+"""The folder a run leaves behind: where things are, and that nothing is ever overwritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.track.files import write_text
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`<log_path>/<experiment_name>/`; made by :meth:`create`, found again by :meth:`open`.
+
+    Attributes:
+        path: the folder, absolute.
+    """
+
+    path: Path
+
+    @classmethod
+    def create(cls, log_path: str | Path, experiment_name: str) -> RunFolder:
+        """A new folder; `-2`, `-3`, ... is added to a taken name.
+
+        Safe against runs that start at the same moment: whoever makes a folder owns it.
+
+        Raises:
+            ConfigError: the name leads outside of `log_path`, or the place can't be written to.
+        """
+        parent = Path(log_path).expanduser().absolute()
+        inside = Path(experiment_name)
+        if not inside.parts or inside.is_absolute() or ".." in inside.parts:
+            raise ConfigError(
+                f"runner.logger.experiment_name must be a name or a path below "
+                f"runner.logger.log_path, got {experiment_name!r}"
+            )
+        try:
+            return cls(_take(parent / inside))
+        except OSError as error:
+            raise ConfigError(
+                f"can't make a folder for the run in {parent}: {error.strerror or error}",
+                hint="set runner.logger.log_path to a folder you may write to",
+            ) from error
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """The folder of an earlier run.
+
+        Raises:
+            CheckpointError: there is none, or it is not a run's.
+        """
+        folder = cls(Path(path).expanduser().absolute())
+        if not folder.path.is_dir():
+            raise CheckpointError(f"there is no run at {folder.path}")
+        if not folder.config.is_file():
+            raise CheckpointError(
+                f"{folder.path} is not the folder of a run: it has no {folder.config.name}",
+                hint="give the folder that holds config.yaml and checkpoints/",
+            )
+        return folder
+
+    def write_config(self, text: str) -> None:
+        """Keep the resolved configuration (YAML)."""
+        write_text(self.config, text)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.path / "eval"
+
+    @property
+    def demonstrations(self) -> Path:
+        return self.path / "demonstrations"
+
+    def video(self, side: str) -> Path:
+        """Videos of `side`, "train" or "eval"."""
+        return self.path / "video" / side
+
+
+def _take(wanted: Path) -> Path:
+    """Make the first folder of `wanted`, `wanted-2`, ... that is not there yet."""
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        try:
+            path.mkdir()  # atomic: of two runs that ask at once, one gets FileExistsError
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("unreachable")

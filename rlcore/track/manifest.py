@@ -1,0 +1,154 @@
+"""What a run was made of, so that it can be made again. Imports nothing that it describes."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+from packaging.requirements import Requirement
+
+import rlcore
+from rlcore.track.files import write_text
+
+PLUGIN_GROUP = "rlcore.plugins"  # entry points, see rlcore.hookspecs
+ALWAYS_NAMED = ("rlcore", "torch", "ray", "numpy")
+GIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class EvaluationProtocol:
+    """What an evaluation does, frozen: two with equal protocols may be compared.
+
+    Attributes:
+        env: the env's name.
+        trials: `{task: trial numbers}`, each visited exactly once.
+        max_episode_steps: time limit in env steps.
+        num_action_chunks: actions executed per decision.
+        sampling: "deterministic" or "stochastic".
+    """
+
+    env: str
+    trials: Mapping[str, Sequence[int]]
+    max_episode_steps: int
+    num_action_chunks: int
+    sampling: str
+
+
+def versions() -> dict[str, str]:
+    """Versions of rlcore, torch, ray, numpy, each installed plugin and what it asks for by name.
+
+    The simulator is among a plugin's requirements, so core needs no list of simulators.
+    """
+    names = set(ALWAYS_NAMED)
+    for plugin in _plugin_distributions():
+        names.add(plugin.metadata["Name"])
+        for text in plugin.requires or []:
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                names.add(requirement.name)
+    found = {name: _version(name) for name in sorted(names)}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def build_manifest(
+    *,
+    seeds: Mapping[str, int],
+    device: str,
+    protocol: EvaluationProtocol | None,
+    render_settings: Mapping[str, str | int | float | bool],
+    command: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Everything in `manifest.json`.
+
+    Args:
+        seeds: `{what: root seed}`.
+        device: where the policy runs, in words, e.g. "cpu" or "cuda (NVIDIA H200)".
+        protocol: of the evaluations; None where the run has none.
+        render_settings: :attr:`rlcore.specs.EnvSpec.render_settings`.
+        command: the command line; this process's if None.
+    """
+    return {
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": shlex.join(sys.argv if command is None else command),
+        "seeds": dict(seeds),
+        "device": device,
+        "versions": versions(),
+        "packages": {
+            one.metadata["Name"]: one.version
+            for one in sorted(metadata.distributions(), key=lambda d: d.metadata["Name"].lower())
+        },
+        "git": git_state(Path(rlcore.__file__).parent.parent),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},
+        "memory_bytes": psutil.virtual_memory().total,
+        "evaluation_protocol": None if protocol is None else asdict(protocol),
+        "render_settings": dict(render_settings),
+    }
+
+
+def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Write `manifest.json`, for people and programs."""
+    write_text(path, json.dumps(manifest, indent=2) + "\n")
+
+
+def git_state(checkout: Path) -> dict[str, str | bool] | None:
+    """`{"commit", "dirty"}` of a checkout; None where `checkout` is none, or git is missing.
+
+    Only a repository whose root is `checkout` counts: an rlcore installed in a virtualenv
+    inside somebody's repository is not at that repository's commit.
+    """
+    if not (checkout / ".git").exists():
+        return None
+    commit = _git(checkout, "rev-parse", "HEAD")
+    changes = _git(checkout, "status", "--porcelain", "--untracked-files=no")
+    if commit is None or changes is None:
+        return None
+    return {"commit": commit, "dirty": changes != ""}
+
+
+def _git(checkout: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(checkout), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=GIT_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _plugin_distributions() -> list[metadata.Distribution]:
+    """Distributions with an entry point of ours, each once."""
+    points = metadata.entry_points(group=PLUGIN_GROUP)
+    found = {point.dist.metadata["Name"]: point.dist for point in points if point.dist is not None}
+    return list(found.values())
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_model() -> str:
+    """The processor's name; Linux keeps it in a file, elsewhere `platform` knows."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,122 @@
+"""`summary.json`: what a run came to, in one small file with fixed keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from rlcore.errors import CheckpointError
+from rlcore.loop.statistics import paired_difference, success_rate
+from rlcore.loop.tables import EpisodeResult, success_by_start
+from rlcore.track.files import write_text
+from rlcore.track.manifest import versions
+
+DIGITS = 6  # decimals kept of rates; more is noise
+
+
+class SuccessFigures(TypedDict):
+    """A success rate over n episodes and its 95% interval."""
+
+    rate: float
+    n: int
+    lo: float
+    hi: float
+
+
+class DifferenceFigures(TypedDict):
+    """A paired difference of success rates and its 95% interval."""
+
+    mean: float
+    lo: float
+    hi: float
+
+
+class _Measured(TypedDict):
+    success_before: SuccessFigures | None
+    success_after: SuccessFigures | None
+    paired_difference: DifferenceFigures | None
+    seed: int
+    seconds: dict[str, float]
+    env_steps: int
+    episodes: int
+    versions: dict[str, str]
+
+
+class Summary(_Measured, total=False):
+    """The keys of `summary.json`; None where a run did not measure, control keys only where asked.
+
+    `seconds` are wall seconds by phase; `env_steps` and `episodes` count training, evaluation
+    apart; `control_difference` is control - before on the same episodes.
+    """
+
+    success_control: SuccessFigures | None
+    control_difference: DifferenceFigures | None
+
+
+def build_summary(
+    *,
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    control: Sequence[EpisodeResult] | None = None,
+    seed: int,
+    seconds: Mapping[str, float],
+    env_steps: int,
+    episodes: int,
+) -> Summary:
+    """Rates with Wilson intervals and differences paired on (task, trial).
+
+    Args:
+        before, after, control: evaluated episodes; None where not measured.
+        seed: root seed of the run.
+        seconds, env_steps, episodes: see :class:`Summary`.
+
+    Raises:
+        ValueError: the sides are not the same episodes, each once.
+    """
+    summary: Summary = {
+        "success_before": _rate(before),
+        "success_after": _rate(after),
+        "paired_difference": _difference(before, after),
+        "seed": seed,
+        "seconds": {phase: round(value, 3) for phase, value in seconds.items()},
+        "env_steps": env_steps,
+        "episodes": episodes,
+        "versions": versions(),
+    }
+    if control is not None:
+        summary["success_control"] = _rate(control)
+        summary["control_difference"] = _difference(before, control)
+    return summary
+
+
+def _rate(outcomes: Sequence[EpisodeResult] | None) -> SuccessFigures | None:
+    if outcomes is None:
+        return None
+    rate, n, lo, hi = success_rate(success_by_start(outcomes))
+    return {"rate": round(rate, DIGITS), "n": n, "lo": round(lo, DIGITS), "hi": round(hi, DIGITS)}
+
+
+def _difference(
+    before: Sequence[EpisodeResult] | None, after: Sequence[EpisodeResult] | None
+) -> DifferenceFigures | None:
+    if before is None or after is None:
+        return None
+    mean, lo, hi = paired_difference(success_by_start(before), success_by_start(after))
+    return {"mean": round(mean, DIGITS), "lo": round(lo, DIGITS), "hi": round(hi, DIGITS)}
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """Write it atomically; NaN is refused, as readers in other languages would stumble."""
+    write_text(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """Read it back. Raises CheckpointError where there is none, or it is damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no summary at {path}: the run did not finish") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error

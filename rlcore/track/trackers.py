@@ -1,0 +1,200 @@
+"""Where a run's scalars go: always to `metrics.jsonl`, and to the trackers that were asked for.
+
+Trackers are plugins (`rlcore_trackers`); those here are core's own and go through the same door.
+Their libraries are imported when a run asks for them, not before.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rlcore.config.schema import LoggerConfig
+from rlcore.errors import PluginError, UserError
+from rlcore.plugins import Registry, load_target
+from rlcore.protocols import Tracker
+from rlcore.track.folder import RunFolder
+from rlcore.track.metrics import with_aliases
+
+TrackerFactory = Callable[[LoggerConfig, Path], Tracker]
+
+
+class MetricsLog:
+    """`metrics.jsonl`: one JSON object a line, `{"step", "time", metric: number, ...}`.
+
+    `time` is seconds since the epoch. JSON knows no NaN or infinity: they are written as null.
+    Every line is flushed, so that a killed run keeps all it logged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8")
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        line: dict[str, float | None] = {"step": step, "time": round(time.time(), 3)}
+        for name, value in metrics.items():
+            number = float(value)
+            line[name] = number if math.isfinite(number) else None
+        self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, float | None]]:
+    """Lines of a `metrics.jsonl`; a last line cut short by a kill is left out."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines[:-1] if line]
+
+
+class TensorBoardTracker:
+    """Event files in `<run>/tensorboard/`, written without torch.
+
+    Scalars are stored as `simple_value`, which all readers understand.
+    """
+
+    def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
+        self._writer = _library(
+            "tensorboard.summary.writer.event_file_writer", "tensorboard"
+        ).EventFileWriter(str(run_dir / "tensorboard"))
+        self._event = import_module("tensorboard.compat.proto.event_pb2").Event
+        self._summary = import_module("tensorboard.compat.proto.summary_pb2").Summary
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        values = [
+            self._summary.Value(tag=name, simple_value=float(value))
+            for name, value in metrics.items()
+        ]
+        self._writer.add_event(
+            self._event(wall_time=time.time(), step=step, summary=self._summary(value=values))
+        )
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class WandbTracker:
+    """Weights & Biases; WANDB_MODE=offline keeps everything in `<run>/wandb/`."""
+
+    def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
+        self._run: Any = _library("wandb", "wandb").init(
+            project=config.project_name, name=run_dir.name, dir=str(run_dir)
+        )
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class SwanLabTracker:
+    """SwanLab; SWANLAB_MODE=offline keeps everything in `<run>/swanlab/`."""
+
+    def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
+        folder = run_dir / "swanlab"
+        folder.mkdir(exist_ok=True)  # the library doesn't make it
+        self._run: Any = _library("swanlab", "swanlab").init(
+            project=config.project_name, experiment_name=run_dir.name, logdir=str(folder)
+        )
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class Trackers:
+    """All trackers of a run as one.
+
+    Metrics get their second names on the way (:func:`rlcore.track.metrics.with_aliases`).
+    A tracker that fails during a run (a network that went away) is switched off with a warning:
+    `metrics.jsonl` still has everything, and hours of training are not lost over a curve.
+    """
+
+    def __init__(self, log: MetricsLog) -> None:
+        self._log = log
+        self._trackers: dict[str, Tracker] = {}
+
+    def add(self, name: str, tracker: Tracker) -> None:
+        """Tell `tracker` too, from now on."""
+        self._trackers[name] = tracker
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        named = with_aliases(metrics)
+        self._log.log(named, step)
+        for name, tracker in list(self._trackers.items()):
+            try:
+                tracker.log(named, step)
+            except Exception as error:
+                del self._trackers[name]
+                warnings.warn(
+                    f"tracker {name!r} failed at step {step} and is off from now on: {error!r}",
+                    stacklevel=2,
+                )
+
+    def close(self) -> None:
+        """Close all of them, the log last, whatever happens to one."""
+        try:
+            for name, tracker in self._trackers.items():
+                try:
+                    tracker.close()
+                except Exception as error:
+                    warnings.warn(f"tracker {name!r} did not close: {error!r}", stacklevel=2)
+        finally:
+            self._log.close()
+
+    def __enter__(self) -> Trackers:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def open_trackers(config: LoggerConfig, folder: RunFolder, registry: Registry) -> Trackers:
+    """Start the log and the trackers that `config.logger_backends` names.
+
+    Raises:
+        PluginError: an unknown tracker, or one that can't start. Those started before it are
+            closed.
+    """
+    trackers = Trackers(MetricsLog(folder.metrics))
+    try:
+        for name in config.logger_backends:
+            target = registry.get("tracker", name).spec.target
+            trackers.add(name, _start(name, load_target(target), config, folder.path))
+    except BaseException:
+        trackers.close()
+        raise
+    return trackers
+
+
+def _start(name: str, factory: TrackerFactory, config: LoggerConfig, run_dir: Path) -> Tracker:
+    try:
+        return factory(config, run_dir)
+    except UserError:
+        raise
+    except Exception as error:  # no login, no network: whatever the library calls it
+        raise PluginError(
+            f"tracker {name!r} could not start: {error}",
+            hint=f"use its offline mode, or take {name} out of runner.logger.logger_backends",
+        ) from error
+
+
+def _library(module: str, package: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise PluginError(
+            f"runner.logger.logger_backends asks for {package}, which can't be imported: {error}",
+            hint=f"pip install {package}",
+        ) from error

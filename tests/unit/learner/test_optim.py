@@ -1,0 +1,106 @@
+"""The optimizer: schedules, groups, refused steps, state."""
+
+import json
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from rlcore.config.schema import OptimConfig
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.learner.optim import PolicyOptimizer, learning_rate_factor
+
+
+def test_warmup_and_cosine_by_hand():
+    constant = OptimConfig(lr_warmup_steps=4)
+    assert [learning_rate_factor(constant, s) for s in (0, 1, 3, 4, 99)] == [0.25, 0.5, 1, 1, 1]
+    cosine = OptimConfig(lr_scheduler="cosine", lr_warmup_steps=2, total_training_steps=10)
+    # (1 + cos(pi * (s - 2) / 8)) / 2: 1 at 2, 1/2 at 6, 0 from 10 on
+    assert [learning_rate_factor(cosine, s) for s in (0, 2, 6, 10, 11)] == pytest.approx(
+        [0.5, 1, 0.5, 0, 0])
+    assert learning_rate_factor(cosine, 4) == pytest.approx((1 + math.sqrt(0.5)) / 2)
+
+
+@pytest.mark.parametrize("total", [None, 5])
+def test_cosine_needs_an_end(total):
+    config = OptimConfig(lr_scheduler="cosine", lr_warmup_steps=5, total_training_steps=total)
+    with pytest.raises(ConfigError, match="total_training_steps"):
+        learning_rate_factor(config, 5)
+
+
+def pair(**settings):
+    policy, value = (nn.Parameter(torch.zeros(2)) for _ in range(2))
+    config = OptimConfig(lr=0.1, value_lr=0.01, adam_eps=1e-12, **settings)
+    return policy, value, PolicyOptimizer({"policy": [policy], "value": [value]}, config)
+
+
+def test_two_learning_rates():
+    policy, value, optimizer = pair()
+    policy.grad, value.grad = torch.ones(2), -torch.ones(2)
+    report = optimizer.step()
+    # Adam's first step is lr * sign(gradient)
+    assert policy.tolist() == pytest.approx([-0.1] * 2)
+    assert value.tolist() == pytest.approx([0.01] * 2)
+    assert report.grad_norm == pytest.approx(2.0) and report.applied
+    assert policy.grad is None and value.grad is None
+
+
+def test_gradients_are_clipped_over_both_groups():
+    policy, value, optimizer = pair(clip_grad=1.0, adam_beta1=0.0)
+    policy.grad, value.grad = torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0])
+    assert optimizer.step().grad_norm == pytest.approx(5.0)
+    # with beta1 = 0 the first moment is the clipped gradient
+    tensors = optimizer.state_dict()["tensors"]
+    assert tensors["policy.0.exp_avg"].tolist() == pytest.approx([0.6, 0.0], abs=1e-5)
+    assert tensors["value.0.exp_avg"].tolist() == pytest.approx([0.0, 0.8], abs=1e-5)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_skips_the_step(bad):
+    policy, value, optimizer = pair()
+    policy.grad, value.grad = torch.tensor([bad, 1.0]), torch.ones(2)
+    assert not optimizer.step().applied
+    assert optimizer.skipped_steps == 1
+    assert policy.tolist() == value.tolist() == [0.0, 0.0]
+    assert not optimizer.state_dict()["tensors"]
+
+
+def test_groups_count_their_own_steps():
+    policy, value, optimizer = pair(lr_warmup_steps=2)
+    value.grad = torch.ones(2)
+    optimizer.step()
+    assert policy.tolist() == [0.0, 0.0]
+    # the value's warm-up is over, the policy's has not begun
+    assert optimizer.learning_rates() == {"policy": 0.05, "value": 0.01}
+
+
+def test_state_round_trip_is_exact_and_json_able():
+    def train(parameters, optimizer, steps):
+        for step in steps:
+            for parameter in parameters:
+                parameter.grad = torch.tensor([1.0, -2.0]) * (step + 1)
+            optimizer.step()
+
+    *parameters, optimizer = pair(lr_warmup_steps=5)
+    train(parameters, optimizer, range(6))
+    *others, resumed = pair(lr_warmup_steps=5)
+    train(others, optimizer=resumed, steps=range(3))
+    saved = resumed.state_dict()
+    *again, third = pair(lr_warmup_steps=5)
+    for mine, old in zip(again, others, strict=True):
+        mine.data.copy_(old.data)
+    third.load_state_dict({**saved, "state": json.loads(json.dumps(saved["state"]))})
+    train(again, third, range(3, 6))
+    assert all(torch.equal(a, b) for a, b in zip(parameters, again, strict=True))
+
+
+def test_foreign_state_is_refused():
+    *_, optimizer = pair()
+    state = {"steps": {"policy": 0}, "skipped_steps": 0, "sizes": {"policy": 7}}
+    with pytest.raises(CheckpointError, match="'policy': 7"):
+        optimizer.load_state_dict({"tensors": {}, "state": state})
+    saved = optimizer.state_dict()
+    saved["tensors"]["policy.0.exp_avg"] = torch.zeros(3)
+    with pytest.raises(CheckpointError, match=r"shape \(3,\)"):
+        optimizer.load_state_dict(saved)

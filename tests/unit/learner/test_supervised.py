@@ -1,0 +1,109 @@
+"""Supervised training: keyed batches, validation, plateau, control."""
+
+import copy
+import json
+import time
+
+import pytest
+import torch
+
+from rlcore.config.schema import SFTConfig
+from rlcore.errors import ConfigError
+from rlcore.learner.supervised import SupervisedHistory, SupervisedSamples, SupervisedTrainer
+
+CONFIG = SFTConfig(max_steps=60, batch_size=16, lr=0.02, lr_warmup_steps=5, val_interval=10)
+
+
+@pytest.fixture
+def policy(bench):
+    return bench().policy
+
+
+def samples(count, *, seed):
+    """Actions a linear map of the features plus a little noise, some past the end."""
+    random = torch.Generator().manual_seed(seed)
+    features = torch.randn(count, 4, generator=random)
+    weights = torch.randn(4, 6, generator=torch.Generator().manual_seed(7))
+    actions = (features @ weights).view(count, 3, 2)
+    actions = actions + 0.1 * torch.randn(actions.shape, generator=random)
+    mask = torch.ones(count, 3, dtype=torch.bool)
+    mask[::5, 2] = False
+    return SupervisedSamples({"features": features}, actions, mask)
+
+
+def test_it_learns_and_validates_at_its_interval(policy):
+    critic = copy.deepcopy(policy.value.state_dict())
+    seen = []
+    history = SupervisedTrainer(policy, CONFIG, seed=0).fit(
+        samples(100, seed=1), samples(33, seed=2),
+        on_progress=lambda *event: seen.append(event))
+    assert [step for step, _ in history.val_loss] == [0, 10, 20, 30, 40, 50, 60]
+    assert history.val_loss[-1][1] < 0.2 * history.val_loss[0][1]
+    assert [step for step, _ in history.train_loss] == list(range(60)) and history.steps == 60
+    assert [event[:2] for event in seen] == [(n, 60) for n in range(1, 61)]
+    assert seen[-1][2]["sft/train_loss"] == history.train_loss[-1][1]
+    assert all(torch.equal(critic[n], x) for n, x in policy.value.state_dict().items())
+    json.dumps(history.summary())
+
+
+def test_it_repeats_bit_for_bit_and_depends_on_the_seed(policy):
+    def run(seed):
+        fresh = copy.deepcopy(policy)
+        torch.manual_seed(int(time.time()))  # the global generator has no say
+        history = SupervisedTrainer(fresh, CONFIG, seed=seed).fit(
+            samples(100, seed=1), samples(33, seed=2))
+        return history.train_loss, history.val_loss
+
+    assert run(0) == run(0)
+    assert run(0) != run(1)
+
+
+def test_validation_is_the_same_each_time_and_a_mean_over_samples(policy):
+    trainer = SupervisedTrainer(policy, CONFIG, seed=0)
+    val = samples(33, seed=2)  # 16 + 16 + 1
+    first = trainer.validate(val)
+    assert trainer.validate(val) == first
+    one_by_one = SupervisedTrainer(policy, SFTConfig(batch_size=1), seed=0).validate(val)
+    assert one_by_one == pytest.approx(first, rel=1e-5)
+
+
+def test_going_on_takes_time_and_other_batches(policy):
+    trainer = SupervisedTrainer(policy, CONFIG, seed=0)
+    history = trainer.go_on(samples(100, seed=1), samples(33, seed=2), seconds=0.3)
+    assert 0.3 <= history.seconds < 3 and history.steps > 10
+    # steps are numbered on from those of `fit`, so batches differ
+    assert history.train_loss[0][0] == CONFIG.max_steps
+    assert history.val_loss[0][0] == 60 and history.val_loss[-1][0] == 60 + history.steps
+
+
+def history_of(losses):
+    return SupervisedHistory(val_loss=[(10 * i, loss) for i, loss in enumerate(losses)])
+
+
+def test_plateau_by_hand():
+    # steps 0 .. 80: the last quarter is 70 and 80. Best before 0.5, late 0.49: 2% better
+    level = history_of([1, 0.8, 0.6, 0.55, 0.5, 0.51, 0.52, 0.49, 0.5])
+    assert level.last_quarter_improvement == pytest.approx(0.02)
+    assert level.plateaued and level.best_step == 70
+    # best before 0.6, late 0.45: 25% better
+    falling = history_of([1, 0.9, 0.8, 0.7, 0.65, 0.62, 0.6, 0.5, 0.45])
+    assert falling.last_quarter_improvement == pytest.approx(0.25)
+    assert not falling.plateaued
+    rising = history_of([1, 0.5, 0.6, 0.7, 0.8])  # steps 0 .. 40: the last quarter is 40
+    assert rising.last_quarter_improvement == pytest.approx(-0.6)
+    assert rising.plateaued and rising.best_step == 10
+
+
+def test_without_validation_nothing_is_claimed(policy):
+    none = samples(0, seed=0)
+    history = SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(20, seed=1), none)
+    assert history.val_loss == [] and history.best_step is None
+    assert history.last_quarter_improvement is None and not history.plateaued
+
+
+def test_refusals(policy):
+    with pytest.raises(ConfigError, match="no demonstrations"):
+        SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(0, seed=0), samples(3, seed=0))
+    policy.spec = policy.spec.__class__("mute", 0, 4, 2, 3, 3)
+    with pytest.raises(ConfigError, match="'mute' has no supervised loss"):
+        SupervisedTrainer(policy, CONFIG, seed=0)

@@ -1,0 +1,216 @@
+"""Plans: seats, shares, routes and the checks that need the machines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from rlcore.config.schema import ClusterConfig
+from rlcore.errors import PlacementError, PluginError
+from rlcore.placement import Inventory, Node, Seat, make_plan, route
+from rlcore.plugins import Registry
+
+EIGHT_GPUS = Node(cpus=32, gpus=8, memory=256 * 2**30, gpu_memory=80 * 2**30)
+HYBRID = {"env": "0-3", "rollout": "4-7", "actor": "0-7"}
+
+
+def plan_for(mapping, inventory, **settings):
+    cluster = ClusterConfig(component_placement=mapping, num_nodes=len(inventory.nodes), **settings)
+    return make_plan(cluster, inventory)
+
+
+# -- inventory ------------------------------------------------------------------------------------
+
+
+def test_a_rank_is_an_accelerator_where_there_is_one():
+    inventory = Inventory((Node(cpus=4), Node(cpus=8, gpus=2), Node(cpus=8, gpus=3)))
+    assert (inventory.kind, inventory.total) == ("GPU", 5)
+    assert [inventory.ranks(node) for node in range(3)] == [range(0), range(0, 2), range(2, 5)]
+    assert [inventory.locate(rank) for rank in range(5)] == [
+        (1, 0), (1, 1), (2, 0), (2, 1), (2, 2),
+    ]  # fmt: skip
+    with pytest.raises(IndexError):
+        inventory.locate(5)
+
+
+def test_a_rank_is_a_core_where_there_is_no_accelerator():
+    inventory = Inventory.uniform(2, Node(cpus=3))
+    assert (inventory.kind, inventory.total) == ("CPU", 6)
+    assert inventory.locate(4) == (1, 1)
+
+
+def test_this_machine_can_be_planned_for():
+    inventory = Inventory.local()
+    (node,) = inventory.nodes
+    assert inventory.total == (node.gpus or node.cpus) >= 1
+    assert node.memory > 2**27
+    assert plan_for({"env,rollout,actor": "all"}, inventory).world_size("env") == inventory.total
+
+
+def test_hidden_accelerators_do_not_count(monkeypatch, tmp_path):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\nprintf '81559\\n40960\\n40960\\n'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    node = Inventory.local().nodes[0]
+    assert (node.gpus, node.gpu_memory) == (3, 40960 * 2**20)
+    for visible, count in (("0", 1), ("1,2", 2), ("", 0), ("-1", 0)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert Inventory.local().nodes[0].gpus == count
+
+
+def test_a_driver_that_fails_means_no_accelerator(monkeypatch, tmp_path):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert Inventory.local().nodes[0].gpus == 0
+
+
+# -- seats -----------------------------------------------------------------------------------------
+
+
+def test_shared_layout_is_fused_and_shares_each_gpu_in_two():
+    plan = plan_for({"env,rollout,actor": "all"}, Inventory.uniform(1, EIGHT_GPUS))
+    assert plan.fused
+    assert [name for name, _ in plan.roles()] == ["env", "rollout+actor"]
+    # each GPU: one env process and one fused process; 32 cores / 8 GPUs = 4 cores a GPU
+    assert plan.seats("env") == plan.seats("actor") == plan.seats("rollout")
+    assert plan.seats("env")[5] == Seat(node=0, local_ranks=(5,), cpus=2.0, gpus=0.5)
+
+
+def test_hybrid_layout_is_not_fused():
+    plan = plan_for(HYBRID, Inventory.uniform(1, EIGHT_GPUS))
+    assert not plan.fused
+    assert [plan.world_size(name) for name in ("env", "rollout", "actor")] == [4, 4, 8]
+    assert plan.seats("rollout")[1] == Seat(node=0, local_ranks=(5,), cpus=2.0, gpus=0.5)
+
+
+def test_separate_layout_has_its_accelerators_alone():
+    mapping = {"env": "0-1", "rollout": "2-5", "actor": "6-7"}
+    plan = plan_for(mapping, Inventory.uniform(1, EIGHT_GPUS))
+    assert plan.seats("actor")[1] == Seat(node=0, local_ranks=(7,), cpus=4.0, gpus=1.0)
+
+
+def test_two_nodes():
+    mapping = {"env": "0-7", "rollout": "8-15", "actor": "0-15"}
+    plan = plan_for(mapping, Inventory.uniform(2, EIGHT_GPUS))
+    assert [seat.node for seat in plan.seats("actor")] == [0] * 8 + [1] * 8
+    assert plan.seats("rollout")[7].local_ranks == (7,)  # rank 15 is number 7 of node 1
+
+
+def test_same_ranks_in_other_processes_are_not_fused():
+    mapping = {"env": "all", "rollout": "all:0", "actor": "all"}
+    assert not plan_for(mapping, Inventory.uniform(1, Node(cpus=2))).fused
+
+
+def test_one_process_over_all_cores():
+    plan = plan_for({"env,rollout,actor": "all:0"}, Inventory.uniform(1, Node(cpus=4)))
+    assert plan.fused
+    # four cores, each shared by the env process and the fused one
+    assert plan.seats("actor") == (Seat(node=0, local_ranks=(0, 1, 2, 3), cpus=2.0, gpus=0.0),)
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"env,rollout,actor": "all"},
+        HYBRID,
+        {"env": "0-7:0-23", "rollout": "0-5:0-1", "actor": "2-7"},
+        {"env": "0:0-2,1-6:3-4", "rollout": "7", "actor": "all:0-15"},
+    ],
+)
+def test_shares_never_exceed_a_node(mapping):
+    """Summed exactly, process by process, against a count over every (rank, process) pair."""
+    plan = plan_for(mapping, Inventory.uniform(1, EIGHT_GPUS))
+    uses = Counter(r for _, processes in plan.roles() for p in processes for r in p.resources)
+    for _, processes in plan.roles():
+        for process in processes:
+            gpus = sum(Fraction(1, uses[rank]) for rank in process.resources)
+            assert plan.seat(process).gpus == pytest.approx(float(gpus))
+            assert plan.seat(process).cpus == pytest.approx(float(4 * gpus))
+    total = sum(plan.seat(p).gpus for _, processes in plan.roles() for p in processes)
+    assert total == pytest.approx(len(uses))
+
+
+# -- routes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("envs", range(1, 8))
+@pytest.mark.parametrize("rollouts", range(1, 8))
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_routes_are_balanced_over_all_stages_and_within_each(envs, rollouts, stages):
+    def spread(streams):
+        count = Counter(route(e, s, envs, rollouts) for e, s in streams)
+        return [count[rollout] for rollout in range(rollouts)]
+
+    everything = [(e, s) for s in range(stages) for e in range(envs)]
+    groups = [everything, *([(e, s) for e in range(envs)] for s in range(stages))]
+    for streams in groups:
+        answered = spread(streams)
+        assert sum(answered) == len(streams)
+        assert max(answered) - min(answered) <= 1
+
+
+def test_uneven_ranks_by_hand():
+    mapping = {"env": "0-1", "rollout": "2-5", "actor": "6-7"}
+    plan = plan_for(mapping, Inventory.uniform(1, EIGHT_GPUS))
+    # two env processes of two stages are four streams for four rollout processes
+    assert [plan.rollout_rank(e, s) for s in (0, 1) for e in (0, 1)] == [0, 1, 2, 3]
+
+
+def test_equal_ranks_talk_to_their_own():
+    assert [route(e, s, 4, 4) for s in (0, 1) for e in range(4)] == [0, 1, 2, 3] * 2
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def test_the_number_of_nodes_must_match():
+    cluster = ClusterConfig(num_nodes=2)
+    with pytest.raises(PlacementError, match="num_nodes is 2, but 1 joined"):
+        make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS))
+    with pytest.raises(PlacementError, match="num_nodes is 2, but 3 joined"):
+        make_plan(cluster, Inventory.uniform(3, EIGHT_GPUS))
+
+
+def test_a_process_stays_on_one_node():
+    mapping = {"env,rollout": "all", "actor": "all:0-2"}  # 12 ranks: 4 each; 4-7 spans both
+    with pytest.raises(PlacementError, match=r"actor: process 1 .* ranks 4-7.*nodes 0, 1") as error:
+        plan_for(mapping, Inventory.uniform(2, Node(cpus=8, gpus=6)))
+    assert "node 1 has 6-11" in str(error.value)
+
+
+def test_node_groups_come_from_the_configuration():
+    mapping = {"env": {"node_group": "sim", "placement": "0-3"}, "rollout,actor": "0-7"}
+    plan = plan_for(
+        mapping,
+        Inventory.uniform(2, EIGHT_GPUS),
+        node_groups=[{"label": "sim", "node_ranks": 1}],
+    )
+    assert [seat.node for seat in plan.seats("env")] == [1, 1, 1, 1]
+    assert plan.processes("env")[0].resources == (8,)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([{"label": "a", "node_ranks": "0-2"}], "label 'a'.*rank 2 is out of range; allowed: 0-1"),
+        ([{"label": "a", "node_ranks": 0}] * 2, "label 'a' appears twice"),
+        ([{"name": "a"}], "list of {label: NAME, node_ranks: 0-1}, got"),
+        (["a"], "got the entry 'a'"),
+    ],
+)
+def test_bad_node_groups(groups, message):
+    with pytest.raises(PlacementError, match=message):
+        plan_for({"env,rollout,actor": "all"}, Inventory.uniform(2, EIGHT_GPUS), node_groups=groups)
+
+
+def test_a_placement_name_that_nobody_registered():
+    cluster = ClusterConfig(component_placement="half_each")
+    with pytest.raises(PluginError, match="no placement 'half_each'"):
+        make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), Registry.load(found=[]))

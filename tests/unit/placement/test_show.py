@@ -1,0 +1,74 @@
+"""The table of a plan and the memory estimate, by hand."""
+
+from __future__ import annotations
+
+from rlcore.config.schema import ClusterConfig
+from rlcore.placement import Inventory, Node, make_plan, memory_per_process, render
+from rlcore.specs import PolicySpec
+
+GIB = 2**30
+
+
+def policy(parameters, trained):
+    return PolicySpec(
+        name="arm",
+        num_images=1,
+        state_dim=4,
+        action_dim=4,
+        num_action_chunks=5,
+        action_horizon=5,
+        parameters=parameters,
+        trainable_parameters=trained,
+    )
+
+
+def test_the_estimate():
+    spec = policy(1000, 100)
+    assert memory_per_process("env", spec, "fp32") == 0
+    assert memory_per_process("rollout", spec, "fp32") == 4000
+    # weights 4000, gradients 400, two moments 800
+    assert memory_per_process("actor", spec, "fp32") == 5200
+    assert memory_per_process("rollout+actor", spec, "fp32") == 5200
+    assert memory_per_process("actor", spec, "bf16") == 2600
+
+
+def lines_of(mapping, node, spec, precision="fp32", nodes=1):
+    cluster = ClusterConfig(component_placement=mapping, num_nodes=nodes)
+    plan = make_plan(cluster, Inventory.uniform(nodes, node))
+    return render(plan, spec, precision).splitlines()
+
+
+def cells(lines, component):
+    """Cells of the rows of a component."""
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
+    return [row for row in rows if row[0] == component]
+
+
+def test_fused_on_cores():
+    # 2**28 parameters, all trained: 1 GiB of weights, 1 of gradients, 2 of moments
+    lines = lines_of(
+        {"env,rollout,actor": "all:0"}, Node(cpus=2, memory=8 * GIB), policy(2**28, 2**28)
+    )
+    assert cells(lines, "env") == [["env", "0", "0", "0-1", "1", "-"]]
+    assert cells(lines, "rollout+actor") == [["rollout+actor", "0", "0", "0-1", "1", "4.00 GiB"]]
+    assert "node 0: 2 cores, 0 GPUs; its processes hold 4.00 GiB of 8.00 GiB" in lines
+
+
+def test_separate_copies_and_a_gpu_that_is_too_small():
+    node = Node(cpus=16, gpus=4, gpu_memory=3 * GIB)
+    mapping = {"env": "0", "rollout": "1-2", "actor": "2-3"}
+    lines = lines_of(mapping, node, policy(2**28, 2**27))
+    assert cells(lines, "rollout") == [
+        ["rollout", "0", "0", "1", "4", "1.00 GiB"],
+        ["rollout", "1", "0", "2", "2", "1.00 GiB"],
+    ]
+    # 1 of weights, 0.5 of gradients, 1 of moments; GPU 2 holds a rollout process too: 3.5
+    assert [row[-1] for row in cells(lines, "actor")] == ["2.50 GiB", "2.50 GiB"]
+    assert any("fullest GPU holds 3.50 GiB of 3.00 GiB: TOO MUCH" in line for line in lines)
+
+
+def test_one_line_per_node_and_no_wider_than_a_terminal():
+    lines = lines_of({"env,rollout,actor": "all"}, Node(cpus=8, gpus=8), policy(10, 10), nodes=2)
+    assert sum(line.startswith("node ") for line in lines) == 2
+    assert len(cells(lines, "rollout+actor")) == 16
+    assert max(map(len, lines)) <= 100

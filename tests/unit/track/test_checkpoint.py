@@ -1,0 +1,199 @@
+"""Checkpoints: exact round trip, whole or not there, one clear error for each way to be broken."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from rlcore.errors import CheckpointError
+from rlcore.track.checkpoint import (
+    find_checkpoint,
+    keep_last,
+    load_checkpoint,
+    save_checkpoint,
+)
+from rlcore.track.tensors import flatten_tensors, unflatten_tensors
+
+
+def save_policy(path):
+    (path / "model.safetensors").write_bytes(b"weights" * 10)
+    (path / "assets").mkdir()
+    (path / "assets" / "stats.json").write_text("{}")
+
+
+def save(folder, step, optimizer=None, state=None):
+    return save_checkpoint(
+        folder, step, save_policy=save_policy, optimizer=optimizer, state=state
+    )
+
+
+def trained_optimizer(steps=3):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=(0.9, 0.95))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(4, 3)).square().sum().backward()
+        optimizer.step()
+    return model, optimizer
+
+
+def test_optimizer_goes_on_bitwise(tmp_path):
+    _, optimizer = trained_optimizer(3)
+    save(tmp_path, 3, {"optimizer": optimizer.state_dict(), "skipped": 2}, {"update": 3})
+    longer, _ = trained_optimizer(4)
+
+    resumed, again = trained_optimizer(3)
+    again.load_state_dict(torch.optim.AdamW(resumed.parameters()).state_dict())  # forget all
+    read = load_checkpoint(tmp_path)
+    assert read.optimizer["skipped"] == 2
+    again.load_state_dict(read.optimizer["optimizer"])
+    again.zero_grad()
+    resumed(torch.ones(4, 3)).square().sum().backward()
+    again.step()
+    assert torch.equal(resumed.weight, longer.weight)
+
+
+def test_what_is_written(tmp_path):
+    path = save(tmp_path, 10, {"a": torch.zeros(2)}, {"env_steps": 1200, "lr": 0.1})
+    assert path == tmp_path / "step_000010"
+    assert sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file()) == [
+        "actor/assets/stats.json",
+        "actor/model.safetensors",
+        "optimizer.safetensors",
+        "state.json",
+    ]
+    assert (tmp_path / "latest").read_text().strip() == "step_000010"
+    assert {p.name for p in tmp_path.iterdir()} == {"latest", "step_000010"}  # no leftovers
+    read = load_checkpoint(path)
+    assert (read.step, read.state) == (10, {"env_steps": 1200, "lr": 0.1})
+    assert read.policy_path == path / "actor"
+
+
+def test_nested_state_comes_back_exactly():
+    tree = {
+        "state": {0: {"step": torch.tensor(3.0)}, 1: {"step": torch.tensor(4.0)}},
+        "groups": [{"betas": (0.9, 0.95), "params": [0, 1], "name": None, "on": True}],
+        "low": torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).T,  # not contiguous
+    }
+    tensors, plain = flatten_tensors(tree)
+    assert set(tensors) == {"state/0/step", "state/1/step", "low"}
+    back = unflatten_tensors(tensors, json.loads(json.dumps(plain)))
+    assert back["groups"] == tree["groups"]
+    assert isinstance(back["groups"][0]["betas"], tuple)
+    assert list(back["state"]) == [0, 1]
+    assert torch.equal(back["low"], tree["low"])
+    assert back["low"].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [{"f": print}, {"mixed": {1: 0, "1": 0}}, {"a/b": torch.ones(1), "a": {"b": torch.ones(1)}}],
+)
+def test_state_that_cannot_be_kept_is_refused(tree):
+    with pytest.raises(TypeError):
+        flatten_tensors(tree)
+
+
+def test_no_optimizer(tmp_path):
+    save(tmp_path, 1)
+    assert load_checkpoint(tmp_path).optimizer is None
+
+
+def test_found_by_itself_by_its_folder_and_by_its_run(tmp_path):
+    checkpoints = tmp_path / "run" / "checkpoints"
+    first, second = save(checkpoints, 1), save(checkpoints, 2)
+    assert find_checkpoint(first) == first
+    assert find_checkpoint(checkpoints) == second
+    assert find_checkpoint(tmp_path / "run") == second
+
+
+def test_same_step_again_supersedes(tmp_path):
+    save(tmp_path, 5, state={"try": 1})
+    save(tmp_path, 5, state={"try": 2})
+    assert load_checkpoint(tmp_path).state == {"try": 2}
+
+
+def test_a_save_that_fails_leaves_the_last_one(tmp_path):
+    save(tmp_path, 1)
+
+    def fails(path):
+        (path / "model.safetensors").write_bytes(b"half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        save_checkpoint(tmp_path, 2, save_policy=fails)
+    assert {p.name for p in tmp_path.iterdir()} == {"latest", "step_000001"}
+    assert load_checkpoint(tmp_path).step == 1
+
+
+def test_a_killed_save_leaves_the_last_one(tmp_path):
+    save(tmp_path, 1)
+    code = (
+        "import os, sys; from pathlib import Path; "
+        "from rlcore.track.checkpoint import save_checkpoint; "
+        "save_checkpoint(Path(sys.argv[1]), 2, save_policy=lambda p: os._exit(9))"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)]).returncode == 9
+    assert load_checkpoint(tmp_path).step == 1
+    assert [p.name for p in keep_last(tmp_path, 1)] == []
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:-5])
+
+
+def same_size_garbage(file):
+    file.write_bytes(b"\xff" * file.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("optimizer.safetensors", cut, r"optimizer\.safetensors is damaged"),
+        ("optimizer.safetensors", same_size_garbage, r"optimizer\.safetensors is damaged"),
+        ("actor/model.safetensors", cut, r"model\.safetensors is damaged"),
+        ("actor/model.safetensors", lambda file: file.unlink(), "incomplete"),
+        ("state.json", cut, r"state\.json is damaged"),
+        ("state.json", lambda file: file.write_text('{"a": 1}'), "not a checkpoint of rlcore"),
+        ("state.json", lambda file: file.unlink(), "not a checkpoint of rlcore"),
+    ],
+)
+def test_damage_is_named(tmp_path, name, damage, message):
+    path = save(tmp_path, 1, {"a": torch.zeros(4)})
+    damage(path / name)
+    with pytest.raises(CheckpointError, match=message):
+        load_checkpoint(path)
+
+
+def test_missing_and_foreign(tmp_path):
+    with pytest.raises(CheckpointError, match="there is no checkpoint"):
+        load_checkpoint(tmp_path / "gone")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin") as caught:
+        load_checkpoint(tmp_path)
+    assert "step_000010" in caught.value.hint
+    (tmp_path / "latest").write_text("step_000007\n")
+    with pytest.raises(CheckpointError, match="names step_000007"):
+        load_checkpoint(tmp_path)
+
+
+def test_newer_format_is_refused(tmp_path):
+    path = save(tmp_path, 1)
+    facts = json.loads((path / "state.json").read_text())
+    (path / "state.json").write_text(json.dumps({**facts, "version": 99}))
+    with pytest.raises(CheckpointError, match="format 99"):
+        load_checkpoint(path)
+
+
+def test_keep_last(tmp_path):
+    for step in (5, 10, 15, 1_000_000):
+        save(tmp_path, step)
+    assert [p.name for p in keep_last(tmp_path, 2)] == ["step_000005", "step_000010"]
+    assert sorted(p.name for p in tmp_path.glob("step_*")) == ["step_000015", "step_1000000"]
+    (tmp_path / "latest").write_text("step_000015\n")
+    assert keep_last(tmp_path, 1) == []  # the latest stays, whatever its number
+    with pytest.raises(ValueError, match="at least one"):
+        keep_last(tmp_path, 0)

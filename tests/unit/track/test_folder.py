@@ -1,0 +1,85 @@
+"""The run's folder: never overwritten, found again, clear errors."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.track.files import replacing, replacing_folder, write_text
+from rlcore.track.folder import RunFolder
+
+
+def test_taken_names_get_a_number(tmp_path):
+    names = [RunFolder.create(tmp_path, "run").name for _ in range(3)]
+    assert names == ["run", "run-2", "run-3"]
+
+
+def test_runs_that_start_together_get_a_folder_each(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        paths = list(pool.map(lambda _: RunFolder.create(tmp_path, "run").path, range(24)))
+    assert len(set(paths)) == 24
+    assert all(path.is_dir() for path in paths)
+
+
+def test_a_job_of_a_sweep_lies_deeper(tmp_path):
+    folder = RunFolder.create(tmp_path, "sweep/0_lr=0.1")
+    assert folder.path == tmp_path / "sweep" / "0_lr=0.1"
+
+
+@pytest.mark.parametrize("name", ["", "../elsewhere", "/etc/run", "a/../../b"])
+def test_names_that_lead_outside_are_refused(tmp_path, name):
+    with pytest.raises(ConfigError, match="experiment_name"):
+        RunFolder.create(tmp_path / "logs", name)
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ConfigError, match="can't make a folder") as caught:
+        RunFolder.create(tmp_path / "file", "run")
+    assert "log_path" in str(caught.value.hint)
+
+
+def test_open(tmp_path):
+    with pytest.raises(CheckpointError, match="there is no run"):
+        RunFolder.open(tmp_path / "gone")
+    made = RunFolder.create(tmp_path, "run")
+    with pytest.raises(CheckpointError, match=r"config\.yaml"):
+        RunFolder.open(made.path)
+    made.write_config("runner: {seed: 1}\n")
+    opened = RunFolder.open(made.path)
+    assert opened == made
+    assert opened.config.read_text() == "runner: {seed: 1}\n"
+
+
+def test_layout(tmp_path):
+    folder = RunFolder(tmp_path)
+    places = [
+        folder.config, folder.manifest, folder.metrics, folder.tensorboard, folder.checkpoints,
+        folder.video("train"), folder.video("eval"), folder.evaluations, folder.summary,
+        folder.demonstrations,
+    ]  # fmt: skip
+    assert [place.relative_to(tmp_path).as_posix() for place in places] == [
+        "config.yaml", "manifest.json", "metrics.jsonl", "tensorboard", "checkpoints",
+        "video/train", "video/eval", "eval", "summary.json", "demonstrations",
+    ]  # fmt: skip
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    write_text(tmp_path / "a" / "file.txt", "old")
+    with pytest.raises(RuntimeError), replacing(tmp_path / "a" / "file.txt") as partial:
+        partial.write_text("half")
+        raise RuntimeError
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["file.txt"]
+    assert (tmp_path / "a" / "file.txt").read_text() == "old"
+
+
+def test_a_folder_is_superseded_as_a_whole(tmp_path):
+    for content in ("one", "two"):
+        with replacing_folder(tmp_path / "it") as partial:
+            (partial / content).write_text(content)
+    assert [path.name for path in (tmp_path / "it").iterdir()] == ["two"]
+    with pytest.raises(RuntimeError), replacing_folder(tmp_path / "it") as partial:
+        (partial / "three").write_text("half")
+        raise RuntimeError
+    assert [path.name for path in tmp_path.iterdir()] == ["it"]
+    assert [path.name for path in (tmp_path / "it").iterdir()] == ["two"]

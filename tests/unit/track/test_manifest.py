@@ -1,0 +1,107 @@
+"""The manifest: versions without imports, the state of the checkout, JSON throughout."""
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+
+import rlcore
+from rlcore.track.manifest import (
+    EvaluationProtocol,
+    build_manifest,
+    git_state,
+    versions,
+    write_manifest,
+)
+
+
+def git(folder, *arguments):
+    subprocess.run(
+        ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@t", *arguments],
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_manifest_holds_what_a_repetition_needs(tmp_path):
+    protocol = EvaluationProtocol(
+        env="toy",
+        trials={"left": [100, 101], "right": [100, 101]},
+        max_episode_steps=20,
+        num_action_chunks=4,
+        sampling="deterministic",
+    )
+    manifest = build_manifest(
+        seeds={"root": 7},
+        device="cpu",
+        protocol=protocol,
+        render_settings={"shadows": False, "size": 64},
+        command=["rlcore", "train", "a b"],
+    )
+    write_manifest(tmp_path / "manifest.json", manifest)
+    read = json.loads((tmp_path / "manifest.json").read_text())
+    assert read["evaluation_protocol"]["trials"] == {"left": [100, 101], "right": [100, 101]}
+    assert read["evaluation_protocol"]["sampling"] == "deterministic"
+    assert read["seeds"] == {"root": 7}
+    assert read["command"] == "rlcore train 'a b'"
+    assert read["render_settings"] == {"shadows": False, "size": 64}
+    assert read["versions"]["rlcore"] == rlcore.__version__
+    assert read["versions"]["torch"] == importlib.metadata.version("torch")
+    assert read["packages"]["numpy"] == importlib.metadata.version("numpy")
+    assert read["python"] == sys.version.split()[0]
+    assert read["cpu"]["logical_cores"] >= 1
+    assert read["started"].endswith("+00:00")
+
+
+def test_versions_name_every_plugin_and_what_it_needs():
+    found = versions()
+    for point in importlib.metadata.entry_points(group="rlcore.plugins"):
+        distribution = point.dist.metadata["Name"]
+        assert found[distribution] == point.dist.version
+
+
+def test_versions_follow_a_plugin_to_its_simulator(tmp_path, monkeypatch):
+    for name, requires, entry in (
+        ("somebodys_env", "Requires-Dist: somebodys-simulator>=1\n", True),
+        ("somebodys_simulator", "", False),
+        ("unrelated_thing", "", False),
+    ):
+        folder = tmp_path / f"{name}-2.5.dist-info"
+        folder.mkdir()
+        head = f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 2.5\n"
+        (folder / "METADATA").write_text(
+            head + requires + 'Requires-Dist: unrelated-thing; extra == "docs"\n'
+        )
+        if entry:
+            (folder / "entry_points.txt").write_text("[rlcore.plugins]\nsome = some.plugin\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = versions()
+    assert found["somebodys-env"] == "2.5"
+    assert found["somebodys-simulator"] == "2.5"
+    assert "unrelated-thing" not in found
+
+
+def test_nothing_heavy_is_imported():
+    code = (
+        "import sys; from rlcore.track.manifest import build_manifest; "
+        "build_manifest(seeds={}, device='cpu', protocol=None, render_settings={}); "
+        "print({'torch', 'ray', 'gymnasium'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_git_state(tmp_path):
+    assert git_state(tmp_path) is None
+    git(tmp_path, "init", "-q")
+    assert git_state(tmp_path) is None  # nothing committed yet
+    (tmp_path / "file").write_text("one")
+    git(tmp_path, "add", "file")
+    git(tmp_path, "commit", "-qm", "one")
+    state = git_state(tmp_path)
+    assert len(state["commit"]) == 40
+    assert state["dirty"] is False
+    (tmp_path / "file").write_text("two")
+    assert git_state(tmp_path)["dirty"] is True
+    (tmp_path / "inside").mkdir()
+    assert git_state(tmp_path / "inside") is None  # a virtualenv in somebody's repository

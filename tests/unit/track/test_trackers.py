@@ -1,0 +1,137 @@
+"""Metrics reach the log and the trackers, under both names, whatever a tracker does."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from rlcore.config.schema import LoggerConfig
+from rlcore.errors import PluginError
+from rlcore.plugins import Registry
+from rlcore.track.folder import RunFolder
+from rlcore.track.trackers import MetricsLog, Trackers, open_trackers, read_metrics
+
+
+class Recorder:
+    """A tracker that remembers, and fails at a given step."""
+
+    def __init__(self, fail_at=None):
+        self.seen, self.closed, self._fail_at = [], False, fail_at
+
+    def log(self, metrics, step):
+        if step == self._fail_at:
+            raise ConnectionError("gone")
+        self.seen.append((step, dict(metrics)))
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder.create(tmp_path, "run")
+
+
+def config(*names):
+    return LoggerConfig(logger_backends=list(names), project_name="project")
+
+
+def test_log_is_valid_json_whatever_the_numbers(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.log({"a": 1.5, "b": float("nan"), "c": float("inf"), "d": 3}, step=4)
+    # flushed: readable before the log is closed
+    line = json.loads((tmp_path / "metrics.jsonl").read_text(), parse_constant=pytest.fail)
+    assert {key: line[key] for key in "abcd"} == {"a": 1.5, "b": None, "c": None, "d": 3.0}
+    assert line["step"] == 4
+    assert line["time"] > 1.7e9
+    log.close()
+
+
+def test_log_goes_on_and_survives_a_cut_line(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    for step in (1, 2):
+        log = MetricsLog(path)
+        log.log({"a": step}, step)
+        log.close()
+    with path.open("a") as file:
+        file.write('{"step": 3, "a"')
+    assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0]
+
+
+def test_tensorboard_holds_both_families_of_names(folder):
+    metrics = {"train/actor/approx_kl": 0.01, "env/success_once": 0.5}
+    with open_trackers(config("tensorboard"), folder, Registry.load()) as trackers:
+        trackers.log(metrics, step=1)
+        trackers.log({**metrics, "env/success_once": 0.75}, step=2)
+    events = EventAccumulator(str(folder.tensorboard))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == {
+        "train/actor/approx_kl", "actor/approx_kl", "env/success_once",
+    }  # fmt: skip
+    points = [(event.step, event.value) for event in events.Scalars("env/success_once")]
+    assert points == [(1, 0.5), (2, 0.75)]
+    assert read_metrics(folder.metrics)[0]["actor/approx_kl"] == 0.01
+
+
+def test_unknown_tracker_is_an_error(folder):
+    with pytest.raises(PluginError, match="tensorbord"):
+        open_trackers(config("tensorbord"), folder, Registry.load())
+
+
+@pytest.mark.parametrize("name", ["wandb", "swanlab"])
+def test_missing_library_names_the_command(folder, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(PluginError, match=name) as caught:
+        open_trackers(config(name), folder, Registry.load())
+    assert caught.value.hint == f"pip install {name}"
+
+
+def test_a_tracker_that_cannot_start_is_a_user_error(folder, monkeypatch):
+    def init(**settings):
+        raise RuntimeError("no API key")
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    with pytest.raises(PluginError, match="no API key") as caught:
+        open_trackers(config("wandb"), folder, Registry.load())
+    assert "logger_backends" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["wandb", "swanlab"])
+def test_optional_trackers_are_told_project_folder_and_steps(folder, monkeypatch, name):
+    calls = []
+    run = SimpleNamespace(
+        log=lambda metrics, step: calls.append((step, metrics)),
+        finish=lambda: calls.append("finished"),
+    )
+
+    def init(**settings):
+        calls.append(settings)
+        return run
+
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(init=init))
+    with open_trackers(config(name), folder, Registry.load()) as trackers:
+        trackers.log({"env/return": 2.0}, step=3)
+    settings, logged, finished = calls
+    assert settings["project"] == "project"
+    assert "run" in settings.values()
+    assert any(str(folder.path) in str(value) for value in settings.values())
+    assert logged == (3, {"env/return": 2.0})
+    assert finished == "finished"
+
+
+def test_a_tracker_that_fails_is_switched_off(folder):
+    broken, well = Recorder(fail_at=2), Recorder()
+    trackers = Trackers(MetricsLog(folder.metrics))
+    trackers.add("broken", broken)
+    trackers.add("well", well)
+    trackers.log({"a": 1.0}, step=1)
+    with pytest.warns(UserWarning, match="'broken' failed at step 2"):
+        trackers.log({"a": 2.0}, step=2)
+    trackers.log({"a": 3.0}, step=3)
+    trackers.close()
+    assert [step for step, _ in broken.seen] == [1]
+    assert [step for step, _ in well.seen] == [1, 2, 3]
+    assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
+    assert well.closed
