@@ -173,38 +173,38 @@ class Registry:
         return sorted(rows, key=lambda r: (order.get(r.kind, 99), r.name, r.distribution))  # type: ignore[call-overload]
 
     def doctor(self, config: Any | None, plugins: set[str] | None = None) -> list[dict[str, str]]:
-        """Results of the doctor hooks, of the named plugins (None: of all)."""
-        others = [
-            module
-            for name, module in self.manager.list_name_plugin()
-            if plugins is not None and name not in plugins
-        ]
-        caller = self.manager.subset_hook_caller("rlcore_doctor", others)
-        return [item for result in caller(config=config) for item in result]
+        """Results of the doctor hooks, of the named plugins (None: of all). A hook that fails is
+        a finding too."""
+        found: list[dict[str, str]] = []
+        for name, module in self.manager.list_name_plugin():
+            if plugins is not None and name not in plugins:
+                continue
+            try:
+                found += self._call(module, "rlcore_doctor", config=config)
+            except Exception as error:  # a plugin may fail in any way
+                detail = f"its doctor failed: {_reason(error)}"
+                found.append({"name": name, "status": "missing", "detail": detail, "fix": ""})
+        return found
 
     # -- loading ----------------------------------------------------------------------------
 
     def _add(self, point: EntryPoint) -> None:
         """Load one plugin. Whatever goes wrong in it ends as a BAD row."""
         origin = _origin(point)
+        module = None
         try:
             module = point.load()
             _check_api(module)
             self.manager.register(module, name=point.name)
+            self._check_hooks(module)
+            listed = {hook: self._call(module, hook) for hook in LISTING_HOOKS}
+            paths = self._call(module, "rlcore_config_paths")
         # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            self._rows.append(PluginRow("plugin", point.name, *origin, "BAD", _reason(error)))
-            return
-        try:
-            self._check_hooks(module)
-            listed = {hook: self._call(module, hook) for hook in LISTING_HOOKS}
-            paths = self._call(module, "rlcore_config_paths")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            self.manager.unregister(module)
+            if self.manager.is_registered(module):  # also where registering failed half-way
+                self.manager.unregister(module)
             self._rows.append(PluginRow("plugin", point.name, *origin, "BAD", _reason(error)))
             return
         self.config_paths += [(origin[0], path) for path in paths]
@@ -221,9 +221,10 @@ class Registry:
                 known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
                 raise PluginError(f"unknown hook {caller.name}.{did_you_mean(caller.name, known)}")
 
-    def _call(self, module: Any, hook: str) -> list[Any]:
+    def _call(self, module: Any, hook: str, **arguments: Any) -> list[Any]:
+        """The items one plugin's hook returns."""
         others = [plugin for plugin in self.manager.get_plugins() if plugin is not module]
-        results = self.manager.subset_hook_caller(hook, others)()
+        results = self.manager.subset_hook_caller(hook, others)(**arguments)
         for result in results:
             if not isinstance(result, list):
                 raise PluginError(f"{hook} must return a list, got {type(result).__name__}")
@@ -307,7 +308,8 @@ def _conflict(claims: list[Component]) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    """An exception as one line."""
     if isinstance(error, PluginError):
         return error.message
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

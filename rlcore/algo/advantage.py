@@ -193,7 +193,7 @@ def group_relative(
     divide_by_std: bool = True,
     reward_bounds: tuple[float, float] | None = None,
 ) -> Advantages:
-    """Group-relative advantages (GRPO; Shao et al. 2024, arXiv 2402.03300, section 4.1).
+    """Group-relative advantages (Shao et al. 2024, arXiv 2402.03300, section 4.1).
 
         A_i = (s_i - mean_G s) / (std_G s + 1e-6)        std with n - 1
 

@@ -32,7 +32,9 @@ def table(rows: Sequence[PluginRow]) -> str:
     reasons = ["", *(row.reason for row in rows)]
     lines = []
     for line, reason in zip(cells, reasons, strict=True):
-        lines.append("  ".join(text.ljust(w) for text, w in zip(line, widths, strict=True)).rstrip())
+        lines.append(
+            "  ".join(text.ljust(w) for text, w in zip(line, widths, strict=True)).rstrip()
+        )
         if reason:
             lines.append(f"    {reason}")
     return "\n".join(lines)

@@ -82,10 +82,19 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     flags.add_argument("-h", "--help", action="store_true", help="this, or --help KEY")
     flags.add_argument("--dry-run", action="store_true", help="show the run, start nothing")
     flags.add_argument("--cfg", "-c", choices=("job",), help="print the resolved configuration")
-    flags.add_argument("--config-dir", action="append", default=[], metavar="DIR",
-                       help="a folder with groups of your own (env/, experiment/, ...)")  # fmt: skip
-    flags.add_argument("-m", "--multirun", action="store_true",
-                       help="sweep over key=a,b key=range(1,4): one job after another")  # fmt: skip
+    flags.add_argument(
+        "--config-dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder with groups of your own (env/, experiment/, ...)",
+    )
+    flags.add_argument(
+        "-m",
+        "--multirun",
+        action="store_true",
+        help="sweep over key=a,b key=range(1,4): one job after another",
+    )
     return parser
 
 

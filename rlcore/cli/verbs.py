@@ -1,7 +1,7 @@
 """The course of every verb that runs something: arguments, configuration, checks, run.
 
-    arguments --> jobs --compose--> RunConfig --check, doctor--> loop.run(config)
-                            '-- --dry-run, --cfg: print and stop
+arguments --> jobs --compose--> RunConfig --check, doctor--> loop.run(config)
+                        '-- --dry-run, --cfg: print and stop
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
         print(f"job {job.index} of {len(jobs)}: {job.label}", flush=True)
         try:
             _run(verb, request, job.place(configure(request, job.overrides)))
-        except UserError as error:
-            print(f"job {job.index} failed: {error}", file=sys.stderr, flush=True)
-            failed.append((job, error))
+        except UserError as problem:
+            print(f"job {job.index} failed: {problem}", file=sys.stderr, flush=True)
+            failed.append((job, problem))
     if not failed:
         return 0
     print(f"{len(failed)} of {len(jobs)} jobs failed:", file=sys.stderr)

@@ -223,9 +223,7 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
 def _check_choices(config: RunConfig) -> None:
     for key in tree.walk(config):
         if key.value == MISSING:
-            raise ConfigError(
-                f"{key.path} must be given", hint=f"rlcore train --help {key.path}"
-            )
+            raise ConfigError(f"{key.path} must be given", hint=f"rlcore train --help {key.path}")
         if key.choices and key.value is not None and key.value not in key.choices:
             near = get_close_matches(str(key.value), key.choices, n=1)
             guess = f" Did you mean {near[0]!r}?" if near else ""

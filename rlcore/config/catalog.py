@@ -1,8 +1,8 @@
 """Which options each configuration group has, and which file holds each. Light: no Hydra.
 
-    env, model, algorithm   an option is a file `GROUP/NAME.yaml` of a plugin, of configs/ or of
-                            the user's own folder, or a registered component without a file
-    experiment, ...         any other folder of those places
+env, model, algorithm   an option is a file `GROUP/NAME.yaml` of a plugin, of configs/ or of
+                        the user's own folder, or a registered component without a file
+experiment, ...         any other folder of those places
 """
 
 from __future__ import annotations
@@ -122,5 +122,7 @@ def _plugin_root(owner: str, location: str) -> Root:
         try:
             return Root(owner, files(name), location)
         except ModuleNotFoundError as error:
-            raise PluginError(f"{owner}: its config path {location} can't be read: {error}") from None
+            raise PluginError(
+                f"{owner}: its config path {location} can't be read: {error}"
+            ) from None
     return Root(owner, Path(name), location)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from rlcore.algo.combinations import refusal
+from rlcore.config import limits
 from rlcore.config.facts import Facts, gather_facts
+from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.placement import Plan
 from rlcore.plugins import Registry, load_plugins
-
 
 Check = Callable[[Facts], Iterator[str]]
 CHECKS: list[Check] = []
@@ -47,72 +47,20 @@ def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None
     problems = [sentence for each in CHECKS for sentence in each(facts)]
     if problems:
         raise ConfigError("\n".join(problems), hint="rlcore train --help KEY explains a key")
+    if facts.policy is not None and config.actor.model.model_path is None:
+        _announce_random_weights(config)
     return facts
 
 
-# -- single numbers -------------------------------------------------------------------------
-
-POSITIVE = (
-    "cluster.num_nodes",
-    "rollout.pipeline_stage_num",
-    "actor.micro_batch_size",
-    "actor.global_batch_size",
-    "actor.model.num_action_chunks",
-    "algorithm.update_epoch",
-    "collect.episodes_per_task",
-    "collect.stride",
-    "sft.max_steps",
-    "sft.batch_size",
-    "sft.val_interval",
-    *(
-        f"env.{side}.{name}"
-        for side in ("train", "eval")
-        for name in (
-            "total_num_envs",
-            "rollout_epoch",
-            "group_size",
-            "max_episode_steps",
-            "trials_per_task",
-        )
-    ),
-)
-UNLIMITED_OR_POSITIVE = (
-    "runner.max_epochs",
-    "runner.max_steps",
-    "runner.val_check_interval",
-    "runner.save_interval",
-)
-
-
-def _value(config: RunConfig, path: str) -> Any:
-    value: Any = config
-    for name in path.split("."):
-        value = vars(value)[name]
-    return value
-
-
-@_check
-def counts_are_positive(facts: Facts) -> Iterator[str]:
-    for path in POSITIVE:
-        if _value(facts.config, path) < 1:
-            yield f"{path} must be at least 1, got {_value(facts.config, path)}"
-    for path in UNLIMITED_OR_POSITIVE:
-        value = _value(facts.config, path)
-        if value != -1 and value < 1:
-            yield f"{path} must be -1 (off) or at least 1, got {value}"
+def _announce_random_weights(config: RunConfig) -> None:
+    """No error: a toy run starts so. With a model of real size it is a week lost."""
+    if not config.sft.enabled:
+        warn("actor.model.model_path is null: the policy starts from random weights")
 
 
 @_check
 def numbers_lie_in_their_range(facts: Facts) -> Iterator[str]:
-    config = facts.config
-    if config.runner.seed < 0:
-        yield f"runner.seed must be at least 0, got {config.runner.seed}"
-    if not 0 < config.algorithm.gamma <= 1:
-        yield f"algorithm.gamma must be in (0, 1], got {config.algorithm.gamma}"
-    if not 0 < config.collect.speed <= 1:
-        yield f"collect.speed must be in (0, 1], got {config.collect.speed}"
-    if not 0 <= config.sft.val_fraction < 1:
-        yield f"sft.val_fraction must be in [0, 1), got {config.sft.val_fraction}"
+    yield from limits.violations(facts.config)
 
 
 # -- envs and their workers -----------------------------------------------------------------
@@ -153,11 +101,16 @@ def chunks_fit_episodes(facts: Facts) -> Iterator[str]:
     if facts.policy is None or chunk < 1:
         return
     for path, env, _ in facts.sides:
-        steps = env.max_steps_per_rollout_epoch or env.max_episode_steps
-        if steps % chunk:
+        if chunk > env.max_episode_steps:
             yield (
-                f"the steps of a column of {path} ({steps}) must be divisible by "
-                f"actor.model.num_action_chunks, got {chunk}"
+                "actor.model.num_action_chunks must be at most "
+                f"{path}.max_episode_steps = {env.max_episode_steps}, got {chunk}"
+            )
+        steps = env.max_steps_per_rollout_epoch
+        if steps is not None and steps % chunk:  # a column of fixed length ends with a chunk
+            yield (
+                f"{path}.max_steps_per_rollout_epoch must be divisible by "
+                f"actor.model.num_action_chunks = {chunk}, got {steps}"
             )
 
 
@@ -243,7 +196,7 @@ def policy_fits_env(facts: Facts) -> Iterator[str]:
 @_check
 def checkpoints_exist(facts: Facts) -> Iterator[str]:
     for path in ("actor.model.model_path", "rollout.model.model_path"):
-        folder = _value(facts.config, path)
+        folder = limits.value_of(facts.config, path)
         if folder is not None and not Path(folder).expanduser().is_dir():
             yield f"{path} must be a folder that exists, got {folder!r}"
 
@@ -321,6 +274,16 @@ def cosine_knows_its_end(facts: Facts) -> Iterator[str]:
         )
 
 
+@_check
+def nothing_is_ignored(facts: Facts) -> Iterator[str]:
+    """Keys users know whose feature does not exist yet are refused, not ignored."""
+    if facts.config.actor.fsdp_config.gradient_checkpointing:
+        yield (
+            "actor.fsdp_config.gradient_checkpointing must be false (no model supports it yet), "
+            "got true"
+        )
+
+
 # -- demonstrations -------------------------------------------------------------------------
 
 
@@ -336,4 +299,3 @@ def supervision_has_a_teacher(facts: Facts) -> Iterator[str]:
         )
     if facts.policy is not None and facts.policy.sft is None:
         yield f"sft.enabled must be false: {facts.policy.name} has no supervised loss, got true"
-

@@ -1,7 +1,7 @@
 """From what a user writes to the frozen :class:`RunConfig`: the story of a configuration.
 
-    ["env=X", "runner.seed=1"] --parse--> group choices --Hydra--> values of the files
-                                 values of the command line ----------> | bind --> RunConfig
+["env=X", "runner.seed=1"] --parse--> group choices --Hydra--> values of the files
+                             values of the command line ----------> | bind --> RunConfig
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from rlcore.config.bind import Partial, bind, merge, schema_for
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog

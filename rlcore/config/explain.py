@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from rlcore.config import tree
 from rlcore.config.bind import SLOTS, default_settings

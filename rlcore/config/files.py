@@ -15,7 +15,7 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from rlcore.config import source
 from rlcore.config.catalog import PRIMARY, Catalog, core_configs

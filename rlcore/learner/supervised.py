@@ -223,7 +223,7 @@ class SupervisedTrainer:
         loss = self._losses(samples, torch.from_numpy(rows), "sft", step).mean()
         loss.backward()
         self._optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
     def _losses(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
         """Loss per sample `[B]`, with noise keyed by (phase, step, sample)."""

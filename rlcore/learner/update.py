@@ -90,6 +90,7 @@ class Learner:
         numbers = ranks.merge_metrics(metrics).numbers(steps)
         return {
             **advantage_metrics(advantages),
+            APPROX_KL: float("nan"),  # unless a step was made
             **numbers,
             "train/actor/lr": rates["policy"] if trains_policy else 0.0,
             "train/critic/lr": rates["value"],
@@ -115,6 +116,8 @@ class Learner:
                 part = self._backward(samples, places, weights)
                 if self._drifted(part):
                     self._optimizer.zero_grad()
+                    if not steps:  # what was measured is all there is to say
+                        metrics.merge(part)
                     return metrics, steps
                 ranks.add_gradients(self._trained_parameters())
                 report = self._optimizer.step()

@@ -62,7 +62,7 @@ def assemble(config: RunConfig, registry: Registry | None = None) -> Assembly:
         raise PlacementError(
             "rollout and actor must sit on the same ranks, process by process: this version plans "
             "separate and hybrid placements (--dry-run), but does not run them yet",
-            hint="cluster.component_placement={'env,rollout,actor': all}",
+            hint="cluster.component_placement={env: all, rollout: all, actor: all}",
         )
     return Assembly(
         config=config,

@@ -26,7 +26,8 @@ def run(config: RunConfig) -> Path:
 
 
 def collect(session: Session) -> Path:
-    """The folder of demonstrations to learn from: an existing one, or a new one.
+    """The folder of demonstrations to learn from: an existing one, or a new one. A collection
+    that was interrupted goes on where it stopped.
 
     Which episodes are kept depends on the seed alone, not on the number of workers.
 
@@ -37,9 +38,10 @@ def collect(session: Session) -> Path:
     config, spec = session.config, session.assembly.env_specs["train"]
     if config.collect.path is not None and (Path(config.collect.path) / "info.json").is_file():
         existing = DemonstrationSet(Path(config.collect.path))
-        existing.check(spec)
-        session.progress.line(f"{len(existing)} demonstrations from {existing.path}")
-        return existing.path
+        if existing.complete:
+            existing.check(spec)
+            session.progress.line(f"{len(existing)} demonstrations from {existing.path}")
+            return existing.path
     if not spec.has_expert:
         raise ConfigError(
             f"env {spec.name!r} has no scripted expert, so demonstrations can't be made",
@@ -53,7 +55,13 @@ def collect(session: Session) -> Path:
         DemonstrationWriter(path, spec, config.collect, seed=config.runner.seed) as writer,
     ):
         candidates = {task: _candidates(session, spec, task) for task in range(len(spec.tasks))}
-        missing = dict.fromkeys(candidates, config.collect.episodes_per_task)
+        done = {task: sum(episode.task == task for episode in writer.episodes) for task in candidates}
+        missing = {task: max(config.collect.episodes_per_task - n, 0) for task, n in done.items()}
+        candidates = {
+            task: [episode for episode in episodes if episode not in writer.episodes]
+            for task, episodes in candidates.items()
+        }
+        phase.advance(wanted - sum(missing.values()))
         while any(missing.values()):
             batch = [
                 candidates[task].pop(0)

@@ -38,8 +38,13 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Like :func:`replacing` for a folder: yields an empty one, an older `path` is superseded."""
+    """Like :func:`replacing` for a folder: yields an empty one, an older `path` is superseded.
+
+    One process writes to `path` at a time; what a killed one left is removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in path.parent.glob(f".partial-*-{path.name}"):
+        shutil.rmtree(stale)
     partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
     old = path.with_name(f".old-{os.getpid()}-{path.name}")
     partial.mkdir()

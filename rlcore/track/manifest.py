@@ -83,10 +83,7 @@ def build_manifest(
         "seeds": dict(seeds),
         "device": device,
         "versions": versions(),
-        "packages": {
-            one.metadata["Name"]: one.version
-            for one in sorted(metadata.distributions(), key=lambda d: d.metadata["Name"].lower())
-        },
+        "packages": _packages(),
         "git": git_state(Path(rlcore.__file__).parent.parent),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -135,6 +132,12 @@ def _plugin_distributions() -> list[metadata.Distribution]:
     points = metadata.entry_points(group=PLUGIN_GROUP)
     found = {point.dist.metadata["Name"]: point.dist for point in points if point.dist is not None}
     return list(found.values())
+
+
+def _packages() -> dict[str, str]:
+    """Everything installed, sorted; leftovers of broken installations have no name."""
+    named = [(one.metadata["Name"], one.version) for one in metadata.distributions()]
+    return dict(sorted((pair for pair in named if pair[0]), key=lambda pair: pair[0].lower()))
 
 
 def _version(name: str) -> str | None:

@@ -100,8 +100,10 @@ def brute_force(trajectory, *, reward_type, gamma, lam, bootstrap_type):
     """Walk each column forward into episodes of steps; sum the deltas of each step outright:
     A_t = sum_k (gamma lambda)^k delta_{t+k} up to the end of the episode."""
     T, N, C, _ = trajectory.shape
-    array = {name: getattr(trajectory, name).numpy() for name in
-             ("rewards", "valid", "terminated", "truncated", "values", "bootstrap_values")}
+    array = {
+        name: getattr(trajectory, name).numpy()
+        for name in ("rewards", "valid", "terminated", "truncated", "values", "bootstrap_values")
+    }
     width = 1 if reward_type == "chunk_level" else C
     result = np.zeros((T, N, width))
     for n in range(N):
@@ -112,14 +114,16 @@ def brute_force(trajectory, *, reward_type, gamma, lam, bootstrap_type):
             for part in parts:
                 if part:
                     d = 0 if reward_type == "chunk_level" else part[0]
-                    sequence.append((
-                        (t, n, d),
-                        sum(array["rewards"][t, n, c] for c in part),
-                        array["values"][t, n, d],
-                        any(array["terminated"][t, n, c] for c in part),
-                        any(array["truncated"][t, n, c] for c in part),
-                        array["bootstrap_values"][t, n, 0],
-                    ))
+                    sequence.append(
+                        (
+                            (t, n, d),
+                            sum(array["rewards"][t, n, c] for c in part),
+                            array["values"][t, n, d],
+                            any(array["terminated"][t, n, c] for c in part),
+                            any(array["truncated"][t, n, c] for c in part),
+                            array["bootstrap_values"][t, n, 0],
+                        )
+                    )
         deltas = []
         for i, (_, reward, value, terminated, truncated, after) in enumerate(sequence):
             if terminated:
@@ -142,8 +146,14 @@ def brute_force(trajectory, *, reward_type, gamma, lam, bootstrap_type):
     return result
 
 
-@pytest.mark.parametrize("reward_type, bootstrap_type, auto_reset", list(itertools.product(
-    ("chunk_level", "action_level"), ("none", "standard", "always"), (False, True))))
+@pytest.mark.parametrize(
+    "reward_type, bootstrap_type, auto_reset",
+    list(
+        itertools.product(
+            ("chunk_level", "action_level"), ("none", "standard", "always"), (False, True)
+        )
+    ),
+)
 def test_gae_against_a_loop(play, reward_type, bootstrap_type, auto_reset):
     width = 1 if reward_type == "chunk_level" else 3
     trajectory = play(chunks=9, columns=12, value_width=width, auto_reset=auto_reset, seed=3)
@@ -151,9 +161,16 @@ def test_gae_against_a_loop(play, reward_type, bootstrap_type, auto_reset):
     assert ends[..., :-1].any() and trajectory.truncated.any()  # the case is really in it
     assert not auto_reset or int(trajectory.episode.max()) > 1
     expected = brute_force(
-        trajectory, reward_type=reward_type, gamma=0.9, lam=0.8, bootstrap_type=bootstrap_type)
-    result = gae(trajectory, reward_type=reward_type, gamma=0.9, gae_lambda=0.8,
-                 bootstrap_type=bootstrap_type, normalize=False)
+        trajectory, reward_type=reward_type, gamma=0.9, lam=0.8, bootstrap_type=bootstrap_type
+    )
+    result = gae(
+        trajectory,
+        reward_type=reward_type,
+        gamma=0.9,
+        gae_lambda=0.8,
+        bootstrap_type=bootstrap_type,
+        normalize=False,
+    )
     np.testing.assert_allclose(result.advantages.numpy(), expected, atol=1e-5)
     # R = A + V where valid, 0 elsewhere
     counted = trajectory.valid.any(-1, keepdim=True) if width == 1 else trajectory.valid
@@ -187,8 +204,12 @@ def test_normalisation_by_hand():
 
 
 def test_normalising_leaves_the_targets_alone(play):
-    settings = {"reward_type": "chunk_level", "gamma": 0.9, "gae_lambda": 0.8,
-                "bootstrap_type": "none"}
+    settings = {
+        "reward_type": "chunk_level",
+        "gamma": 0.9,
+        "gae_lambda": 0.8,
+        "bootstrap_type": "none",
+    }
     trajectory = play()
     plain = gae(trajectory, normalize=False, **settings)
     scaled = gae(trajectory, normalize=True, **settings)
@@ -201,8 +222,13 @@ def test_normalising_leaves_the_targets_alone(play):
 def grouped(play, scores, *, group_size):
     """One chunk per column with the given return spread over its first two actions."""
     trajectory = play(chunks=2, columns=len(scores), group_size=group_size)
-    for array in (trajectory.rewards, trajectory.valid, trajectory.terminated,
-                  trajectory.truncated, trajectory.episode):
+    for array in (
+        trajectory.rewards,
+        trajectory.valid,
+        trajectory.terminated,
+        trajectory.truncated,
+        trajectory.episode,
+    ):
         array.zero_()
     trajectory.valid[0, :, :2] = True
     trajectory.terminated[0, :, 1] = True

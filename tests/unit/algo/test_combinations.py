@@ -9,8 +9,11 @@ from rlcore.algo.combinations import COMBINATIONS, check_combination, refusal, t
 from rlcore.errors import ConfigError
 
 LEGAL = {  # reward_type, logprob_type, V for C > 1: written down by hand
-    *(("chunk_level", level, v) for level in ("token_level", "action_level", "chunk_level")
-      for v in ("0", "1")),
+    *(
+        ("chunk_level", level, v)
+        for level in ("token_level", "action_level", "chunk_level")
+        for v in ("0", "1")
+    ),
     ("action_level", "token_level", "0"),
     ("action_level", "token_level", "C"),
     ("action_level", "action_level", "0"),
@@ -25,12 +28,17 @@ def test_table_lists_every_combination_once_with_the_legal_ones_by_hand():
     assert len(table().splitlines()) == 2 + len(keys)
 
 
-@pytest.mark.parametrize("row", COMBINATIONS, ids=lambda c: f"{c.reward_type}-{c.logprob_type}-"
-                         f"{c.value_width}")
+@pytest.mark.parametrize(
+    "row", COMBINATIONS, ids=lambda c: f"{c.reward_type}-{c.logprob_type}-{c.value_width}"
+)
 def test_check_follows_the_table(row):
     width = {"0": 0, "1": 1, "C": 5}[row.value_width]
-    settings = {"reward_type": row.reward_type, "logprob_type": row.logprob_type,
-                "value_dim": width, "num_action_chunks": 5}
+    settings = {
+        "reward_type": row.reward_type,
+        "logprob_type": row.logprob_type,
+        "value_dim": width,
+        "num_action_chunks": 5,
+    }
     if row.legal:
         check_combination(**settings)
         return
@@ -42,13 +50,23 @@ def test_check_follows_the_table(row):
 
 def test_with_one_action_per_chunk_everything_is_legal():
     for row in COMBINATIONS:
-        assert refusal(reward_type=row.reward_type, logprob_type=row.logprob_type,
-                       value_dim=0 if row.value_width == "0" else 1, num_action_chunks=1) is None
+        assert (
+            refusal(
+                reward_type=row.reward_type,
+                logprob_type=row.logprob_type,
+                value_dim=0 if row.value_width == "0" else 1,
+                num_action_chunks=1,
+            )
+            is None
+        )
 
 
 def test_a_width_that_is_neither_1_nor_C_is_refused():
-    assert "1 or C = 5, got 3" in str(refusal(
-        reward_type="chunk_level", logprob_type="chunk_level", value_dim=3, num_action_chunks=5))
+    assert "1 or C = 5, got 3" in str(
+        refusal(
+            reward_type="chunk_level", logprob_type="chunk_level", value_dim=3, num_action_chunks=5
+        )
+    )
 
 
 def test_is_light():

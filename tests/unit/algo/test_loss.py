@@ -19,18 +19,28 @@ def clipped(new, advantages, *, weights=None, clip_c=None, clip_log=None):
     advantages = torch.tensor(advantages, dtype=torch.float64)[:, None, None]
     weights = torch.ones_like(new) if weights is None else weights
     loss, metrics = policy_loss(
-        logprobs=new, old_logprobs=torch.zeros_like(new), advantages=advantages, weights=weights,
-        clip_ratio_low=0.2, clip_ratio_high=0.25, clip_ratio_c=clip_c, clip_log_ratio=clip_log)
+        logprobs=new,
+        old_logprobs=torch.zeros_like(new),
+        advantages=advantages,
+        weights=weights,
+        clip_ratio_low=0.2,
+        clip_ratio_high=0.25,
+        clip_ratio_c=clip_c,
+        clip_log_ratio=clip_log,
+    )
     return float(loss), {name: part.number(1) for name, part in metrics.items()}
 
 
-@pytest.mark.parametrize("ratio, advantage, expected", [
-    (1.5, 2.0, -2.5),  # max(-3, -2 * 1.25): the upper bound holds a good action back
-    (1.5, -2.0, 3.0),  # max(3, 2 * 1.25): no bound on what makes a bad action likelier
-    (0.5, 2.0, -1.0),  # max(-1, -2 * 0.8)
-    (0.5, -2.0, 1.6),  # max(1, 2 * 0.8): the lower bound
-    (1.1, 2.0, -2.2),  # inside the bounds
-])
+@pytest.mark.parametrize(
+    "ratio, advantage, expected",
+    [
+        (1.5, 2.0, -2.5),  # max(-3, -2 * 1.25): the upper bound holds a good action back
+        (1.5, -2.0, 3.0),  # max(3, 2 * 1.25): no bound on what makes a bad action likelier
+        (0.5, 2.0, -1.0),  # max(-1, -2 * 0.8)
+        (0.5, -2.0, 1.6),  # max(1, 2 * 0.8): the lower bound
+        (1.1, 2.0, -2.2),  # inside the bounds
+    ],
+)
 def test_clipping_is_asymmetric(ratio, advantage, expected):
     assert clipped(ratios(ratio), [advantage])[0] == pytest.approx(expected)
 
@@ -69,8 +79,15 @@ def test_policy_loss_against_a_loop(width, dual):
     weights[torch.rand(weights.shape, generator=random) < 0.3] = 0
     new = torch.where(weights > 0, new, torch.nan)  # invalid elements may hold anything
     loss, metrics = policy_loss(
-        logprobs=new, old_logprobs=old, advantages=advantages, weights=weights,
-        clip_ratio_low=0.2, clip_ratio_high=0.28, clip_ratio_c=dual, clip_log_ratio=1.5)
+        logprobs=new,
+        old_logprobs=old,
+        advantages=advantages,
+        weights=weights,
+        clip_ratio_low=0.2,
+        clip_ratio_high=0.28,
+        clip_ratio_c=dual,
+        clip_log_ratio=1.5,
+    )
     total, count, bounded, duals, kl, kept = 0.0, 0, 0, 0, 0.0, 0.0
     for b, e, f in itertools.product(range(40), range(width), range(2)):
         if weights[b, e, f] == 0:
@@ -98,8 +115,13 @@ def test_policy_loss_against_a_loop(width, dual):
 def test_invalid_elements_have_no_gradient():
     new = torch.tensor([0.1, float("nan")])[:, None, None].requires_grad_()
     loss, _ = policy_loss(
-        logprobs=new, old_logprobs=torch.zeros(2, 1, 1), advantages=torch.ones(2, 1, 1),
-        weights=torch.tensor([1.0, 0.0])[:, None, None], clip_ratio_low=0.2, clip_ratio_high=0.2)
+        logprobs=new,
+        old_logprobs=torch.zeros(2, 1, 1),
+        advantages=torch.ones(2, 1, 1),
+        weights=torch.tensor([1.0, 0.0])[:, None, None],
+        clip_ratio_low=0.2,
+        clip_ratio_high=0.2,
+    )
     loss.backward()
     assert new.grad.flatten().tolist() == pytest.approx([-math.exp(0.1), 0.0])
 
@@ -107,17 +129,26 @@ def test_invalid_elements_have_no_gradient():
 def critic(values, old, returns, *, clip=0.5, delta=2.0, weights=None):
     new, old, returns = (torch.tensor(x)[:, None].double() for x in (values, old, returns))
     weights = torch.ones_like(new) if weights is None else torch.tensor(weights)[:, None]
-    loss, metrics = value_loss(values=new, old_values=old, returns=returns, weights=weights,
-                               value_clip=clip, huber_delta=delta)
+    loss, metrics = value_loss(
+        values=new,
+        old_values=old,
+        returns=returns,
+        weights=weights,
+        value_clip=clip,
+        huber_delta=delta,
+    )
     return float(loss), {name: part.number(1) for name, part in metrics.items()}
 
 
-@pytest.mark.parametrize("value, old, target, expected", [
-    (1.0, 1.0, 2.0, 0.5),  # h(1) = 1/2
-    (1.0, 1.0, 5.0, 6.0),  # h(4) = 2 * (4 - 1)
-    (2.0, 1.0, 2.0, 0.125),  # h(0) = 0 against clipped to 1.5: h(0.5) = 1/8
-    (0.0, 1.0, 2.0, 2.0),  # |e| = 2 is on the linear side: 2 * (2 - 1); clipped: h(1.5) = 1.125
-])
+@pytest.mark.parametrize(
+    "value, old, target, expected",
+    [
+        (1.0, 1.0, 2.0, 0.5),  # h(1) = 1/2
+        (1.0, 1.0, 5.0, 6.0),  # h(4) = 2 * (4 - 1)
+        (2.0, 1.0, 2.0, 0.125),  # h(0) = 0 against clipped to 1.5: h(0.5) = 1/8
+        (0.0, 1.0, 2.0, 2.0),  # |e| = 2 is on the linear side: 2 * (2 - 1); clipped: h(1.5) = 1.125
+    ],
+)
 def test_value_loss_by_hand(value, old, target, expected):
     assert critic([value], [old], [target])[0] == pytest.approx(expected)
 
@@ -129,8 +160,9 @@ def test_value_loss_switches():
 
 def test_value_metrics_by_hand():
     # |V - V_old| = 0.4, 0.6, 2, (invalid): two of three beyond 0.5
-    _, metrics = critic([0.4, 0.6, 2.0, 9.0], [0.0] * 4, [1.0, 2.0, 3.0, 9.0],
-                        weights=[1.0, 1.0, 1.0, 0.0])
+    _, metrics = critic(
+        [0.4, 0.6, 2.0, 9.0], [0.0] * 4, [1.0, 2.0, 3.0, 9.0], weights=[1.0, 1.0, 1.0, 0.0]
+    )
     assert metrics["train/critic/value_clip_ratio"] == pytest.approx(2 / 3)
     # errors 0.6, 1.4, 1: mean 1, variance (0.16 + 0.16 + 0) / 3; Var(R) = 2 / 3
     assert metrics["train/critic/explained_variance"] == pytest.approx(1 - 0.32 / 2)
@@ -140,8 +172,10 @@ def test_explained_variance_adds_up_over_parts():
     random = torch.Generator().manual_seed(0)
     values, returns = (torch.randn(100, generator=random) * 3 + 10 for _ in range(2))
     everywhere = torch.ones(100, dtype=torch.bool)
-    parts = [explained_variance(values[p], returns[p], everywhere[p])
-             for p in (slice(0, 7), slice(7, 60), slice(60, 100))]
+    parts = [
+        explained_variance(values[p], returns[p], everywhere[p])
+        for p in (slice(0, 7), slice(7, 60), slice(60, 100))
+    ]
     expected = 1 - (returns - values).var() / returns.var()
     assert (parts[0] + parts[1] + parts[2]).number(1) == pytest.approx(float(expected), rel=1e-5)
 
@@ -161,8 +195,10 @@ def test_kl_to_reference_by_hand():
     # x = log ref - log pi = log 2 and -log 2:  2 - log 2 - 1  and  1/2 + log 2 - 1
     reference = torch.tensor([2.0, 0.5]).log()[:, None, None]
     loss, metrics = kl_to_reference(
-        logprobs=torch.zeros(2, 1, 1), reference_logprobs=reference,
-        weights=torch.full((2, 1, 1), 0.5))
+        logprobs=torch.zeros(2, 1, 1),
+        reference_logprobs=reference,
+        weights=torch.full((2, 1, 1), 0.5),
+    )
     assert float(loss) == pytest.approx(0.25)  # (1 - log 2 + log 2 - 1/2) / 2
     assert metrics["train/actor/kl_reference"].number(1) == pytest.approx(0.25)
 
@@ -170,10 +206,16 @@ def test_kl_to_reference_by_hand():
 def test_metrics_reduce_over_elements_not_over_parts():
     metrics = Metrics()
     for new, advantages in ((ratios(1.5), [1.0]), (ratios(1.0, 1.0, 1.0), [1.0] * 3)):
-        metrics.add(policy_loss(
-            logprobs=new, old_logprobs=torch.zeros_like(new), weights=torch.ones_like(new),
-            advantages=torch.tensor(advantages)[:, None, None],
-            clip_ratio_low=0.2, clip_ratio_high=0.25)[1])
+        metrics.add(
+            policy_loss(
+                logprobs=new,
+                old_logprobs=torch.zeros_like(new),
+                weights=torch.ones_like(new),
+                advantages=torch.tensor(advantages)[:, None, None],
+                clip_ratio_low=0.2,
+                clip_ratio_high=0.25,
+            )[1]
+        )
     numbers = metrics.numbers(optimizer_steps=2)
     assert numbers["train/actor/clip_fraction"] == 0.25  # one of four, not the mean of 1 and 0
     assert numbers["train/actor/ratio_max"] == pytest.approx(1.5)

@@ -25,10 +25,13 @@ def test_levels_by_hand():
     assert not valid_at_level(torch.zeros(3, dtype=torch.bool), 2, "chunk_level").any()
 
 
-@pytest.mark.parametrize("function", [
-    lambda: at_level(torch.zeros(1, 1), torch.ones(1, dtype=torch.bool), "word_level"),
-    lambda: valid_at_level(torch.ones(1, dtype=torch.bool), 1, "word_level"),
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: at_level(torch.zeros(1, 1), torch.ones(1, dtype=torch.bool), "word_level"),
+        lambda: valid_at_level(torch.ones(1, dtype=torch.bool), 1, "word_level"),
+    ],
+)
 def test_unknown_level(function):
     with pytest.raises(ConfigError, match="word_level"):
         function()
@@ -63,8 +66,14 @@ def loop_aggregate(x, valid, episode, aggregation):
     return np.mean([reduce(values) for values in sequences.values()])
 
 
-@pytest.mark.parametrize("level, aggregation, auto_reset", list(itertools.product(
-    LEVELS, ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"), (False, True))))
+@pytest.mark.parametrize(
+    "level, aggregation, auto_reset",
+    list(
+        itertools.product(
+            LEVELS, ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"), (False, True)
+        )
+    ),
+)
 def test_aggregation_against_a_loop(play, level, aggregation, auto_reset):
     trajectory = play(columns=7, auto_reset=auto_reset, seed=5)
     trajectory.valid[:, 2] = False  # a filtered column leaves the denominator too

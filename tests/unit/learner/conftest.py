@@ -34,7 +34,8 @@ class LinearPolicy(nn.Module):
         self.log_std = nn.Parameter(torch.tensor(0.1))
         self.evaluated: list[int] = []
         self.spec = PolicySpec(
-            "linear", 0, 4, entries, actions, actions, value_width, sft="flow_matching")
+            "linear", 0, 4, entries, actions, actions, value_width, sft="flow_matching"
+        )
 
     def evaluate(self, inputs, replay) -> Evaluation:
         features = inputs["features"]
@@ -50,8 +51,10 @@ class LinearPolicy(nn.Module):
         return ((mean - actions).square().sum(-1) * mask).sum(-1) / mask.sum(-1)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        return {"policy": [*self.mean.parameters(), self.log_std],
-                "value": list(self.value.parameters())}
+        return {
+            "policy": [*self.mean.parameters(), self.log_std],
+            "value": list(self.value.parameters()),
+        }
 
 
 @dataclass
@@ -73,13 +76,25 @@ class ToyActorCritic(ClippedSurrogate):
 
     def advantages(self, trajectory: Trajectory) -> Advantages:
         config = self._config
-        return gae(trajectory, reward_type=config.reward_type, gamma=config.gamma, gae_lambda=0.9,
-                   bootstrap_type="standard", normalize=config.normalize_advantages)
+        return gae(
+            trajectory,
+            reward_type=config.reward_type,
+            gamma=config.gamma,
+            gae_lambda=0.9,
+            bootstrap_type="standard",
+            normalize=config.normalize_advantages,
+        )
 
     def loss(self, *, values, old_values, returns, weights, **others: Any):
         policy, metrics = self.surrogate(weights=weights, **others)
-        value, more = value_loss(values=values, old_values=old_values, returns=returns,
-                                 weights=weights.value, value_clip=0.2, huber_delta=1.0)
+        value, more = value_loss(
+            values=values,
+            old_values=old_values,
+            returns=returns,
+            weights=weights.value,
+            value_clip=0.2,
+            huber_delta=1.0,
+        )
         return policy + value, {**metrics, **more}
 
 

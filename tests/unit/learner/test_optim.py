@@ -18,7 +18,8 @@ def test_warmup_and_cosine_by_hand():
     cosine = OptimConfig(lr_scheduler="cosine", lr_warmup_steps=2, total_training_steps=10)
     # (1 + cos(pi * (s - 2) / 8)) / 2: 1 at 2, 1/2 at 6, 0 from 10 on
     assert [learning_rate_factor(cosine, s) for s in (0, 2, 6, 10, 11)] == pytest.approx(
-        [0.5, 1, 0.5, 0, 0])
+        [0.5, 1, 0.5, 0, 0]
+    )
     assert learning_rate_factor(cosine, 4) == pytest.approx((1 + math.sqrt(0.5)) / 2)
 
 

@@ -10,8 +10,14 @@ from rlcore.learner.samples import make_samples, minibatches
 
 def samples_of(trajectory, **settings):
     config = AlgorithmConfig(name="toy", **settings)
-    advantages = gae(trajectory, reward_type=config.reward_type, gamma=0.9, gae_lambda=0.9,
-                     bootstrap_type="none", normalize=False)
+    advantages = gae(
+        trajectory,
+        reward_type=config.reward_type,
+        gamma=0.9,
+        gae_lambda=0.9,
+        bootstrap_type="none",
+        normalize=False,
+    )
     return make_samples(trajectory, advantages, config)
 
 
@@ -66,11 +72,14 @@ def test_cuts_come_before_drops(play):
         assert kept.tolist() == [p for p in all_places.tolist() if samples.trained[p]]
 
 
-@pytest.mark.parametrize("places, sizes", [
-    (40, [16, 16, 8]),  # half a minibatch stands alone
-    (39, [16, 23]),  # 7 places are less than half of 16
-    (7, [7]),
-])
+@pytest.mark.parametrize(
+    "places, sizes",
+    [
+        (40, [16, 16, 8]),  # half a minibatch stands alone
+        (39, [16, 23]),  # 7 places are less than half of 16
+        (7, [7]),
+    ],
+)
 def test_a_small_remainder_joins_the_minibatch_before(play, places, sizes):
     samples = samples_of(play(chunks=places, columns=1))
     samples.valid = torch.ones_like(samples.valid)

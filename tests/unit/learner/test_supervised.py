@@ -35,8 +35,8 @@ def test_it_learns_and_validates_at_its_interval(policy):
     critic = copy.deepcopy(policy.value.state_dict())
     seen = []
     history = SupervisedTrainer(policy, CONFIG, seed=0).fit(
-        samples(100, seed=1), samples(33, seed=2),
-        on_progress=lambda *event: seen.append(event))
+        samples(100, seed=1), samples(33, seed=2), on_progress=lambda *event: seen.append(event)
+    )
     assert [step for step, _ in history.val_loss] == [0, 10, 20, 30, 40, 50, 60]
     assert history.val_loss[-1][1] < 0.2 * history.val_loss[0][1]
     assert [step for step, _ in history.train_loss] == list(range(60)) and history.steps == 60
@@ -51,7 +51,8 @@ def test_it_repeats_bit_for_bit_and_depends_on_the_seed(policy):
         fresh = copy.deepcopy(policy)
         torch.manual_seed(int(time.time()))  # the global generator has no say
         history = SupervisedTrainer(fresh, CONFIG, seed=seed).fit(
-            samples(100, seed=1), samples(33, seed=2))
+            samples(100, seed=1), samples(33, seed=2)
+        )
         return history.train_loss, history.val_loss
 
     assert run(0) == run(0)

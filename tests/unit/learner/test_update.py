@@ -42,7 +42,8 @@ def masked_gradient(bench, trajectory, config, places=None):
     rows = trajectory.sample_index.flatten()[places].clamp(min=0)  # any input where there is none
     new = bench.policy.evaluate(
         {name: x[rows] for name, x in trajectory.inputs.items()},
-        {name: x[rows] for name, x in trajectory.replay.items()})
+        {name: x[rows] for name, x in trajectory.replay.items()},
+    )
     valid = trajectory.valid.flatten(0, 1)[places]
 
     def weights(elements):
@@ -75,16 +76,25 @@ def masked_gradient(bench, trajectory, config, places=None):
     return float(loss.detach()), gradient
 
 
-@pytest.mark.parametrize("level, aggregation, auto_reset, width", [
-    *itertools.product(LEVELS, AGGREGATIONS, (False, True), (1,)),
-    *itertools.product(LEVELS[:2], AGGREGATIONS, (True,), (3,)),
-])
+@pytest.mark.parametrize(
+    "level, aggregation, auto_reset, width",
+    [
+        *itertools.product(LEVELS, AGGREGATIONS, (False, True), (1,)),
+        *itertools.product(LEVELS[:2], AGGREGATIONS, (True,), (3,)),
+    ],
+)
 def test_dropping_equals_masking(bench, acted, caught, level, aggregation, auto_reset, width):
     """Minibatches of dropped samples, cut further into micro-batches, against masked ones."""
-    settings = {"logprob_type": level, "loss_agg_func": aggregation, "entropy_type": "action_level",
-                "entropy_bonus": 0.01, "reward_type": "action_level" if width > 1 else "chunk_level"}
-    made = bench(actor={"global_batch_size": 16, "micro_batch_size": 5}, value_width=width,
-                 **settings)
+    settings = {
+        "logprob_type": level,
+        "loss_agg_func": aggregation,
+        "entropy_type": "action_level",
+        "entropy_bonus": 0.01,
+        "reward_type": "action_level" if width > 1 else "chunk_level",
+    }
+    made = bench(
+        actor={"global_batch_size": 16, "micro_batch_size": 5}, value_width=width, **settings
+    )
     trajectory = acted(made.policy, chunks=8, columns=8, auto_reset=auto_reset, seed=2)
     trajectory.valid[:, 3] = False  # a filtered column
     metrics = made.learner.update(trajectory, update=4)
@@ -105,8 +115,11 @@ def test_dropping_equals_masking(bench, acted, caught, level, aggregation, auto_
 def test_accumulation_equals_one_big_batch(bench, acted):
     results = []
     for micro in (4, 10_000):
-        made = bench(actor={"global_batch_size": 32, "micro_batch_size": micro}, update_epoch=2,
-                     optim={"lr": 1e-2, "value_lr": 1e-2})
+        made = bench(
+            actor={"global_batch_size": 32, "micro_batch_size": micro},
+            update_epoch=2,
+            optim={"lr": 1e-2, "value_lr": 1e-2},
+        )
         trajectory = acted(made.policy, chunks=8, columns=8)
         metrics = made.learner.update(trajectory, 0)
         results.append((metrics, made.policy.state_dict()))
@@ -118,8 +131,12 @@ def test_accumulation_equals_one_big_batch(bench, acted):
 
 def test_it_repeats_bit_for_bit_and_depends_on_the_seed(bench, acted):
     def run(seed):
-        made = bench(actor={"global_batch_size": 16, "micro_batch_size": 16}, seed=seed,
-                     update_epoch=3, optim={"lr": 1e-2})
+        made = bench(
+            actor={"global_batch_size": 16, "micro_batch_size": 16},
+            seed=seed,
+            update_epoch=3,
+            optim={"lr": 1e-2},
+        )
         made.learner.update(acted(made.policy, chunks=8, columns=8), 0)
         return made.policy.mean.weight.detach()
 
@@ -129,6 +146,7 @@ def test_it_repeats_bit_for_bit_and_depends_on_the_seed(bench, acted):
 
 def test_columns_are_put_in_canonical_order(bench, acted):
     """The same episodes in another order of columns give the same update, bit for bit."""
+
     def run(order):
         made = bench(actor={"global_batch_size": 16, "micro_batch_size": 16}, optim={"lr": 1e-2})
         trajectory = acted(made.policy, chunks=8, columns=8)
@@ -143,8 +161,12 @@ def test_columns_are_put_in_canonical_order(bench, acted):
 
 def test_learning_improves_what_it_should(bench, acted):
     """Many small steps on one batch: likelier good actions, better values."""
-    made = bench(actor=ONE_BATCH, optim={"lr": 3e-3, "value_lr": 3e-2, "adam_eps": 1e-5},
-                 update_epoch=60, normalize_advantages=True)
+    made = bench(
+        actor=ONE_BATCH,
+        optim={"lr": 3e-3, "value_lr": 3e-2, "adam_eps": 1e-5},
+        update_epoch=60,
+        normalize_advantages=True,
+    )
     trajectory = acted(made.policy, gap=0.0, chunks=8, columns=16)
     metrics = made.learner.update(trajectory, 0)
     assert metrics["train/actor/policy_loss"] < -0.02  # 0 at equal weights, as mean A is 0
@@ -189,6 +211,9 @@ def test_drifting_too_far_ends_the_update(bench, acted):
     metrics = made.learner.update(acted(made.policy, gap=0.0, columns=16), 0)
     assert 0 < metrics["train/actor/optimizer_steps"] < 50
     assert metrics["train/actor/approx_kl"] <= 0.02
+    # a policy that disagrees with itself from the start makes no step, and its KL is seen
+    far = made.learner.update(acted(made.policy, gap=1.0), 1)
+    assert far["train/actor/optimizer_steps"] == 0 and far["train/actor/approx_kl"] > 0.02
 
 
 def test_recomputed_logprobs_replace_the_stored_ones(bench, acted):
@@ -203,7 +228,8 @@ def test_reference_kl_holds_to_the_first_weights(bench, acted):
     trajectory = acted(made.policy, gap=0.0)
     start = copy.deepcopy(made.policy.state_dict())
     assert made.learner.update(trajectory, 0)["train/actor/kl_reference"] == pytest.approx(
-        0, abs=1e-9)
+        0, abs=1e-9
+    )
     with torch.no_grad():
         now = made.policy.evaluate(trajectory.inputs, trajectory.replay).logprobs
         moved = copy.deepcopy(made.policy.state_dict())
@@ -215,24 +241,35 @@ def test_reference_kl_holds_to_the_first_weights(bench, acted):
     x = (x * trajectory.valid[made_at].unsqueeze(-1)).sum((1, 2))
     metrics = made.learner.update(trajectory, 1)
     assert metrics["train/actor/kl_reference"] == pytest.approx(
-        float((x.exp() - x - 1).mean()), rel=1e-4)
+        float((x.exp() - x - 1).mean()), rel=1e-4
+    )
     # the reference is part of the state
     saved = made.learner.state_dict()
     other = bench(kl_beta=0.1)
     other.learner.load_state_dict(saved)
     assert torch.equal(other.learner._reference[0], start["mean.weight"])
-    with pytest.raises(CheckpointError, match="reference.0"):
-        other.learner.load_state_dict(bench().learner.state_dict() | {
-            "state": saved["state"],
-            "tensors": {n: t for n, t in saved["tensors"].items() if "reference" not in n}})
+    with pytest.raises(CheckpointError, match=r"reference\.0"):
+        other.learner.load_state_dict(
+            bench().learner.state_dict()
+            | {
+                "state": saved["state"],
+                "tensors": {n: t for n, t in saved["tensors"].items() if "reference" not in n},
+            }
+        )
 
 
 def test_a_bad_gradient_is_skipped_counted_and_kept_out_of_the_means(bench, acted):
     made = bench(actor={"global_batch_size": 10, "micro_batch_size": 10})
     trajectory = acted(made.policy, chunks=5, columns=4)
-    places = next(minibatches(
-        make_samples(trajectory, made.algorithm.advantages(trajectory), made.algorithm._config),
-        10, seed=0, update=0, epoch=0))
+    places = next(
+        minibatches(
+            make_samples(trajectory, made.algorithm.advantages(trajectory), made.algorithm._config),
+            10,
+            seed=0,
+            update=0,
+            epoch=0,
+        )
+    )
     row = trajectory.sample_index.flatten()[places[0]]
     trajectory.inputs["features"][row] = float("nan")
     metrics = made.learner.update(trajectory, 0)
@@ -249,12 +286,16 @@ def test_a_batch_without_valid_samples_changes_nothing(bench, acted):
     trajectory.valid[:] = False
     metrics = made.learner.update(trajectory, 0)
     assert metrics["train/actor/optimizer_steps"] == metrics["train/actor/trained_samples"] == 0
+    assert np.isnan(metrics["train/actor/approx_kl"])
     assert all(torch.equal(before[n], x) for n, x in made.policy.state_dict().items())
 
 
 def test_resumed_equals_uninterrupted(bench, acted):
-    settings = {"actor": {"global_batch_size": 16, "micro_batch_size": 8},
-                "optim": {"lr": 1e-2, "lr_warmup_steps": 6}, "update_epoch": 2}
+    settings = {
+        "actor": {"global_batch_size": 16, "micro_batch_size": 8},
+        "optim": {"lr": 1e-2, "lr_warmup_steps": 6},
+        "update_epoch": 2,
+    }
     straight = bench(**settings)
     batches = [acted(straight.policy, seed=s, chunks=8, columns=6) for s in (1, 2)]
     for update, batch in enumerate(batches):

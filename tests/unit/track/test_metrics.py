@@ -26,7 +26,8 @@ def outcome(success, total, length, finished=True):
 def test_env_metrics_by_hand():
     # returns 1 and 3 over 4 and 10 steps; the third column ended before its episode did
     metrics = env_metrics(
-        [outcome(True, 1.0, 4), outcome(False, 3.0, 10), outcome(True, 9.0, 5, finished=False)])
+        [outcome(True, 1.0, 4), outcome(False, 3.0, 10), outcome(True, 9.0, 5, finished=False)]
+    )
     assert metrics == {
         "env/success_once": 0.5,
         "env/return": 2.0,
@@ -84,7 +85,10 @@ def test_no_critic_no_returns_and_nothing_trained_nothing_said():
 
 def test_aliases_copy_what_is_there():
     assert with_aliases({"train/actor/policy_loss": 2.0, "time/env": 1.0}) == {
-        "train/actor/policy_loss": 2.0, "time/env": 1.0, "actor/loss": 2.0}
+        "train/actor/policy_loss": 2.0,
+        "time/env": 1.0,
+        "actor/loss": 2.0,
+    }
     assert not set(ALIASES) & set(ALIASES.values())
 
 

@@ -54,8 +54,8 @@ def test_caption_enlarges_and_marks_success_from_its_step_on():
     assert captioned.shape[2] == 288
     assert captioned.shape[1] > 384
     assert (captioned[2, :384] == 52).all()  # the picture itself is untouched
-    strip = captioned[:, 384:]
-    greenish = (strip[..., 1].astype(int) > strip[..., 0] + 60).reshape(4, -1).any(axis=1)
+    strip = captioned[:, 384:].astype(int)
+    greenish = (strip[..., 1] > strip[..., 0] + 60).reshape(4, -1).any(axis=1)
     assert greenish.tolist() == [False, False, True, True]
     assert (strip > 200).reshape(4, -1).any(axis=1).all()  # white text on all
 

@@ -20,14 +20,21 @@ from rlcore.specs import Episode
 from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases
 
 PUBLISHED = {
-    *(f"actor/{n}" for n in ("loss", "value_loss", "grad_norm", "approx_kl", "pg_clipfrac",
-                             "value_clip_ratio")),
-    *(f"train/actor/{n}" for n in ("approx_kl", "clip_fraction", "clipped_ratio", "grad_norm",
-                                   "lr", "policy_loss")),
+    *(
+        f"actor/{n}"
+        for n in ("loss", "value_loss", "grad_norm", "approx_kl", "pg_clipfrac", "value_clip_ratio")
+    ),
+    *(
+        f"train/actor/{n}"
+        for n in ("approx_kl", "clip_fraction", "clipped_ratio", "grad_norm", "lr", "policy_loss")
+    ),
     *(f"train/critic/{n}" for n in ("value_loss", "value_clip_ratio", "explained_variance")),
-    "train/entropy_loss", "train/loss",
-    *(f"rollout/{n}" for n in ("returns_mean", "advantages_mean", "advantages_max",
-                               "advantages_min", "rewards")),
+    "train/entropy_loss",
+    "train/loss",
+    *(
+        f"rollout/{n}"
+        for n in ("returns_mean", "advantages_mean", "advantages_max", "advantages_min", "rewards")
+    ),
     *(f"env/{n}" for n in ("episode_len", "success_once", "return", "reward")),
 }
 """The 26 names users of the published recipes look for."""
@@ -48,20 +55,34 @@ class Bandit(nn.Module):
         return {"policy": [self.mean], "value": [self.value]}
 
 
-def bandit_rollout(policy: Bandit, columns: int = 64) -> Trajectory:
+def bandit_rollout(policy: Bandit, seed: int, columns: int = 64) -> Trajectory:
     """One decision per column, rewarded by how near 1 its action was."""
-    action = torch.randn(columns, 1, 1, generator=torch.Generator().manual_seed(0))
+    noise = torch.randn(columns, 1, 1, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
+        action = policy.mean + noise
         logprobs = policy.evaluate({}, {"action": action}).logprobs
     flags = torch.zeros(1, columns, 1, dtype=torch.bool)
     zero = torch.zeros(1, columns, dtype=torch.int64)
     value = policy.value.detach().expand(1, columns, 1).clone()
     return Trajectory(
-        rewards=-(action - 1).square().view(1, columns, 1), valid=~flags, terminated=~flags,
-        truncated=flags, logprobs=logprobs.view(1, columns, 1, 1), values=value,
-        bootstrap_values=torch.zeros_like(value), task=zero, trial=torch.arange(columns)[None],
-        replica=zero, group=zero - 1, episode=zero, policy_version=zero, success=~flags[..., 0],
-        sample_index=torch.arange(columns)[None], inputs={}, replay={"action": action})
+        rewards=-(action - 1).square().view(1, columns, 1),
+        valid=~flags,
+        terminated=~flags,
+        truncated=flags,
+        logprobs=logprobs.view(1, columns, 1, 1),
+        values=value,
+        bootstrap_values=torch.zeros_like(value),
+        task=zero,
+        trial=torch.arange(columns)[None],
+        replica=zero,
+        group=zero - 1,
+        episode=zero,
+        policy_version=zero,
+        success=~flags[..., 0],
+        sample_index=torch.arange(columns)[None],
+        inputs={},
+        replay={"action": action},
+    )
 
 
 def make_learner(policy: Bandit, config: PPOConfig) -> Learner:
@@ -74,9 +95,9 @@ def test_a_bandit_learns_and_reports_all_26_names():
     policy = Bandit()
     learner = make_learner(policy, PPOConfig(update_epoch=4, value_clip=None))
     for update in range(30):
-        trajectory = bandit_rollout(policy)
+        trajectory = bandit_rollout(policy, seed=update)
         metrics = learner.update(trajectory, update)
-    assert float(policy.mean) == pytest.approx(1.0, abs=0.15)
+    assert policy.mean.item() == pytest.approx(1.0, abs=0.15)
     outcomes = [EpisodeOutcome(Episode(0, 0), True, 1.0, 5)]
     names = set(with_aliases({**metrics, **rollout_metrics(trajectory), **env_metrics(outcomes)}))
     assert len(PUBLISHED) == 26 and names >= PUBLISHED
@@ -90,10 +111,17 @@ def test_loss_is_the_sum_of_its_terms_by_hand():
     config = PPOConfig(value_coef=0.1, huber_delta=1.0, entropy_bonus=0.5, kl_beta=3.0)
     one = torch.ones(1, 1, 1)
     loss, metrics = PPO(config).loss(
-        logprobs=0 * one, old_logprobs=0 * one, reference_logprobs=(2 * one).log(),
-        entropy=4 * one, values=torch.zeros(1, 1), old_values=torch.zeros(1, 1),
-        returns=torch.full((1, 1), 3.0), advantages=torch.full((1, 1), 2.0),
-        valid=torch.ones(1, 1, dtype=torch.bool), weights=Weights(one, one, torch.ones(1, 1)))
+        logprobs=0 * one,
+        old_logprobs=0 * one,
+        reference_logprobs=(2 * one).log(),
+        entropy=4 * one,
+        values=torch.zeros(1, 1),
+        old_values=torch.zeros(1, 1),
+        returns=torch.full((1, 1), 3.0),
+        advantages=torch.full((1, 1), 2.0),
+        valid=torch.ones(1, 1, dtype=torch.bool),
+        weights=Weights(one, one, torch.ones(1, 1)),
+    )
     kl = 1 - torch.tensor(2.0).log()
     assert float(loss) == pytest.approx(float(-2 + 0.1 * 2.5 - 0.5 * 4 + 3 * kl))
     assert metrics["train/critic/value_loss"].number(1) == pytest.approx(2.5)
@@ -107,11 +135,20 @@ def test_needs_follow_the_settings():
     assert PPO(PPOConfig(critic_warmup_updates=2)).trains_policy(2)
 
 
-@pytest.mark.parametrize("key, value", [
-    ("adv_type", "grpo"), ("loss_type", "actor"), ("gamma", 1.1), ("gae_lambda", -0.1),
-    ("clip_ratio_c", 0.9), ("value_clip", 0.0), ("huber_delta", -1.0), ("target_kl", 0.0),
-    ("clip_log_ratio", -2.0),
-])
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("adv_type", "grpo"),
+        ("loss_type", "actor"),
+        ("gamma", 1.1),
+        ("gae_lambda", -0.1),
+        ("clip_ratio_c", 0.9),
+        ("value_clip", 0.0),
+        ("huber_delta", -1.0),
+        ("target_kl", 0.0),
+        ("clip_log_ratio", -2.0),
+    ],
+)
 def test_settings_without_meaning_are_refused(key, value):
     with pytest.raises(ConfigError, match=rf"algorithm\.{key} must .* got '?{value}"):
         PPO(PPOConfig(**{key: value}))

@@ -32,7 +32,7 @@ def play_expert(
     stored. Executed is the stored action plus Gaussian noise, clipped again, so that the data
     hold the way back from states which the expert alone would not reach.
     """
-    expert = ENV_POLICY_MAP[simulator.task]()
+    expert = ENV_POLICY_MAP[simulator.task]()  # type: ignore[abstract]
     noise = generator("metaworld demonstration", wish.seed, simulator.task, *wish.episode[1:3])
     states: list[np.ndarray] = []
     actions: list[np.ndarray] = []

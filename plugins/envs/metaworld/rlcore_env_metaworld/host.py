@@ -51,15 +51,16 @@ class RowHost:
         """Carry out one command and return its answer (see :mod:`.messages`)."""
         match command:
             case Reset():
-                return self._reset(command)
+                self._reset(command)
             case Play():
                 return self._play(command)
             case Demonstrate():
                 return self._demonstrate(command)
             case Record():
-                return self._record(command)
+                self._record(command)
             case TakeFrames():
                 return self._take_frames()
+        return None
 
     def close(self) -> None:
         """Free the renderers."""

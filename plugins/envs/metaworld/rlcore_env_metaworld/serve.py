@@ -18,7 +18,7 @@ import traceback
 from multiprocessing.connection import Connection
 
 from rlcore_env_metaworld.block import ObservationBlock
-from rlcore_env_metaworld.messages import Failure, Hosting
+from rlcore_env_metaworld.messages import Failure, Hosting, Reply
 
 # Seconds between looks at whether the parent still lives.
 ORPHAN_CHECK_INTERVAL = 1.0
@@ -48,6 +48,7 @@ def _serve(pipe: Connection, descriptor: int) -> None:
         return
     while True:
         command = pipe.recv()
+        reply: Reply | Failure
         try:
             reply = host.carry_out(command)
         except Exception as error:

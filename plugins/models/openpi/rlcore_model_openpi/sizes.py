@@ -80,15 +80,23 @@ class NetworkSize:
 
 
 SIZES: dict[str, NetworkSize] = {
-    # 0.3 M: learns from a few demonstrations on two CPU cores.
+    # 0.25 M: learns from a few demonstrations on two CPU cores.
     "tiny": NetworkSize(
         vision="conv", vision_width=64, vision_depth=3, vision_heads=0, vision_mlp=0,
         image_size=64, patch_size=8,
         depth=2, heads=4, kv_heads=4, head_dim=16,
         vlm_width=64, vlm_mlp=128, vocab=512, expert_width=64, expert_mlp=128,
-        action_dim=8, action_horizon=10, max_token_len=48,
+        action_dim=8, action_horizon=10, max_token_len=24,
     ),
-    # 15 M: the published layout in miniature, for one small GPU.
+    # 0.26 M: the published layout at its smallest, for checks against reference numbers.
+    "tiny_siglip": NetworkSize(
+        vision="siglip", vision_width=32, vision_depth=2, vision_heads=4, vision_mlp=64,
+        image_size=224, patch_size=14,
+        depth=3, heads=8, kv_heads=1, head_dim=16,
+        vlm_width=64, vlm_mlp=128, vocab=512, expert_width=32, expert_mlp=64,
+        action_dim=32, action_horizon=10, max_token_len=48,
+    ),
+    # 14 M: the published layout in miniature, for one small GPU.
     "small": NetworkSize(
         vision="siglip", vision_width=192, vision_depth=4, vision_heads=4, vision_mlp=768,
         image_size=112, patch_size=14,
@@ -177,5 +185,5 @@ def _vision(size: NetworkSize) -> int:
 
 
 def conv_channels(size: NetworkSize) -> tuple[int, ...]:
-    """Channels of the conv tower from RGB on: half the width first, then the width."""
-    return (3, size.vision_width // 2, *[size.vision_width] * (size.vision_depth - 1))
+    """Channels of the conv tower from RGB on; they double up to the width."""
+    return (3, *(size.vision_width >> i for i in reversed(range(size.vision_depth))))

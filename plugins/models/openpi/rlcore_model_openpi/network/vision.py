@@ -67,7 +67,7 @@ class ConvTower(nn.Module):
         """Images float `[N, 3, h, w]` in [-1, 1] -> tokens `[N, T, width]`."""
         x = images.to(self.norm.weight.dtype)
         for conv in self.convs:
-            x = F.gelu(conv(x), approximate="tanh")
+            x = F.relu(conv(x))
         x = x.flatten(2).transpose(1, 2)
         return self.norm(x + self.position_embedding.weight.to(x.dtype))
 

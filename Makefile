@@ -1,0 +1,49 @@
+# `make train` and `make test` are all a clone needs; both make .venv first.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DISTRIBUTIONS := . $(wildcard plugins/*/*)
+CHECKED := rlcore plugins tests benchmarks
+
+.PHONY: help install train test test-all lint format wheels clean
+
+help: ## what there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+install: $(STAMP) ## .venv with everything; does nothing when nothing changed
+
+$(STAMP): pyproject.toml $(wildcard plugins/*/*/pyproject.toml) $(wildcard requirements/*)
+	@bash requirements/install.sh $(VENV)
+	@touch $@
+
+train: install ## demonstrations, supervised start, fine-tuning, evaluation (ARGS="runner.seed=1")
+	$(BIN)/rlcore train experiment=quickstart $(ARGS)
+
+test: install ## checks and the tests that are not long
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --durations=10 $(ARGS)
+
+test-all: install ## the long tests too
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --durations=20 -m "long or not long" $(ARGS)
+
+lint: install ## style and types
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy
+
+format: install ## put into style
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+wheels: install ## a wheelhouse in dist/
+	@rm -f dist/rlcore*.whl
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	  --no-build-isolation --wheel-dir dist $(DISTRIBUTIONS)
+	@ls dist
+
+clean: ## remove what was built
+	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Make the virtual environment .venv with rlcore, its plugins and the test tools, editable.
+#
+#   requirements/install.sh [VENV]
+#
+# PYTHON=... chooses the interpreter; pip's own variables (PIP_INDEX_URL, ...) are honoured.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+venv=${1:-.venv}
+
+say() { printf 'install: %s\n' "$*"; }
+die() { printf 'install: %s\n' "$*" >&2; exit 1; }
+
+# The command that becomes root without asking, as words; fails where there is none.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+may_install() {
+  command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+}
+apt_install() {
+  as_root apt-get update -qq || true # an outdated list may do
+  as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+has_library() {
+  { ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null; } | grep -q "$1"
+}
+
+# -- GL: MuJoCo renders through EGL, or through OSMesa where EGL is missing ----------------------
+install_gl() {
+  [ "$(uname)" = Linux ] || return 0
+  local missing=()
+  if command -v dpkg-query >/dev/null; then
+    local package
+    for package in libegl1 libgl1-mesa-dri; do
+      dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' \
+        || missing+=("$package")
+    done
+    # a driver installed by hand (containers with GPUs) counts too
+    if has_library libEGL_nvidia.so && has_library libEGL.so.1; then missing=(); fi
+  else
+    has_library libEGL.so.1 || missing=(libegl1 libgl1-mesa-dri)
+  fi
+  [ ${#missing[@]} = 0 ] && return 0
+  if may_install; then
+    say "installing ${missing[*]}"
+    if apt_install "${missing[@]}"; then
+      # newer systems no longer ship it; EGL is enough
+      apt_install libosmesa6 2>/dev/null || true
+      return 0
+    fi
+  fi
+  has_library libOSMesa.so && return 0
+  say "simulators can't render without ${missing[*]}: apt-get install -y ${missing[*]}" >&2
+}
+
+# -- Python -------------------------------------------------------------------------------------
+python=
+find_python() {
+  local candidate
+  for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+      python=$candidate
+      return 0
+    fi
+  done
+  return 1
+}
+has_venv() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
+
+make_venv() {
+  [ -x "$venv/bin/python" ] && "$venv/bin/python" -m pip --version >/dev/null 2>&1 && return 0
+  if ! find_python && [ -z "${PYTHON:-}" ] && may_install; then
+    say "installing python3"
+    apt_install python3 python3-venv || true
+    find_python || true
+  fi
+  [ -n "$python" ] || die "needs Python 3.10 or newer, found none; set PYTHON=/path/to/python3"
+  if ! has_venv; then
+    local package
+    package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    if may_install; then
+      say "installing $package"
+      apt_install "$package" || true
+    fi
+    has_venv || die "$python can't make virtual environments: apt-get install -y $package"
+  fi
+  say "$venv with $("$python" --version)"
+  "$python" -m venv "$venv"
+}
+
+pip_install() {
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+install_gl
+make_venv
+say "torch (a large download the first time)"
+pip_install -r requirements/torch.txt
+say "rlcore, plugins and tools"
+pip_install -r requirements/build.txt
+pip_install --no-build-isolation -r requirements/install.txt -r requirements/dev.txt
+say "done: source $venv/bin/activate"

@@ -1,0 +1,274 @@
+"""Demonstrations on disk: exact, resumable, refused where they don't fit, split by episode."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from rlcore.config.schema import CollectConfig
+from rlcore.data.demonstrations import DemonstrationSet, DemonstrationWriter
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.protocols import Demonstration
+from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+
+SPEC = EnvSpec(
+    name="desk",
+    tasks=("reach", "push"),
+    descriptions=("reach the cube", "push the cube"),
+    train_trials=range(0, 100),
+    heldout_trials=range(100, 200),
+    cameras=(CameraSpec("front", 4, 6), CameraSpec("wrist", 2, 2)),
+    states=(StateChannel("gripper position", 3),),
+    actions=(ActionChannel("ee_delta_position", 3), ActionChannel("gripper", 1)),
+    max_episode_steps=50,
+)
+COLLECT = CollectConfig(episodes_per_task=3, stride=2)
+
+
+def demonstration(task=0, trial=0, success=True, length=5):
+    """Distinct numbers everywhere: a frame before every second step."""
+    random = np.random.default_rng([task, trial])
+    steps = np.arange(0, length, 2)
+    return Demonstration(
+        episode=Episode(task, trial, 0, group=4),
+        task_description=SPEC.descriptions[task] + " — now",
+        frames={
+            "front": random.integers(0, 255, (len(steps), 4, 6, 3), dtype=np.uint8),
+            "wrist": random.integers(0, 255, (len(steps), 2, 2, 3), dtype=np.uint8),
+        },
+        frame_steps=steps,
+        states=random.normal(size=(length, 3)).astype(np.float32),
+        actions=random.normal(size=(length, 4)).astype(np.float32),
+        success=success,
+    )
+
+
+def write(path, demonstrations):
+    with DemonstrationWriter(path, SPEC, COLLECT, seed=1) as writer:
+        for one in demonstrations:
+            writer.add(one)
+    return DemonstrationSet(path)
+
+
+def assert_equal(read, written):
+    assert read.episode == written.episode._replace(group=-1)
+    assert (read.task_description, read.success) == (written.task_description, written.success)
+    for mine, other in (
+        (read.states, written.states),
+        (read.actions, written.actions),
+        (read.frame_steps, written.frame_steps),
+        *((read.frames[name], written.frames[name]) for name in ("front", "wrist")),
+    ):
+        assert mine.dtype == other.dtype
+        np.testing.assert_array_equal(mine, other)
+    assert set(read.frames) == {"front", "wrist"}
+
+
+def test_round_trip_in_canonical_order(tmp_path):
+    written = [demonstration(1, 0), demonstration(0, 7, length=6), demonstration(0, 2, False)]
+    read = write(tmp_path / "set", written)
+    assert [row.episode[:2] for row in read.rows] == [(0, 2), (0, 7), (1, 0)]
+    for one, other in zip(read, [written[2], written[1], written[0]], strict=True):
+        assert_equal(one, other)
+    assert_equal(read[-1], written[0])
+    assert (len(read), read.tasks, read.complete) == (3, ["push", "reach"], True)
+    assert len(read[:2]) == 2
+
+
+def test_files_are_plain_and_described(tmp_path):
+    read = write(tmp_path / "set", [demonstration(1, 3)])
+    rows = pq.read_table(tmp_path / "set" / "episodes.parquet").to_pylist()
+    assert rows == [
+        {
+            "task_index": 1, "trial": 3, "replica": 0, "task": "push",
+            "task_description": "push the cube — now", "success": True, "length": 5,
+            "file": "data/episode_000000.safetensors",
+        }
+    ]  # fmt: skip
+    info = read.info
+    assert info.cameras == {"front": [4, 6], "wrist": [2, 2]}
+    assert info.actions == [["ee_delta_position", 3], ["gripper", 1]]
+    assert info.tasks == ["reach", "push"]
+    assert info.seed == 1
+    wanted = asdict(COLLECT)
+    del wanted["path"]
+    assert info.collect == wanted
+    assert "rlcore" in info.versions
+    files = {p.relative_to(tmp_path / "set").as_posix()
+             for p in (tmp_path / "set").rglob("*") if p.is_file()}  # fmt: skip
+    assert files == {"info.json", "episodes.parquet", "data/episode_000000.safetensors"}
+
+
+def test_filters(tmp_path):
+    read = write(
+        tmp_path, [demonstration(0, 0), demonstration(0, 1, False), demonstration(1, 0, False)]
+    )
+    assert [row.episode[:2] for row in read.successful().rows] == [(0, 0)]
+    assert [row.episode[:2] for row in read.of_tasks(["push"]).rows] == [(1, 0)]
+    assert read.successful().tasks == ["reach"]
+
+
+def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1) as writer,
+    ):
+        writer.add(demonstration(0, 0))
+        writer.add(demonstration(0, 1))
+        raise KeyboardInterrupt
+    partial = DemonstrationSet(tmp_path)
+    assert (len(partial), partial.complete) == (2, False)
+
+    with DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1) as writer:
+        assert writer.episodes == {Episode(0, 0), Episode(0, 1)}
+        with pytest.raises(ValueError, match="already"):
+            writer.add(demonstration(0, 1))
+        writer.add(demonstration(0, 2))
+    read = DemonstrationSet(tmp_path)
+    assert (len(read), read.complete) == (3, True)
+    for trial, one in enumerate(read):
+        assert_equal(one, demonstration(0, trial))
+
+
+def test_a_removed_file_is_not_overwritten_by_the_next(tmp_path):
+    write(tmp_path, [demonstration(0, 0), demonstration(0, 1)])
+    (tmp_path / "data" / "episode_000000.safetensors").unlink()
+    read = write(tmp_path, [demonstration(0, 2)])
+    assert [row.episode.trial for row in read.rows] == [1, 2]
+    assert_equal(read[0], demonstration(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"seed": 2}, "seed"),
+        ({"collect": replace(COLLECT, action_noise=0.1)}, "collect"),
+        ({"spec": replace(SPEC, tasks=("reach", "pull"))}, "tasks"),
+    ],
+)
+def test_other_settings_need_another_folder(tmp_path, change, key):
+    write(tmp_path, [demonstration()])
+    settings = {"spec": SPEC, "collect": COLLECT, "seed": 1, **change}
+    with pytest.raises(ConfigError, match=f"with {key} "):
+        DemonstrationWriter(tmp_path, settings["spec"], settings["collect"], seed=settings["seed"])
+
+
+def test_a_folder_of_other_files_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(ConfigError, match="other files"):
+        DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_arrays_that_do_not_fit_the_env_are_refused(tmp_path):
+    writer = DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1)
+    good = demonstration()
+    for bad in (
+        replace(good, actions=good.actions[:, :3]),
+        replace(good, states=good.states[:-1]),
+        replace(good, frames={"front": good.frames["front"]}),
+        replace(good, frame_steps=good.frame_steps[:-1]),
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            writer.add(bad)
+    floats = {name: frames.astype(np.float32) for name, frames in good.frames.items()}
+    with pytest.raises(ValueError, match="uint8"):
+        writer.add(replace(good, frames=floats))
+
+
+def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
+    read = write(tmp_path, [demonstration()])
+    read.check(SPEC)
+    for change, what in (
+        ({"actions": (ActionChannel("ee_delta_position", 3),)}, "actions"),
+        ({"cameras": SPEC.cameras[:1]}, "cameras"),
+        ({"cameras": (CameraSpec("front", 8, 6), SPEC.cameras[1])}, "cameras"),
+        ({"states": (StateChannel("joints", 7),)}, "states"),
+    ):
+        with pytest.raises(ConfigError, match=what) as caught:
+            read.check(replace(SPEC, **change))
+        assert "rlcore collect" in caught.value.hint
+    with pytest.raises(ConfigError, match="no demonstrations"):
+        read.of_tasks(["push"]).check(SPEC)
+
+
+def test_missing_and_damaged(tmp_path):
+    with pytest.raises(CheckpointError, match="there are no demonstrations") as caught:
+        DemonstrationSet(tmp_path / "gone")
+    assert "rlcore collect" in caught.value.hint
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CheckpointError, match=r"has no info\.json"):
+        DemonstrationSet(tmp_path / "empty")
+
+    path = tmp_path / "set"
+    read = write(path, [demonstration(0, 0), demonstration(0, 1)])
+    first, second = (path / row.file for row in read.rows)
+    first.write_bytes(first.read_bytes()[:-10])
+    second.unlink()
+    with pytest.raises(CheckpointError, match=r"episode_000000\.safetensors is damaged"):
+        read[0]
+    with pytest.raises(CheckpointError, match=r"episode_000001\.safetensors is missing"):
+        read[1]
+    (path / "episodes.parquet").write_bytes(b"PAR1")
+    with pytest.raises(CheckpointError, match=r"episodes\.parquet is damaged"):
+        DemonstrationSet(path)
+    (path / "info.json").write_text('{"format": "lerobot", "version": 3}')
+    with pytest.raises(CheckpointError, match="lerobot version 3"):
+        DemonstrationSet(path)
+    (path / "info.json").write_text("[]")
+    with pytest.raises(CheckpointError, match="damaged"):
+        DemonstrationSet(path)
+
+
+# -- splitting --------------------------------------------------------------------------------
+
+
+def addresses(part):
+    return {row.episode for row in part.rows}
+
+
+def test_split_is_stratified_disjoint_and_keyed(tmp_path):
+    read = write(tmp_path, [demonstration(t, i, length=2) for t in range(2) for i in range(10)])
+    train, val = read.split(0.2, seed=3)
+    # 20 episodes, 0.2 -> 4, two of each task
+    assert [sum(row.task == task for row in val.rows) for task in ("reach", "push")] == [2, 2]
+    assert addresses(train) | addresses(val) == addresses(read)
+    assert not addresses(train) & addresses(val)
+    assert addresses(read.split(0.2, seed=3)[1]) == addresses(val)
+    others = {frozenset(addresses(read.split(0.2, seed=s)[1])) for s in range(10)}
+    assert len(others) > 5
+    # which episodes of a task are held back does not depend on the other tasks
+    assert addresses(read.of_tasks(["push"]).split(0.2, seed=3)[1]) == {
+        row.episode for row in val.rows if row.task == "push"
+    }
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fraction", "held"),
+    [
+        ((3, 2), 0.2, (1, 0)),  # round(1.0) = 1; remainders 0.6, 0.4
+        ((2, 2), 0.1, 1),  # round(0.4) = 0, but at least one
+        ((4, 4), 0.4, 3),  # round(3.2) = 3: 1 + 1 and one for a remainder of 0.6
+        ((1, 3), 0.5, (0, 2)),  # the only episode of a task stays in training
+        ((2, 2), 0.99, (1, 1)),  # something is always left to train on
+    ],
+)
+def test_split_counts_by_hand(tmp_path, sizes, fraction, held):
+    read = write(
+        tmp_path, [demonstration(t, i, length=2) for t in range(2) for i in range(sizes[t])]
+    )
+    train, val = read.split(fraction, seed=0)
+    counts = tuple(sum(row.episode.task == t for row in val.rows) for t in range(2))
+    assert (sum(counts) if isinstance(held, int) else counts) == held
+    assert len(train) + len(val) == sum(sizes)
+
+
+def test_split_refusals(tmp_path):
+    read = write(tmp_path, [demonstration(0, 0), demonstration(1, 0)])
+    for fraction in (0.0, 1.0, -0.5):
+        with pytest.raises(ConfigError, match="val_fraction"):
+            read.split(fraction, seed=0)
+    with pytest.raises(ConfigError, match="leave none to validate on") as caught:
+        read.split(0.5, seed=0)
+    assert "episodes_per_task" in caught.value.hint

@@ -1,0 +1,50 @@
+"""One rank of test_ranks: `python rank_main.py RANK SIZE URL FOLDER`.
+
+Reads its columns from FOLDER/RANK.pt, trains the bench of conftest.py, writes metrics and
+weights to FOLDER/RANK.json. A process of its own: forking one that runs tensor threads is unsafe.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from rlcore.config.schema import ActorConfig, OptimConfig
+from rlcore.learner import ranks
+from rlcore.learner.update import Learner
+from rlcore.rollout.trajectory import Trajectory
+
+SETTINGS = {"global_batch_size": 16, "micro_batch_size": 4}
+OPTIM = {"lr": 1e-2, "value_lr": 1e-2, "adam_eps": 1e-4}
+EPOCHS = 2
+
+
+def main(rank: int, size: int, url: str, folder: Path) -> None:
+    """Train as rank `rank` of `size`."""
+    source = importlib.util.spec_from_file_location("bench", Path(__file__).parent / "conftest.py")
+    assert source is not None and source.loader is not None
+    parts = importlib.util.module_from_spec(source)
+    sys.modules["bench"] = parts
+    source.loader.exec_module(parts)
+    torch.set_num_threads(1)
+    policy = parts.LinearPolicy()
+    if rank:  # other ranks take rank 0's weights when they join
+        with torch.no_grad():
+            policy.mean.weight.zero_()
+    config = parts.ToyConfig(name="toy", update_epoch=EPOCHS)
+    actor = ActorConfig(optim=OptimConfig(**OPTIM), **SETTINGS)
+    learner = Learner(policy, parts.ToyActorCritic(config), actor, config, seed=0)
+    ranks.join(policy, url=url, rank=rank, world_size=size)
+    metrics = learner.update(Trajectory(**torch.load(folder / f"{rank}.pt")), 0)
+    weights = [parameter.tolist() for parameter in policy.parameters()]
+    (folder / f"{rank}.json").write_text(json.dumps({"metrics": metrics, "weights": weights}))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))

@@ -1,0 +1,119 @@
+"""Progress: a line an event without a terminal, bars with one, seconds that add up."""
+
+import io
+import subprocess
+import sys
+import time
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from rlcore.loop.progress import Clock, Progress
+
+
+@pytest.fixture
+def plain():
+    return Console(file=io.StringIO(), force_terminal=False, width=60)
+
+
+def lines(console):
+    return console.file.getvalue().splitlines()
+
+
+def test_one_line_a_phase_without_a_terminal(plain):
+    with Progress(total_phases=2, console=plain) as progress:
+        with progress.phase("rollout", total=64) as phase:
+            for _ in range(16):
+                phase.advance(4, success=1)
+            assert lines(plain) == []  # nothing per chunk
+        progress.shares({"env": 6.0, "policy": 3.0, "update": 1.0})
+        with progress.phase("update") as phase:
+            phase.note("loss 0.10")
+        progress.line("kept [as it is]")
+    first, second, third = lines(plain)
+    assert first.startswith("[1/2] rollout: 64 of 64, success 0.25, 0.")
+    assert second.startswith("[2/2] update: loss 0.10, 0.")
+    assert "(env 60% policy 30% update 10%)" in second
+    assert third == "kept [as it is]"
+
+
+def test_running_totals_replace_counts(plain):
+    with Progress(console=plain) as progress, progress.phase("evaluate", total=10) as phase:
+        phase.counts({"episodes": 4, "successes": 1})
+        phase.counts({"episodes": 10, "successes": 7})
+        phase.counts({"messages": 3})
+        assert phase.status == "success 0.70"
+    assert lines(plain)[0].startswith("[1] evaluate: 10 of 10, success 0.70")
+
+
+def test_a_phase_that_raises_says_so(plain):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Progress(console=plain) as progress,
+        progress.phase("rollout", total=4) as phase,
+    ):
+        phase.advance()
+        raise KeyboardInterrupt
+    assert "1 of 4, stopped" in lines(plain)[0]
+
+
+def test_update_line_shows_the_metrics_there_are(plain):
+    with Progress(console=plain) as progress:
+        progress.update_line(
+            3, 10,
+            {"env/success_once": 0.5, "train/actor/approx_kl": 0.01234, "time/env": 3.0,
+             "time/update": 1.0},
+        )  # fmt: skip
+        with progress.phase("rollout"):
+            pass
+    assert lines(plain)[0] == "update 3/10: success 0.500, kl 0.0123"
+    assert "(env 75% update 25%)" in lines(plain)[1]
+
+
+def test_tables_are_printed_whole(plain):
+    table = Table("task")
+    table.add_row("push")
+    with Progress(console=plain) as progress:
+        progress.print(table)
+    assert any("push" in line for line in lines(plain))
+
+
+def test_a_terminal_gets_bars_and_the_same_result_line():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with Progress(total_phases=1, console=console) as progress:
+        progress.shares({"env": 1.0, "policy": 1.0})
+        with progress.phase("rollout", total=8) as phase:
+            phase.advance(4, success=2)
+            progress._bars.refresh()
+    text = console.file.getvalue()
+    assert "4/8" in text
+    assert "success 0.50" in text
+    assert "env 50% policy 50%" in text
+    assert "[1/1] rollout: 4 of 8, success 0.50" in text
+    assert text.rstrip().endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_clock_sums_and_reports_each_part():
+    clock = Clock()
+    with clock.measure("rollout") as first:
+        time.sleep(0.02)
+    with pytest.raises(RuntimeError), clock.measure("rollout") as second:
+        time.sleep(0.01)
+        raise RuntimeError
+    clock.add("start", 3.0)
+    clock.add("start", 1.5)
+    assert 0.02 <= first.seconds < 1.0
+    assert clock.seconds["rollout"] == first.seconds + second.seconds
+    assert clock.seconds["start"] == 4.5
+
+
+def test_neither_torch_nor_ray_is_imported():
+    code = (
+        "import sys; import rlcore.loop.progress, rlcore.loop.statistics, rlcore.loop.tables, "
+        "rlcore.track.summary, rlcore.track.folder, rlcore.track.trackers, "
+        "rlcore.track.checkpoint, rlcore.track.video, rlcore.data.demonstrations; "
+        "print({'torch', 'ray', 'gymnasium', 'tensorboard'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,146 @@
+"""Finding, loading, blaming and looking up plugins."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.errors import PluginError
+from rlcore.plugins import Registry, load_target
+
+GOOD = """
+    from rlcore.hookspecs import hookimpl
+    from rlcore.specs import ComponentSpec
+    RLCORE_API = (0, 1)
+
+    @hookimpl
+    def rlcore_envs():
+        return [ComponentSpec(name="maze", target="maze_impl:make")]
+"""
+
+
+def bad_rows(registry: Registry) -> dict[str, str]:
+    return {row.name: row.reason for row in registry.rows() if row.status == "BAD"}
+
+
+def test_a_stranger_is_found_through_its_entry_point_alone(install):
+    install("their-maze", "maze_plugin", GOOD, version="2.5")
+    registry = Registry.load(environ={})
+    found = registry.get("env", "maze")
+    assert (found.distribution, found.version, found.plugin) == ("their-maze", "2.5", "maze_plugin")
+    assert found.spec.target == "maze_impl:make"
+    assert "maze" in registry.names("env")
+    assert "maze" not in bad_rows(registry)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import module_that_does_not_exist", "No module named 'module_that_does_not_exist'"),
+        ("raise SystemExit('no licence')", "SystemExit: no licence"),
+        ("X = 1", "has no RLCORE_API = (major, minor), found None"),
+        ("RLCORE_API = '0.1'", "found '0.1'"),
+        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.1"),
+        ("RLCORE_API = (0, 2)", "asks for plugin API 0.2, this rlcore offers 0.1"),
+        (GOOD.replace("rlcore_envs", "rlcore_env"), "unknown hook rlcore_env. Did you mean"),
+        (GOOD.replace("return [", "return 3 or ["), "must return a list, got int"),
+        (GOOD.replace("return [", "raise ValueError('boom'); return ["), "ValueError: boom"),
+        (GOOD.replace("def rlcore_envs()", "def rlcore_envs(nonsense)"), "nonsense"),
+    ],
+)
+def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, source, reason):
+    install("bad-one", "bad_plugin", source)
+    registry = Registry.load(environ={})
+    assert reason in bad_rows(registry)["bad_plugin"]
+    assert registry.get("env", "toy").distribution == "rlcore"
+
+
+@pytest.mark.parametrize(
+    ("component", "reason"),
+    [
+        ("ComponentSpec(name='maze', target=print)", "target of a component must be a string"),
+        ("ComponentSpec(name='maze', target='maze_impl')", "must read 'module:attr'"),
+        ("ComponentSpec(name='', target='a:b')", "empty name"),
+        ("{'name': 'maze'}", "returned dict, not ComponentSpec"),
+    ],
+)
+def test_a_bad_component_is_a_row_and_its_siblings_work(install, component, reason):
+    source = GOOD.replace("return [", f"return [{component}, ").replace('"maze"', '"maze2"')
+    install("half-bad", "half_bad", source)
+    registry = Registry.load(environ={})
+    (row,) = [row for row in registry.rows() if row.status == "BAD" and row.kind == "env"]
+    assert reason in row.reason
+    assert registry.get("env", "maze2").distribution == "half-bad"
+
+
+def test_two_claims_name_both_and_spare_the_rest(install):
+    install("maze-a", "plugin_a", GOOD, version="1.0")
+    install("maze-b", "plugin_b", GOOD, version="2.0")
+    registry = Registry.load(environ={})
+    with pytest.raises(PluginError, match=r"claimed by maze-a 1.0 and maze-b 2.0"):
+        registry.get("env", "maze")
+    rows = [row for row in registry.rows() if row.name == "maze"]
+    assert [row.status for row in rows] == ["BAD", "BAD"]
+    assert "maze-a 1.0 and maze-b 2.0" in rows[0].reason
+    assert registry.get("env", "toy").spec.name == "toy"
+
+
+def test_variables_choose_and_block(install):
+    install("their-maze", "maze_plugin", GOOD)
+    install("other-maze", "other_plugin", GOOD.replace('"maze"', '"labyrinth"'))
+    only = Registry.load(environ={"RLCORE_PLUGINS": "maze_plugin"})
+    assert only.names("env") == ["maze", "toy"]
+    by_distribution = Registry.load(environ={"RLCORE_PLUGINS": "other-maze"})
+    assert by_distribution.names("env") == ["labyrinth", "toy"]
+    blocked = Registry.load(environ={"RLCORE_BLOCK_PLUGINS": "maze_plugin, core"})
+    assert "maze" not in blocked.names("env")
+    assert "toy" not in blocked.names("env")
+    assert "labyrinth" in blocked.names("env")
+
+
+def test_every_hook_call_can_be_traced(install, capsys):
+    install("their-maze", "maze_plugin", GOOD)
+    Registry.load(environ={"RLCORE_TRACE_HOOKS": "1"})
+    assert "rlcore_envs" in capsys.readouterr().err
+
+
+def test_an_unknown_name_lists_the_choices(install):
+    install("their-maze", "maze_plugin", GOOD)
+    registry = Registry.load(environ={"RLCORE_PLUGINS": "maze_plugin"})
+    with pytest.raises(PluginError, match=r"no env 'mase'; .*maze, toy\. Did you mean 'maze'\?"):
+        registry.get("env", "mase")
+
+
+def test_a_broken_plugin_is_named_when_its_component_is_asked_for(install):
+    install("rlcore-env-maze", "maze_plugin", "import module_that_does_not_exist")
+    registry = Registry.load(environ={})
+    with pytest.raises(PluginError, match=r"'maze_plugin' .*rlcore-env-maze 1.0.* is BAD.*module_"):
+        registry.get("env", "maze")
+
+
+def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
+    doctor = """
+        from rlcore.hookspecs import hookimpl
+        RLCORE_API = (0, 1)
+
+        @hookimpl
+        def rlcore_doctor(config):
+            BODY
+    """
+    finding = '{"name": "gl", "status": "missing", "detail": "no EGL", "fix": "apt-get"}'
+    install("one", "doctor_one", doctor.replace("BODY", f"return [{finding}]"))
+    install("two", "doctor_two", doctor.replace("BODY", "return 1 / 0"))
+    registry = Registry.load(environ={"RLCORE_PLUGINS": "one,two"})
+    assert [item["name"] for item in registry.doctor(None, {"doctor_one"})] == ["gl"]
+    findings = {item["name"]: item["detail"] for item in registry.doctor(None)}
+    assert findings == {
+        "gl": "no EGL",
+        "doctor_two": "its doctor failed: ZeroDivisionError: division by zero",
+    }
+
+
+def test_load_target():
+    assert load_target("rlcore.errors:PluginError") is PluginError
+    with pytest.raises(PluginError, match=r"no 'PlugingError'. Did you mean 'PluginError'"):
+        load_target("rlcore.errors:PlugingError")
+    with pytest.raises(PluginError, match=r"No module named 'rlcore.nothing'"):
+        load_target("rlcore.nothing:x")
