@@ -76,7 +76,9 @@ def gather(
             side=order.side,
             columns=tuple(tuple(hands[Route(rank, stage)]) for stage in range(stages)),
             chunks_per_column=length if full else None,
-            bootstrap=order.keep and assembly.needs.bootstrap_values,
+            bootstrap=order.keep
+            and assembly.needs.values
+            and (assembly.needs.bootstrap_values or full),
             record=order.record,
         )
         for rank in range(env_ranks)
