@@ -91,7 +91,7 @@ make_venv() {
 }
 
 pip_install() {
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+  "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$@"
 }
 
 install_gl

@@ -87,7 +87,7 @@ def _show_warning(
     if category.__module__.startswith("rlcore."):
         print(f"warning: {message}", file=file or sys.stderr)
     else:
-        text = warnings.formatwarning(message, category, filename, lineno, line)  # type: ignore[arg-type]
+        text = warnings.formatwarning(message, category, filename, lineno, line)
         (file or sys.stderr).write(text)
 
 

@@ -6,6 +6,7 @@ arguments --> jobs --compose--> RunConfig --check, doctor--> loop.run(config)
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from rlcore.plugins import Registry, load_plugins, load_target
 from rlcore.specs import PolicySpec
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 0, 0)
+CLUSTER_SESSION = "rlcore.workers.ray_group:cluster_session"  # jobs of a sweep share one cluster
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
@@ -81,13 +83,17 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
     all failures are told again at the end."""
     jobs = expand(request.overrides)
     failed: list[tuple[Job, UserError]] = []
-    for job in jobs:
-        print(f"job {job.index} of {len(jobs)}: {job.label}", flush=True)
-        try:
-            _run(verb, request, job.place(configure(request, job.overrides)))
-        except UserError as problem:
-            print(f"job {job.index} failed: {problem}", file=sys.stderr, flush=True)
-            failed.append((job, problem))
+    with contextlib.ExitStack() as shared:
+        for job in jobs:
+            print(f"job {job.index} of {len(jobs)}: {job.label}", flush=True)
+            try:
+                config = job.place(configure(request, job.overrides))
+                if request.runs and config.cluster.backend == "ray":
+                    shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
+                _run(verb, request, config)
+            except UserError as problem:
+                print(f"job {job.index} failed: {problem}", file=sys.stderr, flush=True)
+                failed.append((job, problem))
     if not failed:
         return 0
     print(f"{len(failed)} of {len(jobs)} jobs failed:", file=sys.stderr)

@@ -9,6 +9,7 @@ can be named by a process that has none.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,9 @@ class PolicyWorker:
     def start(self) -> PolicySpec:
         """Build the policy (idempotent): from its checkpoint, or with keyed random weights."""
         if self._policy is None:
+            # Threads that wait must not spin: simulators share these cores. Read by the OpenMP
+            # runtime when the tensor library loads it, so set before.
+            os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
             import torch
 
             from rlcore.rollout.rng import generator

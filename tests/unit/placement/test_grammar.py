@@ -45,7 +45,7 @@ def test_published_layouts(mapping, total, env, rollout, actor):
     assert ranks(mapping, total, "actor") == one_each(*actor)
 
 
-# -- parts ---------------------------------------------------------------------------------------
+# -- parts --------------------------------------------------------------------------------------
 
 
 def test_the_worked_example_of_the_grammar():
@@ -84,7 +84,7 @@ def test_whitespace_is_trimmed():
     assert ranks(mapping, 3, "actor") == one_each(0, 2)
 
 
-# -- node groups -----------------------------------------------------------------------------------
+# -- node groups --------------------------------------------------------------------------------
 
 GROUPS = {"big": [8, 9, 10, 11], "small": [0, 1]}
 
@@ -115,7 +115,7 @@ def test_bad_node_groups(entry, message):
         env_only(entry, 12, GROUPS)
 
 
-# -- errors ------------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -21,7 +22,7 @@ def plan_for(mapping, inventory, **settings):
     return make_plan(cluster, inventory)
 
 
-# -- inventory ------------------------------------------------------------------------------------
+# -- inventory ----------------------------------------------------------------------------------
 
 
 def test_a_rank_is_an_accelerator_where_there_is_one():
@@ -71,7 +72,7 @@ def test_a_driver_that_fails_means_no_accelerator(monkeypatch, tmp_path):
     assert Inventory.local().nodes[0].gpus == 0
 
 
-# -- seats -----------------------------------------------------------------------------------------
+# -- seats --------------------------------------------------------------------------------------
 
 
 def test_shared_layout_is_fused_and_shares_each_gpu_in_two():
@@ -137,7 +138,7 @@ def test_shares_never_exceed_a_node(mapping):
     assert total == pytest.approx(len(uses))
 
 
-# -- routes ----------------------------------------------------------------------------------------
+# -- routes -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("envs", range(1, 8))
@@ -167,7 +168,7 @@ def test_equal_ranks_talk_to_their_own():
     assert [route(e, s, 4, 4) for s in (0, 1) for e in range(4)] == [0, 1, 2, 3] * 2
 
 
-# -- checks ----------------------------------------------------------------------------------------
+# -- checks -------------------------------------------------------------------------------------
 
 
 def test_the_number_of_nodes_must_match():
@@ -208,6 +209,33 @@ def test_node_groups_come_from_the_configuration():
 def test_bad_node_groups(groups, message):
     with pytest.raises(PlacementError, match=message):
         plan_for({"env,rollout,actor": "all"}, Inventory.uniform(2, EIGHT_GPUS), node_groups=groups)
+
+
+def test_a_placement_that_a_plugin_registered(tmp_path, monkeypatch):
+    (tmp_path / "acme_halves.py").write_text(
+        """
+from rlcore import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 1)
+
+
+@hookimpl
+def rlcore_placements():
+    return [ComponentSpec(name="half_each", target="acme_halves:halves")]
+
+
+def halves(inventory, cluster):
+    half = inventory.total // 2
+    return {"env": f"0-{half - 1}", "rollout,actor": f"{half}-{inventory.total - 1}"}
+"""
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry.load(found=[EntryPoint("halves", "acme_halves", "rlcore.plugins")])
+    cluster = ClusterConfig(component_placement="half_each")
+    plan = make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), registry)
+    assert [p.resources for p in plan.processes("actor")] == [(4,), (5,), (6,), (7,)]
+    assert [seat.local_ranks for seat in plan.seats("env")] == [(0,), (1,), (2,), (3,)]
 
 
 def test_a_placement_name_that_nobody_registered():

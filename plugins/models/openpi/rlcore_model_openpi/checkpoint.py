@@ -62,9 +62,7 @@ def save_network(network: PiNetwork, folder: Path) -> None:
 
     openpi's own loader wants the unused `lm_head` of the expert too: load with strict=False there.
     """
-    tensors = {
-        name: parameter.detach() for name, parameter in _openpi_parameters(network).items()
-    }
+    tensors = {name: parameter.detach() for name, parameter in _openpi_parameters(network).items()}
     tensors |= _merged(network)
     tensors[_TIED] = tensors.pop(_EMBEDDING)
     _write(tensors, folder / NETWORK_FILE)
@@ -243,4 +241,5 @@ def _write(tensors: Mapping[str, Tensor], path: Path) -> None:
     unfinished = path.with_name(f"{path.name}.part")
     contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     save_file(contiguous, unfinished, metadata={"format": "pt"})
+    unfinished.chmod(0o644)  # safetensors writes for the owner alone
     os.replace(unfinished, path)

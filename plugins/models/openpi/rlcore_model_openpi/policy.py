@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
 from rlcore.rollout.rng import RowKeys
-from rlcore.specs import EnvSpec
+from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi import pretrained
 from rlcore_model_openpi.flow import FlowConfig, annealed_level
 from rlcore_model_openpi.heads import CriticConfig
@@ -46,19 +46,17 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
         ConfigError: settings that contradict each other or the env.
         CheckpointError: a checkpoint that is missing, damaged, or of another shape.
     """
-    resolved = resolve(config, env_spec)
     spec = policy_spec(config, env_spec)
-    folder = None if config.model_path is None else Path(config.model_path)
-    if folder is None:
+    resolved = resolve(config, env_spec)
+    if config.model_path is None:
         processor = pretrained.fresh_processor(resolved, env_spec)
+        actor = _actor(config, resolved, PiNetwork(resolved.size))
     else:
-        processor = pretrained.load_processor(folder, config, resolved, env_spec)
-    policy = OpenPIPolicy(config, env_spec, processor)
-    assert policy.spec == spec
-    if folder is not None:
-        pretrained.load_weights(folder, policy.actor)
-    policy.choose_trained()
-    return policy
+        processor = pretrained.load_processor(config, resolved, env_spec)
+        actor = _actor(config, resolved, pretrained.unfilled_network(resolved.size))
+        pretrained.load_weights(Path(config.model_path), actor)
+    _choose_trained(config, actor)
+    return OpenPIPolicy(config, spec, actor, processor, env_spec.max_episode_steps)
 
 
 class OpenPIPolicy(nn.Module):
@@ -66,19 +64,26 @@ class OpenPIPolicy(nn.Module):
 
     Args:
         config: settings, kept for :meth:`save_pretrained`.
-        env_spec: the env, whose sizes and time limit are read.
+        spec: what they come to.
+        actor: network and heads, with what is trained and in which precision already chosen.
         processor: conversions between the env's numbers and the network's.
+        max_episode_steps: the env's time limit, in steps.
     """
 
     def __init__(
-        self, config: OpenPIModelConfig, env_spec: EnvSpec, processor: Processor
+        self,
+        config: OpenPIModelConfig,
+        spec: PolicySpec,
+        actor: FlowActor,
+        processor: Processor,
+        max_episode_steps: int,
     ) -> None:
         super().__init__()
-        self.spec = policy_spec(config, env_spec)
+        self.spec = spec
         self.config = config
+        self.actor = actor
         self.processor = processor
-        self.actor = _actor(config, processor.resolved)
-        self._max_episode_steps = env_spec.max_episode_steps
+        self._max_episode_steps = max_episode_steps
         self._masked_images = _masked_images(config, processor.resolved)
         self.set_progress(0)
 
@@ -104,9 +109,7 @@ class OpenPIPolicy(nn.Module):
             deterministic=deterministic,
             elapsed=elapsed,
         )
-        actions = self.processor.to_env_actions(
-            sample.actions.cpu().numpy(), inputs["robot_state"]
-        )
+        actions = self.processor.to_env_actions(sample.actions.cpu().numpy(), inputs["robot_state"])
         return PolicyOutput(
             actions=actions[:, : self.spec.num_action_chunks],
             logprobs=self._executed(sample.logprobs),
@@ -183,14 +186,6 @@ class OpenPIPolicy(nn.Module):
 
     # -- parameters ---------------------------------------------------------------------------
 
-    def choose_trained(self) -> None:
-        """Set precision, adapters and what is frozen, as configured."""
-        set_precision(self.actor.network, self.config.precision)
-        if self.config.is_lora:
-            add_lora(self.actor.network, self.config.lora_rank)
-        elif self.config.openpi.train_expert_only:
-            freeze_vlm(self.actor.network)
-
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Trainable parameters: the critic's, and all others."""
         head = self.actor.value_head
@@ -254,8 +249,17 @@ class OpenPIPolicy(nn.Module):
         return RolloutNoise(initial=initial, step=step, denoise_index=index)
 
 
-def _actor(config: OpenPIModelConfig, resolved: Resolved) -> FlowActor:
-    """Network and heads with random weights."""
+def _choose_trained(config: OpenPIModelConfig, actor: FlowActor) -> None:
+    """Set precision, adapters and what is frozen."""
+    set_precision(actor.network, config.precision)
+    if config.is_lora:
+        add_lora(actor.network, config.lora_rank)
+    elif config.openpi.train_expert_only:
+        freeze_vlm(actor.network)
+
+
+def _actor(config: OpenPIModelConfig, resolved: Resolved, network: PiNetwork) -> FlowActor:
+    """The network with freshly drawn heads."""
     openpi = config.openpi
     flow = FlowConfig(
         num_steps=openpi.num_steps,
@@ -274,9 +278,7 @@ def _actor(config: OpenPIModelConfig, resolved: Resolved) -> FlowActor:
         hidden=resolved.critic_hidden,
     )
     low, high = openpi.noise_logvar_range
-    return FlowActor(
-        PiNetwork(resolved.size), flow, critic if config.add_value_head else None, (low, high)
-    )
+    return FlowActor(network, flow, critic if config.add_value_head else None, (low, high))
 
 
 def _masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:

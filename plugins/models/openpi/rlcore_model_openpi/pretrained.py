@@ -1,13 +1,4 @@
-"""A policy's checkpoint folder: everything a load needs, in openpi's layout where it has one.
-
-    model.safetensors                     network, under openpi's names
-    rl_heads.safetensors                  critic and noise head, where there are any
-    assets/<asset_id>/norm_stats.json     normalisation statistics
-    paligemma_tokenizer.model             tokenizer of the prompt
-    config.json                           settings and network size it was written with
-
-Folders without `config.json` (published openpi checkpoints) load as well.
-"""
+"""Reads and writes a policy's checkpoint folder; what lies in one stands in files.py."""
 
 from __future__ import annotations
 
@@ -16,23 +7,20 @@ import json
 import logging
 from pathlib import Path
 
-from rlcore.errors import CheckpointError
+import torch
+
 from rlcore.specs import EnvSpec
 from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
+from rlcore_model_openpi.files import CONFIG_FILE, find_tokenizer
+from rlcore_model_openpi.network import PiNetwork
 from rlcore_model_openpi.network.actor import FlowActor
-from rlcore_model_openpi.normalize import (
-    FILE_NAME,
-    Normalizer,
-    find_stats,
-    read_stats,
-    write_stats,
-)
+from rlcore_model_openpi.network.vision import SiglipTower
+from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, write_stats
 from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.settings import OpenPIModelConfig
-from rlcore_model_openpi.spec import KEY, Resolved
-from rlcore_model_openpi.tokenizer import PromptTokenizer, find_tokenizer, train_tokenizer
-
-CONFIG_FILE = "config.json"
+from rlcore_model_openpi.sizes import NetworkSize
+from rlcore_model_openpi.spec import Resolved, checkpoint_stats
+from rlcore_model_openpi.tokenizer import PromptTokenizer, train_tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -45,38 +33,26 @@ def fresh_processor(resolved: Resolved, env_spec: EnvSpec) -> Processor:
     normalizer = Normalizer.identity(
         env_spec.state_dim, env_spec.action_dim, quantile=resolved.data.pi05
     )
-    return Processor(
-        resolved, PromptTokenizer(model, size.max_token_len, size.vocab), normalizer
-    )
+    return Processor(resolved, PromptTokenizer(model, size.max_token_len, size.vocab), normalizer)
 
 
-def load_processor(
-    folder: Path, config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec
-) -> Processor:
-    """Statistics and tokenizer of a checkpoint.
+def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> Processor:
+    """Statistics and tokenizer of the checkpoint at `config.model_path`.
 
     Raises:
-        CheckpointError: no such folder, one of another network, or a file that is missing,
-            damaged, or made for another robot.
+        CheckpointError: a file that is missing, damaged, or made for another robot.
     """
-    if not folder.is_dir():
-        raise CheckpointError(
-            f"actor.model.model_path {str(folder)!r} is not a folder",
-            hint="give the folder of a checkpoint, or null to start from random weights",
-        )
-    _check_written_size(folder, resolved)
-    size, asset_id = resolved.size, config.openpi.asset_id
-    tokenizer = PromptTokenizer(find_tokenizer(folder), size.max_token_len, size.vocab)
-    stats = find_stats(
-        folder, asset_id or resolved.data.asset_id, strict=asset_id is not None
-    )
-    normalizer = read_stats(
-        stats,
-        quantile=resolved.data.pi05,
-        state_dim=env_spec.state_dim,
-        action_dim=env_spec.action_dim,
-    )
-    return Processor(resolved, tokenizer, normalizer)
+    assert config.model_path is not None
+    size, model = resolved.size, find_tokenizer(Path(config.model_path)).read_bytes()
+    tokenizer = PromptTokenizer(model, size.max_token_len, size.vocab)
+    return Processor(resolved, tokenizer, checkpoint_stats(config, resolved, env_spec))
+
+
+def unfilled_network(size: NetworkSize) -> PiNetwork:
+    """A network without memory, for :func:`load_weights`: drawing billions of weights that are
+    overwritten at once takes minutes."""
+    with torch.device("meta"):
+        return PiNetwork(size)
 
 
 def load_weights(folder: Path, actor: FlowActor) -> None:
@@ -86,15 +62,22 @@ def load_weights(folder: Path, actor: FlowActor) -> None:
         CheckpointError: a file that is missing, damaged, or does not fit.
     """
     load_network(actor.network, folder)
+    _fill_buffers(actor.network)
     fresh = load_heads(actor, folder)
     if fresh:
         _log.info("%s holds no %s: starting from fresh weights", folder, " and ".join(fresh))
 
 
-def save(
-    folder: Path, config: OpenPIModelConfig, actor: FlowActor, processor: Processor
-) -> None:
-    """Write the whole folder (see the module's head). Low-rank adapters are merged."""
+def _fill_buffers(network: PiNetwork) -> None:
+    """The one buffer there is: SigLIP numbers its patches. It is in no file."""
+    tower = network.vision_tower
+    if isinstance(tower, SiglipTower):
+        numbers = torch.arange(network.size.image_tokens)[None]
+        tower.vision_model.embeddings.register_buffer("position_ids", numbers, persistent=False)
+
+
+def save(folder: Path, config: OpenPIModelConfig, actor: FlowActor, processor: Processor) -> None:
+    """Write the whole folder (see files.py). Low-rank adapters are merged."""
     folder.mkdir(parents=True, exist_ok=True)
     resolved = processor.resolved
     save_network(actor.network, folder)
@@ -106,28 +89,3 @@ def save(
     settings = dataclasses.asdict(dataclasses.replace(config, model_path=None))
     content = {"model": settings, "size": dataclasses.asdict(resolved.size)}
     (folder / CONFIG_FILE).write_text(json.dumps(content, indent=2) + "\n")
-
-
-def _check_written_size(folder: Path, resolved: Resolved) -> None:
-    """Compare with the size in our `config.json`, if there is one."""
-    path = folder / CONFIG_FILE
-    if not path.is_file():
-        return
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
-    written = content.get("size") if isinstance(content, dict) else None
-    if not isinstance(written, dict):
-        return  # another system's config.json
-    asked = dataclasses.asdict(resolved.size)
-    different = [
-        f"{name} {written.get(name)!r} (asked: {value!r})"
-        for name, value in asked.items()
-        if written.get(name) != value
-    ]
-    if different:
-        raise CheckpointError(
-            f"{folder} was written with another network: {', '.join(different)}",
-            hint=f"use its settings: the keys of {KEY} stand in {path}",
-        )

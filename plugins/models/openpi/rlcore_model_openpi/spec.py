@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi.data_configs import DataConfig, data_config
+from rlcore_model_openpi.files import check_folder, load_stats
+from rlcore_model_openpi.normalize import Normalizer
 from rlcore_model_openpi.settings import (
     NOISE_METHODS,
     VALUE_VLM_MODES,
@@ -75,10 +78,14 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
 
     Raises:
         ConfigError: a value out of its range, or settings that contradict each other or the env.
+        CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
     """
     resolved = resolve(config, env_spec)
     for check in (_check_ranges, _check_exploration, _check_critic, _check_training, _check_env):
         check(config, resolved, env_spec)
+    if config.model_path is not None:
+        check_folder(Path(config.model_path), resolved.size)
+        checkpoint_stats(config, resolved, env_spec)
     total, trainable = _parameters(config, resolved)
     return PolicySpec(
         name=config.model_type,
@@ -91,6 +98,20 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         sft="flow_matching",
         parameters=total,
         trainable_parameters=trainable,
+    )
+
+
+def checkpoint_stats(
+    config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec
+) -> Normalizer:
+    """Normalisation statistics of the checkpoint at `model_path`, see :func:`load_stats`."""
+    assert config.model_path is not None
+    return load_stats(
+        Path(config.model_path),
+        env_spec,
+        asset_id=config.openpi.asset_id,
+        default_id=resolved.data.asset_id,
+        quantile=resolved.data.pi05,
     )
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import sentencepiece
 
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore_model_openpi.files import TOKENIZER_FILES
 
-FILE_NAMES = ("paligemma_tokenizer.model", "tokenizer.model")
 STATE_BINS = 256
 # PaliGemma's layout: 0 pads, 2 begins a sequence. A trained tokenizer keeps it.
 _PAD, _EOS, _BOS, _UNKNOWN = range(4)
@@ -98,7 +98,7 @@ class PromptTokenizer:
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer file into `folder`."""
-        (folder / FILE_NAMES[0]).write_bytes(self.model)
+        (folder / TOKENIZER_FILES[0]).write_bytes(self.model)
 
     def _encode_plain(self, sentence: str) -> list[int]:
         """π0's prompt. The newline is encoded alone: it is PaliGemma's answer mark."""
@@ -112,18 +112,6 @@ class PromptTokenizer:
                 "the prompt of %r has %d tokens and is cut to %d",
                 sentences[longest], len(rows[longest]), self.max_length,
             )  # fmt: skip
-
-
-def find_tokenizer(folder: Path) -> bytes:
-    """The tokenizer file of a checkpoint; CheckpointError with its names when there is none."""
-    for place in (folder, folder / "assets"):
-        for name in FILE_NAMES:
-            if (place / name).is_file():
-                return (place / name).read_bytes()
-    raise CheckpointError(
-        f"{folder} holds no tokenizer ({' or '.join(FILE_NAMES)})",
-        hint=f"copy PaliGemma's tokenizer file to {folder / FILE_NAMES[0]}",
-    )
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary: int) -> bytes:

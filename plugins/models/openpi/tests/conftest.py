@@ -44,14 +44,12 @@ def make_observation(spec: EnvSpec, rows: int, seed: int = 0) -> Observation:
 
 
 def make_demonstration(spec: EnvSpec, length: int, seed: int = 0) -> Demonstration:
-    """Actions follow from the state, so that there is something to learn."""
+    """Actions follow from the state alone, so that a little training shows."""
     rng = np.random.default_rng(seed)
     steps = np.arange(0, length, 2)
     states = rng.uniform(-1, 1, (length, spec.state_dim)).astype(np.float32)
     camera = spec.cameras[0]
-    frames = rng.integers(
-        0, 256, (len(steps), camera.height, camera.width, 3), dtype=np.uint8
-    )
+    frames = np.full((len(steps), camera.height, camera.width, 3), 128, dtype=np.uint8)
     return Demonstration(
         episode=Episode(0, seed),
         task_description=SENTENCES[0],

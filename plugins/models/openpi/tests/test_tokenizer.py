@@ -7,11 +7,11 @@ import logging
 import numpy as np
 import pytest
 import sentencepiece
+from rlcore_model_openpi.files import find_tokenizer
 from rlcore_model_openpi.tokenizer import (
     PromptTokenizer,
     bin_state,
     clean,
-    find_tokenizer,
     state_prompt,
     train_tokenizer,
 )
@@ -96,6 +96,6 @@ def test_files(model, tmp_path):
     with pytest.raises(CheckpointError, match=r"paligemma_tokenizer.model or tokenizer.model"):
         find_tokenizer(tmp_path)
     PromptTokenizer(model, 8, 512).save(tmp_path)
-    assert find_tokenizer(tmp_path) == model
+    assert find_tokenizer(tmp_path).read_bytes() == model
     with pytest.raises(CheckpointError, match="damaged"):
         PromptTokenizer(model[:100], 8, 512)

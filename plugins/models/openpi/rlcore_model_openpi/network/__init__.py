@@ -1,4 +1,4 @@
-"""The π0 / π0.5 network on stock transformers modules, under openpi's parameter names."""
+"""The π0 / π0.5 network, under openpi's parameter names."""
 
 from rlcore_model_openpi.network.actor import (
     DETERMINISTIC,

@@ -1,8 +1,8 @@
 """Gemma layers that the VLM and the action expert share, and what π0.5 adds to them.
 
-The MLP and the rotary helpers are stock transformers. Norms, attention and the stack are ours,
-because the expert attends to the VLM's keys and values layer by layer, and π0.5's norms take the
-time.
+Ours, because the expert attends to the VLM's keys and values layer by layer, and π0.5's norms take
+the time. The rest of a layer is a few lines, while importing transformers' Gemma costs every worker
+process more than 4 seconds; so transformers is imported for SigLIP only, where a size has it.
 
 Legend: B rows, Q queries, K keys, N heads, G key heads, d head size, W width.
 """
@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers.models.gemma.configuration_gemma import GemmaConfig
-from transformers.models.gemma.modeling_gemma import GemmaMLP, repeat_kv, rotate_half
+
+from rlcore_model_openpi.sizes import NetworkSize
 
 RMS_EPS = 1e-6
 ROPE_BASE = 10_000.0
@@ -52,16 +52,14 @@ class Rotation(NamedTuple):
     sin: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Rotate x `[B, N, Q, d]`."""
-        return x * self.cos + rotate_half(x) * self.sin
+        """Rotate x `[B, N, Q, d]`: pairs (i, i + d/2) of its entries turn by the same angle."""
+        first, second = x.chunk(2, dim=-1)
+        return x * self.cos + torch.cat([-second, first], dim=-1) * self.sin
 
 
 def rotation(positions: Tensor, head_dim: int, dtype: torch.dtype) -> Rotation:
-    """Rotary embedding at integer positions `[B, Q]`, computed in fp32.
-
-    The stock module keeps its frequencies in a buffer, which a network built on the meta device
-    would lose; here they are computed.
-    """
+    """Rotary embedding at integer positions `[B, Q]`, computed in fp32. No buffer, which a network
+    built on the meta device would lose."""
     exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device)
     angles = positions[:, None, :, None].float() * ROPE_BASE ** (-exponents / head_dim)
     angles = torch.cat([angles, angles], dim=-1)
@@ -99,19 +97,32 @@ class AdaRMSNorm(nn.Module):
         return (y * (1.0 + scale.float()) + shift.float()).to(x.dtype), gate.to(x.dtype)
 
 
+class MLP(nn.Module):
+    """y = down(gelu(gate(x)) * up(x)), with the tanh form of gelu."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(width, hidden, bias=False)
+        self.up_proj = nn.Linear(width, hidden, bias=False)
+        self.down_proj = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., W]` -> `[..., W]`."""
+        return self.down_proj(F.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x))
+
+
 class Attention(nn.Module):
     """Grouped-query attention over own and, for the expert, earlier keys."""
 
-    def __init__(self, config: GemmaConfig) -> None:
+    def __init__(self, size: NetworkSize, width: int) -> None:
         super().__init__()
-        self.head_dim = config.head_dim
-        self.groups = config.num_attention_heads // config.num_key_value_heads
-        queries = config.num_attention_heads * config.head_dim
-        keys = config.num_key_value_heads * config.head_dim
-        self.q_proj = nn.Linear(config.hidden_size, queries, bias=False)
-        self.k_proj = nn.Linear(config.hidden_size, keys, bias=False)
-        self.v_proj = nn.Linear(config.hidden_size, keys, bias=False)
-        self.o_proj = nn.Linear(queries, config.hidden_size, bias=False)
+        self.head_dim = size.head_dim
+        self.heads = size.heads
+        queries, keys = size.heads * size.head_dim, size.kv_heads * size.head_dim
+        self.q_proj = nn.Linear(width, queries, bias=False)
+        self.k_proj = nn.Linear(width, keys, bias=False)
+        self.v_proj = nn.Linear(width, keys, bias=False)
+        self.o_proj = nn.Linear(queries, width, bias=False)
 
     def keys_values(self, x: Tensor, rotate: Rotation) -> KeysValues:
         """Keys and values of x `[B, Q, W]`."""
@@ -128,8 +139,8 @@ class Attention(nn.Module):
         seen = own if past is None else KeysValues(*map(_append, past, own))
         y = F.scaled_dot_product_attention(
             queries,
-            repeat_kv(seen.keys, self.groups),
-            repeat_kv(seen.values, self.groups),
+            self._for_all_heads(seen.keys),
+            self._for_all_heads(seen.values),
             attn_mask=mask.allowed,
         )
         return self.o_proj(y.transpose(1, 2).flatten(2)), own
@@ -137,6 +148,12 @@ class Attention(nn.Module):
     def _heads(self, x: Tensor) -> Tensor:
         """`[B, Q, N*d]` -> `[B, N, Q, d]`."""
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+
+    def _for_all_heads(self, x: Tensor) -> Tensor:
+        """`[B, G, K, d]` -> `[B, N, K, d]`: heads of a group share; no copy for G = 1 or N."""
+        rows, groups, keys, _ = x.shape
+        shared = x[:, :, None].expand(rows, groups, self.heads // groups, keys, self.head_dim)
+        return shared.flatten(1, 2)
 
 
 def _append(past: Tensor, own: Tensor) -> Tensor:
@@ -151,13 +168,13 @@ def _add(x: Tensor, y: Tensor, gate: Tensor | None) -> Tensor:
 class GemmaLayer(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x)), both gated in π0.5."""
 
-    def __init__(self, config: GemmaConfig, adaptive: bool) -> None:
+    def __init__(self, size: NetworkSize, width: int, hidden: int, *, adaptive: bool) -> None:
         super().__init__()
         norm = AdaRMSNorm if adaptive else RMSNorm
-        self.self_attn = Attention(config)
-        self.mlp = GemmaMLP(config)
-        self.input_layernorm = norm(config.hidden_size)
-        self.post_attention_layernorm = norm(config.hidden_size)
+        self.self_attn = Attention(size, width)
+        self.mlp = MLP(width, hidden)
+        self.input_layernorm = norm(width)
+        self.post_attention_layernorm = norm(width)
 
     def forward(
         self,
@@ -176,15 +193,22 @@ class GemmaLayer(nn.Module):
 
 
 class Gemma(nn.Module):
-    """A stack of layers; `checkpointing` recomputes activations in the backward pass."""
+    """A stack of layers; `checkpointing` recomputes activations in the backward pass.
 
-    def __init__(self, config: GemmaConfig, adaptive: bool) -> None:
+    Args:
+        size: depth and attention.
+        width, hidden: of the tokens and inside the MLPs.
+        adaptive: norms take a condition and gate (π0.5's expert).
+    """
+
+    def __init__(self, size: NetworkSize, width: int, hidden: int, *, adaptive: bool) -> None:
         super().__init__()
-        self.head_dim = config.head_dim
+        self.head_dim = size.head_dim
         self.checkpointing = False
-        layers = [GemmaLayer(config, adaptive) for _ in range(config.num_hidden_layers)]
-        self.layers = nn.ModuleList(layers)
-        self.norm = (AdaRMSNorm if adaptive else RMSNorm)(config.hidden_size)
+        self.layers = nn.ModuleList(
+            GemmaLayer(size, width, hidden, adaptive=adaptive) for _ in range(size.depth)
+        )
+        self.norm = (AdaRMSNorm if adaptive else RMSNorm)(width)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -234,11 +258,11 @@ class Gemma(nn.Module):
 class LanguageModel(Gemma):
     """Gemma with its token embedding."""
 
-    def __init__(self, config: GemmaConfig) -> None:
-        super().__init__(config, adaptive=False)
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+    def __init__(self, size: NetworkSize) -> None:
+        super().__init__(size, size.vlm_width, size.vlm_mlp, adaptive=False)
+        self.embed_tokens = nn.Embedding(size.vocab, size.vlm_width)
         # Gemma multiplies embeddings by sqrt(width): this makes them of unit variance.
-        nn.init.normal_(self.embed_tokens.weight, std=config.hidden_size**-0.5)
+        nn.init.normal_(self.embed_tokens.weight, std=size.vlm_width**-0.5)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Token ids `[B, L]` -> `[B, L, W]`, scaled by sqrt(W)."""

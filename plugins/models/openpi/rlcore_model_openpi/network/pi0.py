@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.models.gemma.configuration_gemma import GemmaConfig
 
 from rlcore_model_openpi.network.layers import AttentionMask, Gemma, KeysValues, LanguageModel
 from rlcore_model_openpi.network.vision import ConvTower, SiglipTower, vision_tower
@@ -78,7 +77,7 @@ class _PaliGemmaModel(nn.Module):
         super().__init__()
         self.vision_tower = vision_tower(size)
         self.multi_modal_projector = Projector(size)
-        self.language_model = LanguageModel(_gemma_config(size, size.vlm_width, size.vlm_mlp))
+        self.language_model = LanguageModel(size)
 
 
 class _PaliGemma(nn.Module):
@@ -90,8 +89,7 @@ class _PaliGemma(nn.Module):
 class _Expert(nn.Module):
     def __init__(self, size: NetworkSize) -> None:
         super().__init__()
-        config = _gemma_config(size, size.expert_width, size.expert_mlp)
-        self.model = Gemma(config, adaptive=size.pi05)
+        self.model = Gemma(size, size.expert_width, size.expert_mlp, adaptive=size.pi05)
 
 
 class _PaliGemmaWithExpert(nn.Module):
@@ -266,16 +264,3 @@ def time_embedding(time: Tensor, width: int) -> Tensor:
 def _positions(mask: Tensor) -> Tensor:
     """Running number of existing tokens, from 0: `[B, P]`."""
     return mask.cumsum(dim=1) - 1
-
-
-def _gemma_config(size: NetworkSize, width: int, mlp: int) -> GemmaConfig:
-    return GemmaConfig(
-        vocab_size=size.vocab,
-        hidden_size=width,
-        intermediate_size=mlp,
-        num_hidden_layers=size.depth,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.kv_heads,
-        head_dim=size.head_dim,
-        hidden_act="gelu_pytorch_tanh",
-    )

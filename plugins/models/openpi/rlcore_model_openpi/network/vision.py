@@ -8,8 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers.models.siglip.configuration_siglip import SiglipVisionConfig
-from transformers.models.siglip.modeling_siglip import SiglipVisionModel
 
 from rlcore_model_openpi.sizes import NetworkSize, conv_channels
 
@@ -23,6 +21,10 @@ class SiglipTower(nn.Module):
 
     def __init__(self, size: NetworkSize) -> None:
         super().__init__()
+        # Seconds of import that the other tower does not need.
+        from transformers.models.siglip.configuration_siglip import SiglipVisionConfig
+        from transformers.models.siglip.modeling_siglip import SiglipVisionModel
+
         self.checkpointing = False
         config = SiglipVisionConfig(
             hidden_size=size.vision_width,

@@ -1,0 +1,176 @@
+"""The components of a rollout standing alone, in CPU-seconds, and the speed they would allow.
+
+    bound = env_steps / ((steps * step + resets * reset + decisions * (frame + row)) / cores)
+
+as if every core did nothing but useful work at the pace of a component that has the machine to
+itself. Each component runs by itself in this process, single-threaded, and is timed by the
+process's CPU clock (all its threads, so software GL counts in full), which stands still while
+other processes hold the core. Pixels go to one simulator at a time and the policy runs at the
+batch that suits it best, so a rollout can only come near.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import torch
+from rlcore_env_metaworld.render import Renderer, View
+from rlcore_env_metaworld.settings import MetaWorldConfig
+from rlcore_env_metaworld.simulator import Simulator
+
+from parts.ours import Work
+from parts.policy import Actor
+from rlcore.specs import EnvSpec, Episode
+
+POLICY_REPEATS = 5  # of each batch size, after one to warm up
+
+
+@dataclass(frozen=True)
+class Costs:
+    """CPU-seconds of one use of each component.
+
+    Attributes:
+        step: one physics step with its reward, nothing drawn.
+        reset: an exact start, settling steps included, nothing drawn.
+        frame: one frame.
+        rows: `{batch: per row}` of a decision: preparing the observation and acting on it.
+    """
+
+    step: float
+    reset: float
+    frame: float
+    rows: dict[int, float]
+
+    @property
+    def best_batch(self) -> int:
+        return min(self.rows, key=lambda batch: self.rows[batch])
+
+    @property
+    def row(self) -> float:
+        """Per row at the best batch."""
+        return self.rows[self.best_batch]
+
+    def cpu(self, work: Work) -> dict[str, float]:
+        """CPU-seconds the work needs, by component."""
+        return {
+            "reset": work.episodes * self.reset,
+            "physics": work.env_steps * self.step,
+            "render": work.decisions * self.frame,
+            "policy": work.decisions * self.row,
+        }
+
+    def speed(self, work: Work, cores: int) -> float:
+        """Env steps per second with all cores busy all the time."""
+        return work.env_steps * cores / sum(self.cpu(work).values())
+
+
+def measure_costs(
+    config: MetaWorldConfig, spec: EnvSpec, actor: Actor, episodes: int, batches: Sequence[int]
+) -> Costs:
+    """Play `episodes` with the policy to have its actions, then time each component alone.
+
+    The first episode of each pass warms up and is left out. Costs are medians over episodes.
+    """
+    view = View(config.camera, config.image_size, config.fast_render)
+    simulator = Simulator(spec.tasks[0], view, config.settle_steps)
+    renderer = Renderer(simulator.model, view)
+    trials = spec.trials(config.split)[: episodes + 1]
+    torch.set_num_threads(1)
+    played, frames = [], []
+    for trial in trials:
+        actions, seen = _play(simulator, renderer, config, spec, actor, trial)
+        played.append(actions)
+        frames += seen
+    simulated = [
+        _simulate(simulator, trial, actions)
+        for trial, actions in zip(trials, played, strict=True)
+    ][1:]
+    drawn = [
+        _draw(simulator, renderer, config, trial, actions, actor.chunk)
+        for trial, actions in zip(trials, played, strict=True)
+    ][1:]
+    renderer.close()
+    return Costs(
+        reset=median(reset for reset, _ in simulated),
+        step=median(step for _, step in simulated),
+        frame=median(drawn),
+        rows={batch: _decide(actor, frames, batch) for batch in batches},
+    )
+
+
+def _play(
+    simulator: Simulator,
+    renderer: Renderer,
+    config: MetaWorldConfig,
+    spec: EnvSpec,
+    actor: Actor,
+    trial: int,
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """An episode with the policy, untimed: its actions float32 `[L, A]` and frames it saw."""
+    executed: list[np.ndarray] = []
+    frames: list[np.ndarray] = []
+    solved = False
+    simulator.start(trial)
+    while not solved and len(executed) < config.max_episode_steps:
+        frame = np.empty((config.image_size, config.image_size, 3), dtype=np.uint8)
+        simulator.draw(renderer, frame)
+        frames.append(frame)
+        elapsed = len(executed) / config.max_episode_steps
+        observation = actor.observation(
+            frame[None], simulator.states[None], np.array([elapsed]), [spec.descriptions[0]]
+        )
+        chunk = actor.act(observation, [Episode(0, trial)], len(frames) - 1)[0]
+        for action in chunk[: config.max_episode_steps - len(executed)]:
+            _, solved = simulator.step(action)
+            executed.append(action)
+            if solved:
+                break
+    return np.stack(executed), frames
+
+
+def _simulate(simulator: Simulator, trial: int, actions: np.ndarray) -> tuple[float, float]:
+    """CPU-seconds of a reset, and of a step."""
+    begin = time.process_time()
+    simulator.start(trial)
+    started = time.process_time()
+    for action in actions:
+        simulator.step(action)
+    return started - begin, (time.process_time() - started) / len(actions)
+
+
+def _draw(
+    simulator: Simulator,
+    renderer: Renderer,
+    config: MetaWorldConfig,
+    trial: int,
+    actions: np.ndarray,
+    chunk: int,
+) -> float:
+    """CPU-seconds of a frame: the median over those the policy would see."""
+    out = np.empty((config.image_size, config.image_size, 3), dtype=np.uint8)
+    spent = []
+    simulator.start(trial)
+    for number, action in enumerate(actions):
+        if number % chunk == 0:
+            begin = time.process_time()
+            simulator.draw(renderer, out)
+            spent.append(time.process_time() - begin)
+        simulator.step(action)
+    return median(spent)
+
+
+def _decide(actor: Actor, frames: list[np.ndarray], batch: int) -> float:
+    """CPU-seconds per row of a decision on `batch` rows."""
+    rows = np.stack([frames[row % len(frames)] for row in range(batch)])
+    states = np.zeros((batch, actor.state_dim), dtype=np.float32)
+    observation = actor.observation(rows, states, np.zeros(batch), [actor.sentence] * batch)
+    spent = []
+    for turn in range(POLICY_REPEATS + 1):
+        begin = time.process_time()
+        actor.act(observation, [Episode(0, row) for row in range(batch)], turn)
+        spent.append((time.process_time() - begin) / batch)
+    return median(spent[1:])

@@ -1,0 +1,151 @@
+"""Rollouts as `rlcore train` makes them, timed from outside, and the CPU time of each process.
+
+Wall time says how fast a rollout is. CPU time, read from the system for every process of the
+run, says who used the cores; what is left of `cores x wall` is cores that nobody used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+import psutil
+
+from rlcore.loop.assembly import Assembly
+from rlcore.loop.gather import Gathered, GatherOrder, gather
+from rlcore.rollout.schedule import training_columns
+from rlcore.workers.group import WorkerGroup, make_group
+
+WORKER_TITLE, CHANNEL_TITLE = "ray::WorkerProcess", "ray::ChannelActor"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a rollout did: how often it needed each component.
+
+    Attributes:
+        env_steps: physics steps of episodes.
+        episodes: resets.
+        decisions: rows the policy answered, each for a frame of its own.
+    """
+
+    env_steps: int
+    episodes: int
+    decisions: int
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One measured rollout.
+
+    Attributes:
+        work: what it did.
+        wall: seconds.
+        phases: wall seconds as the workers report them: "env" and "policy" busy, "wait_env".
+        cpu: CPU-seconds by role: "simulators", "env worker", "policy worker", "channel",
+            "ray" (its daemons), "driver".
+        simulators: CPU-seconds of each simulator process.
+    """
+
+    work: Work
+    wall: float
+    phases: dict[str, float]
+    cpu: dict[str, float]
+    simulators: tuple[float, ...]
+
+    @property
+    def speed(self) -> float:
+        """Env steps per second."""
+        return self.work.env_steps / self.wall
+
+
+def measure_rollouts(assembly: Assembly, repeats: int) -> list[Rollout]:
+    """One rollout to warm up, then `repeats` measured ones, on workers of their own."""
+    with make_group(assembly.plan) as group:
+        group.start()
+        return [_rollout(group, assembly, update) for update in range(repeats + 1)][1:]
+
+
+def median(rollouts: list[Rollout]) -> Rollout:
+    """The rollout of median speed (the slower of the middle two): a real one, whose times and
+    counts belong together."""
+    return sorted(rollouts, key=lambda rollout: rollout.speed)[(len(rollouts) - 1) // 2]
+
+
+def _rollout(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
+    config = assembly.config
+    columns = training_columns(
+        assembly.env_specs["train"],
+        config.env.train,
+        seed=config.runner.seed,
+        update=update,
+        num_action_chunks=assembly.policy_spec.num_action_chunks,
+    )
+    order = GatherOrder(
+        side="train", columns=columns, phase="train", update=update, deterministic=False, keep=True
+    )
+    before = _processes()
+    begin = time.perf_counter()
+    gathered = gather(group, assembly, order)
+    wall = time.perf_counter() - begin
+    cpu: dict[str, float] = defaultdict(float)
+    simulators = []
+    for pid, (role, seconds) in _processes().items():
+        used = seconds - (before[pid][1] if pid in before else 0.0)
+        cpu[role] += used
+        if role == "simulators":
+            simulators.append(used)
+    return Rollout(
+        work=_work(gathered, assembly.policy_spec.num_action_chunks),
+        wall=wall,
+        phases=gathered.seconds,
+        cpu=dict(cpu),
+        simulators=tuple(simulators),
+    )
+
+
+def _work(gathered: Gathered, chunk: int) -> Work:
+    return Work(
+        env_steps=gathered.env_steps,
+        episodes=len(gathered.outcomes),
+        decisions=sum(-(-outcome.length // chunk) for outcome in gathered.outcomes),
+    )
+
+
+def _processes() -> dict[int, tuple[str, float]]:
+    """`{pid: (role, CPU-seconds so far)}` of this process and all its descendants."""
+    this = psutil.Process()
+    found: dict[int, tuple[str, float]] = {}
+    roles = {this.pid: "driver"}
+    children = this.children(recursive=True)
+    titles = {child.pid: _title(child) for child in children}
+    hosts = {child.ppid() for child in children if titles.get(child.ppid(), "") == WORKER_TITLE}
+    for child in children:
+        roles[child.pid] = _role(child, titles, hosts)
+    for process in (this, *children):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        found[process.pid] = (roles[process.pid], times.user + times.system)
+    return found
+
+
+def _role(process: psutil.Process, titles: dict[int, str], hosts: set[int]) -> str:
+    """A worker that has processes of its own hosts simulators; the other one the policy."""
+    if process.ppid() in hosts:
+        return "simulators"
+    title = titles[process.pid]
+    if title == WORKER_TITLE:
+        return "env worker" if process.pid in hosts else "policy worker"
+    return "channel" if title == CHANNEL_TITLE else "ray"
+
+
+def _title(process: psutil.Process) -> str:
+    """What Ray calls an actor's process, without the method that runs in it."""
+    try:
+        words = process.cmdline()
+    except psutil.NoSuchProcess:
+        return ""
+    return words[0].split(".")[0].strip() if words else ""

@@ -1,0 +1,244 @@
+"""Env steps per second of the quickstart's rollout, against a bound and a peer, in one run.
+
+    python benchmarks/rollout.py [--quick] [--json PATH] [key=value ...]
+
+See docs/benchmarks.md for what each figure means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # processes of the peer import this file again, and need none of it
+    from parts.bound import Costs
+    from parts.machine import Machine
+    from parts.ours import Rollout
+    from rlcore.loop.assembly import Assembly
+
+AIM_OF_BOUND, AIM_OF_PEER = 0.8, 4.0
+BATCHES = (8, 16, 32, 64, 128)
+QUICK = (
+    "env.train.total_num_envs=4",
+    "env.train.rollout_epoch=1",
+    "env.train.max_episode_steps=20",
+    "env.eval.max_episode_steps=20",
+)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure.
+
+    Attributes:
+        rollouts: measured rollouts of ours.
+        episodes: over which components are timed.
+        batches: sizes at which the policy is tried alone.
+        peer_envs: numbers of envs at which the peer is tried.
+        peer_repeats: episodes of the peer, at each number.
+    """
+
+    rollouts: int
+    episodes: int
+    batches: Sequence[int]
+    peer_envs: Sequence[int]
+    peer_repeats: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that was measured. Speeds are env steps per second."""
+
+    machine: Machine
+    overrides: Sequence[str]
+    rollouts: list[Rollout]
+    rollout: Rollout
+    costs: Costs
+    bound: float
+    peer: dict[int, float]
+
+    @property
+    def best_peer(self) -> int:
+        return max(self.peer, key=lambda size: self.peer[size])
+
+    def lines(self) -> list[str]:
+        """The table."""
+        ours, peer = self.rollout.speed, self.peer[self.best_peer]
+        speeds = sorted(round(rollout.speed) for rollout in self.rollouts)
+        return [
+            *self.machine.lines(),
+            "",
+            "env steps per second",
+            f"  ours           {ours:8.0f}   median of {speeds}",
+            f"  bound          {self.bound:8.0f}   ours / bound {ours / self.bound:6.2f}"
+            f"   (aim {AIM_OF_BOUND})",
+            f"  AsyncVectorEnv {peer:8.0f}   ours / peer  {ours / peer:6.2f}"
+            f"   (aim {AIM_OF_PEER:g}), {self.best_peer} envs, its best of "
+            + ", ".join(f"{size}: {speed:.0f}" for size, speed in self.peer.items()),
+            "",
+            *self._cost_lines(),
+            "",
+            *self._time_lines(),
+        ]
+
+    def _cost_lines(self) -> list[str]:
+        costs, work = self.costs, self.rollout.work
+        needed = costs.cpu(work)
+        rows = [
+            ("reset", work.episodes, costs.reset, needed["reset"]),
+            ("physics", work.env_steps, costs.step, needed["physics"]),
+            ("render", work.decisions, costs.frame, needed["render"]),
+            ("policy", work.decisions, costs.row, needed["policy"]),
+        ]
+        batches = ", ".join(f"{size}: {row * 1e3:.2f}" for size, row in costs.rows.items())
+        return [
+            "components alone      times   CPU ms each   CPU s a rollout",
+            *(
+                f"  {name:<10}{times:15d}{each * 1e3:14.2f}{total:18.2f}"
+                for name, times, each, total in rows
+            ),
+            f"  all {sum(needed.values()):53.2f}",
+            f"  policy, CPU ms per row by batch: {batches}",
+        ]
+
+    def _time_lines(self) -> list[str]:
+        rollout, cores = self.rollout, self.machine.cores
+        whole = rollout.wall * cores
+        needed = self.costs.cpu(rollout.work)
+        alone = {"policy worker": needed["policy"]}
+        alone["simulators"] = sum(needed.values()) - needed["policy"]
+        busy = sum(rollout.cpu.values())
+        shares = ", ".join(f"{seconds:.2f}" for seconds in rollout.simulators)
+        lines = [
+            f"where {rollout.wall:.2f} s x {cores} cores go    CPU s    share   alone",
+            *(
+                f"  {role:<24}{seconds:10.2f}{seconds / whole:9.1%}"
+                + (f"{alone[role]:8.2f}" if role in alone else "")
+                for role, seconds in sorted(rollout.cpu.items(), key=lambda item: -item[1])
+            ),
+            f"  {'cores unused by the run':<24}{whole - busy:10.2f}{(whole - busy) / whole:9.1%}",
+            f"  simulator processes, CPU s each: {shares}",
+            "  wall s: "
+            + ", ".join(f"{name} {seconds:.2f}" for name, seconds in rollout.phases.items()),
+        ]
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        ours, peer = self.rollout.speed, self.peer[self.best_peer]
+        return {
+            "machine": asdict(self.machine),
+            "overrides": list(self.overrides),
+            "env_steps_per_second": {
+                "ours": ours,
+                "ours_all": [rollout.speed for rollout in self.rollouts],
+                "bound": self.bound,
+                "peer": peer,
+                "peer_by_envs": self.peer,
+            },
+            "ratios": {"ours/bound": ours / self.bound, "ours/peer": ours / peer},
+            "components": asdict(self.costs) | {"best_batch": self.costs.best_batch},
+            "rollout": asdict(self.rollout),
+        }
+
+
+def main() -> None:
+    """Measure ours, the bound and the peer, one after another, and print the table."""
+    options = _arguments()
+    # ours sets this for its simulators; MuJoCo and Mesa in this process must find it the same
+    os.environ.setdefault("LP_NUM_THREADS", "1")
+    overrides = ["experiment=quickstart", *(QUICK if options.quick else ()), *options.overrides]
+    report = measure(overrides, _effort(options))
+    print("\n".join(report.lines()))
+    if options.json is not None:
+        options.json.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
+
+
+def measure(overrides: Sequence[str], effort: Effort) -> Report:
+    """All three, on the composition of `overrides`."""
+    from parts.machine import Machine
+    from parts.ours import measure_rollouts, median
+    from rlcore.config.compose import compose
+    from rlcore.errors import PlacementError
+    from rlcore.loop.assembly import assemble
+
+    assembly = assemble(compose(overrides))
+    inventory = assembly.placement.inventory
+    if inventory.kind == "GPU":
+        raise PlacementError(
+            "the bound counts CPU-seconds, and here the policy would run on an accelerator",
+            hint="CUDA_VISIBLE_DEVICES= python benchmarks/rollout.py",
+        )
+    cores = inventory.nodes[0].cpus
+    machine = Machine.this(cores)
+    rollouts = measure_rollouts(assembly, effort.rollouts)
+    rollout = median(rollouts)
+    costs, peer = _components_and_peer(assembly, effort, cores)
+    return Report(
+        machine=machine,
+        overrides=overrides,
+        rollouts=rollouts,
+        rollout=rollout,
+        costs=costs,
+        bound=costs.speed(rollout.work, cores),
+        peer=peer,
+    )
+
+
+def _components_and_peer(
+    assembly: Assembly, effort: Effort, cores: int
+) -> tuple[Costs, dict[int, float]]:
+    """In this process, once ours has ended: it reads MUJOCO_GL when MuJoCo is imported."""
+    from rlcore_env_metaworld.cameras import CAMERAS
+    from rlcore_env_metaworld.gl import choose_gl
+    from rlcore_env_metaworld.settings import MetaWorldConfig
+
+    os.environ["MUJOCO_GL"] = choose_gl() or ""
+    from parts.bound import measure_costs
+    from parts.peer import Scene, measure_peer
+    from parts.policy import Actor
+
+    config, spec = assembly.config.env.train, assembly.env_specs["train"]
+    assert isinstance(config, MetaWorldConfig), "the bound and the peer are MetaWorld's"
+    actor = Actor(assembly)
+    costs = measure_costs(config, spec, actor, effort.episodes, effort.batches)
+    mount = CAMERAS[config.camera]
+    scene = Scene(
+        task=spec.tasks[0],
+        camera=mount.name,
+        position=mount.position,
+        size=config.image_size,
+        max_steps=config.max_episode_steps,
+        fast=config.fast_render,
+    )
+    return costs, measure_peer(scene, actor, effort.peer_envs, effort.peer_repeats, cores)
+
+
+def _effort(options: argparse.Namespace) -> Effort:
+    if options.quick:
+        return Effort(1, 1, (8,), (2,), 1)
+    return Effort(options.rollouts, 8, BATCHES, options.peer_envs, 3)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("overrides", nargs="*", help="changes to experiment=quickstart")
+    parser.add_argument("--rollouts", type=int, default=5, help="measured rollouts of ours")
+    parser.add_argument(
+        "--peer-envs",
+        type=lambda text: tuple(int(part) for part in text.split(",")),
+        default=(2, 4, 8, 16, 32),
+        help="numbers of envs at which the peer is tried, e.g. 4,8",
+    )
+    parser.add_argument("--quick", action="store_true", help="does it run? figures mean nothing")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    return parser.parse_intermixed_args()
+
+
+if __name__ == "__main__":
+    main()

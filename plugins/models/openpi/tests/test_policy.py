@@ -1,0 +1,395 @@
+"""The policy as core sees it: agreement, keyed noise, learning, and what may train."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rlcore_model_openpi.policy import OpenPIPolicy, make
+from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
+
+from rlcore.rollout.rng import RowKeys
+
+TOLERANCE = 1e-5
+
+EXPERT = {"critic_elapsed": True}
+VALUE_MODES = {
+    "expert": EXPERT,
+    "expert_chunk_detached": {"chunk_critic_input": True, "detach_critic_input": True},
+    "vlm_mean": {"value_after_vlm": True, "critic_elapsed": True},
+    "vlm_last": {"value_after_vlm": True, "value_vlm_mode": "last_token"},
+    "vlm_first": {"value_after_vlm": True, "value_vlm_mode": "first_token"},
+}
+EXPLORATION = {
+    "sde": {"noise_method": "flow_sde"},
+    "sde_joint": {"noise_method": "flow_sde", "joint_logprob": True},
+    "sde_not_last": {"noise_method": "flow_sde", "ignore_last": True, "num_steps": 2},
+    "noise_joint": {"noise_method": "flow_noise", "joint_logprob": True},
+    "noise": {"noise_method": "flow_noise"},
+    # cps adds no noise in its last step, whose log-prob is 0
+    "cps": {"noise_method": "flow_cps", "ignore_last": True},
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def build(env_spec, *, seed: int = 0, model: dict | None = None, **openpi) -> OpenPIPolicy:
+    """A tiny policy whose weights are not at their (partly zero) start."""
+    base = {
+        "size": "tiny", "action_horizon": 6, "num_steps": 3, "noise_level": 0.8,
+        "train_expert_only": False, "critic_hidden": [16],
+    }  # fmt: skip
+    config = OpenPIModelConfig(
+        **{
+            "num_action_chunks": 4,
+            "add_value_head": True,
+            "num_images_in_input": len(env_spec.cameras),
+            **(model or {}),
+        },
+        openpi=OpenPIConfig(**{**base, **openpi}),
+    )
+    torch.manual_seed(seed)
+    policy = make(config, env_spec=env_spec)
+    shake(policy)
+    return policy
+
+
+def shake(policy: OpenPIPolicy, scale: float = 0.05) -> None:
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += scale * torch.randn(parameter.shape).to(parameter.dtype)
+
+
+def keys(rows: int, start: int = 0) -> RowKeys:
+    return RowKeys(tuple((7, "rollout", start + row) for row in range(rows)))
+
+
+def as_tensors(inputs) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in inputs.items()}
+
+
+def assert_agree(policy: OpenPIPolicy, inputs, rows: int) -> None:
+    out = policy.act(inputs, keys(rows))
+    again = policy.evaluate(as_tensors(inputs), out.replay)
+    torch.testing.assert_close(again.logprobs, out.logprobs, atol=TOLERANCE, rtol=0)
+    torch.testing.assert_close(again.values, out.values, atol=TOLERANCE, rtol=0)
+    assert out.actions.shape == (rows, 4, 4) and out.actions.dtype == np.float32
+    assert again.logprobs.shape == (rows, 4, 4) and again.logprobs.dtype == torch.float32
+    assert again.values.shape == (rows, policy.spec.value_dim)
+    torch.broadcast_to(again.entropy, again.logprobs.shape)
+    assert (out.logprobs != 0).any()
+
+
+@pytest.mark.parametrize("config_name", ["pi0_metaworld", "pi05_metaworld"])
+@pytest.mark.parametrize("exploration", EXPLORATION)
+def test_act_and_evaluate_agree_for_every_noise_method(env_spec, observe, config_name, exploration):
+    policy = build(env_spec, config_name=config_name, **EXPLORATION[exploration], **EXPERT)
+    inputs = policy.prepare(observe(env_spec, 5))
+    assert_agree(policy, inputs, 5)
+    out = policy.act(inputs, keys(5))
+    shake(policy)
+    moved = policy.evaluate(as_tensors(inputs), out.replay)
+    assert (moved.logprobs - out.logprobs).abs().max() > 1e-3
+    assert (moved.values - out.values).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("config_name", ["pi0_metaworld", "pi05_metaworld"])
+@pytest.mark.parametrize("value_mode", VALUE_MODES)
+def test_act_and_evaluate_agree_for_every_critic(env_spec, observe, config_name, value_mode):
+    policy = build(env_spec, config_name=config_name, **VALUE_MODES[value_mode])
+    assert_agree(policy, policy.prepare(observe(env_spec, 5)), 5)
+
+
+def test_no_critic_no_values(env_spec, observe):
+    policy = build(env_spec, model={"add_value_head": False})
+    assert_agree(policy, policy.prepare(observe(env_spec, 2)), 2)
+    assert policy.parameter_groups()["value"] == []
+
+
+def test_gradients_reach_policy_and_critic(env_spec, observe):
+    policy = build(env_spec, detach_critic_input=True, critic_elapsed=True)
+    inputs = policy.prepare(observe(env_spec, 4))
+    out = policy.act(inputs, keys(4))
+    groups = policy.parameter_groups()
+    policy.evaluate(as_tensors(inputs), out.replay).values.sum().backward()
+    assert all(p.grad is not None for p in groups["value"])
+    assert all(p.grad is None for p in groups["policy"])  # detached
+    policy.evaluate(as_tensors(inputs), out.replay).logprobs.sum().backward()
+    assert sum(float(p.grad.abs().sum()) for p in groups["policy"] if p.grad is not None) > 0
+
+
+# -- randomness ---------------------------------------------------------------------------------
+
+
+def rows_of(inputs, index):
+    return {name: array[index] for name, array in inputs.items()}
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_equal_keys_give_equal_actions_in_any_batch(env_spec, observe, deterministic):
+    policy = build(env_spec, **EXPERT)
+    inputs = policy.prepare(observe(env_spec, 6))
+    whole = policy.act(inputs, keys(6), deterministic=deterministic)
+    again = policy.act(inputs, keys(6), deterministic=deterministic)
+    assert whole.actions.tobytes() == again.actions.tobytes()
+    assert torch.equal(whole.logprobs, again.logprobs)
+    index = np.array([4, 1, 2])
+    part = policy.act(
+        rows_of(inputs, index),
+        RowKeys(tuple(keys(6).keys[row] for row in index)),
+        deterministic=deterministic,
+    )
+    np.testing.assert_allclose(part.actions, whole.actions[index], atol=TOLERANCE)
+    torch.testing.assert_close(part.values, whole.values[index], atol=TOLERANCE, rtol=0)
+    assert torch.equal(part.replay["denoise_index"], whole.replay["denoise_index"][index])
+
+
+def test_torch_s_generator_plays_no_part(env_spec, observe):
+    policy = build(env_spec)
+    inputs = policy.prepare(observe(env_spec, 3))
+    torch.manual_seed(1)
+    first = policy.act(inputs, keys(3))
+    torch.manual_seed(2)
+    np.testing.assert_array_equal(policy.act(inputs, keys(3)).actions, first.actions)
+
+
+def test_other_keys_give_other_actions_and_steps(env_spec, observe):
+    policy = build(env_spec)
+    inputs = policy.prepare(observe(env_spec, 24))
+    out = policy.act(inputs, keys(24))
+    assert np.abs(policy.act(inputs, keys(24, start=100)).actions - out.actions).max() > 0.1
+    assert set(out.replay["denoise_index"].tolist()) == {0, 1, 2}
+
+
+def test_deterministic_decisions_have_no_log_prob(env_spec, observe):
+    policy = build(env_spec)
+    inputs = policy.prepare(observe(env_spec, 3))
+    out = policy.act(inputs, keys(3), deterministic=True)
+    assert (out.logprobs == 0).all()
+    # the noise level is exploration's alone
+    loud = build(env_spec, noise_level=3.0)
+    same = loud.act(inputs, keys(3), deterministic=True)
+    np.testing.assert_array_equal(same.actions, out.actions)
+
+
+def test_the_noise_level_is_annealed(env_spec, observe):
+    policy = build(env_spec, noise_anneal=True, noise_params=[1.0, 0.0, 10])
+    inputs = policy.prepare(observe(env_spec, 3))
+    plain = policy.act(inputs, keys(3), deterministic=True).actions
+
+    def distance(update: int) -> float:
+        policy.set_progress(update)
+        return float(np.abs(policy.act(inputs, keys(3)).actions - plain).max())
+
+    # 1 at the start, 0.5 half way, 0 from update 10 on: no noise at all
+    assert distance(0) > distance(5) > 0.01
+    assert distance(10) == distance(99) == 0.0
+
+
+# -- what is read -------------------------------------------------------------------------------
+
+
+def changed(policy, inputs, other) -> float:
+    rows = len(inputs["state"])
+    first = policy.act(inputs, keys(rows), deterministic=True)
+    second = policy.act(other, keys(rows), deterministic=True)
+    return float(np.abs(first.actions - second.actions).max())
+
+
+def test_pi0_reads_pixels_sentence_and_state(env_spec, observe):
+    policy = build(env_spec)
+    observation = observe(env_spec, 3)
+    inputs = policy.prepare(observation)
+    for other in (
+        {**observation, "states": observation["states"] + 0.5},
+        {**observation, "task_descriptions": observation["task_descriptions"][::-1]},
+        {**observation, "cameras": {"camera0": 255 - observation["cameras"]["camera0"]}},
+    ):
+        # row 1 of the reversed sentences is the same sentence; rows 0 and 2 too: shift instead
+        prepared = policy.prepare(other)
+        if other["task_descriptions"] is not observation["task_descriptions"]:
+            prepared = policy.prepare(
+                {**observation, "task_descriptions": ["open the drawer by its handle"] * 3}
+            )
+        assert changed(policy, inputs, prepared) > 1e-4
+
+
+def test_pi05_without_discrete_state_ignores_the_state(env_spec, observe):
+    policy = build(env_spec, config_name="pi05_metaworld")
+    observation = observe(env_spec, 3)
+    inputs = policy.prepare(observation)
+    other = policy.prepare({**observation, "states": observation["states"] + 0.5})
+    assert changed(policy, inputs, other) == 0.0
+
+
+def test_missing_cameras_matter_to_the_padding_alone(env_spec, observe):
+    # The actions must not depend on whether missing cameras are left out or masked; a critic that
+    # averages over the padded prompt must, as published critics were trained with all three.
+    out = build(env_spec, value_after_vlm=True, value_vlm_mode="first_token")
+    masked = build(env_spec, value_after_vlm=True, value_vlm_mode="mean_token")
+    masked.load_state_dict(out.state_dict())
+    inputs = out.prepare(observe(env_spec, 3))
+    assert out._network_inputs(as_tensors(inputs))[0].images.shape[1] == 1
+    assert masked._network_inputs(as_tensors(inputs))[0].images.shape[1] == 3
+    np.testing.assert_allclose(
+        out.act(inputs, keys(3)).actions, masked.act(inputs, keys(3)).actions, atol=TOLERANCE
+    )
+    first = masked.act(inputs, keys(3)).values
+    masked._masked_images = 0
+    assert (masked.act(inputs, keys(3)).values - first).abs().max() > 1e-6
+
+
+# -- supervised learning ------------------------------------------------------------------------
+
+
+def test_sft_batch(env_spec, demonstrate):
+    policy = build(env_spec)
+    demonstration = demonstrate(env_spec, 9)
+    inputs, actions, mask = policy.sft_batch(demonstration, [0, 3])
+    # frames 0 and 3 stand before steps 0 and 6; 9 - 6 = 3 actions are left there
+    np.testing.assert_array_equal(actions[0], demonstration.actions[:6])
+    np.testing.assert_array_equal(actions[1, :3], demonstration.actions[6:])
+    np.testing.assert_array_equal(actions[1, 3:], demonstration.actions[[8, 8, 8]])
+    assert mask.tolist() == [[True] * 6, [True] * 3 + [False] * 3]
+    np.testing.assert_array_equal(inputs["robot_state"], demonstration.states[[0, 6]])
+    np.testing.assert_allclose(inputs["elapsed"], [0, 6 / 40])
+
+
+def test_sft_loss_against_a_loop(env_spec, demonstrate):
+    policy = build(env_spec)
+    policy.fit_normalizer([demonstrate(env_spec, 9)])
+    inputs, actions, mask = policy.sft_batch(demonstrate(env_spec, 9), [0, 3])
+    tensors = as_tensors(inputs)
+    loss = policy.sft_loss(tensors, torch.from_numpy(actions), torch.from_numpy(mask), keys(2))
+    normalizer = policy.processor.normalizer
+    prefix, state, _ = policy._network_inputs(tensors)
+    noise = torch.from_numpy(keys(2).normal("sft_noise", (6, 8)))
+    for row in range(2):
+        t = torch.tensor(keys(2).beta("sft_time", 1.5, 1.0)[row] * 0.999 + 0.001).float()
+        target = torch.zeros(6, 8)
+        for step in range(6):
+            for entry in range(4):
+                mean = normalizer.actions.mean[entry]
+                std = normalizer.actions.std[entry]
+                target[step, entry] = (actions[row, step, entry] - mean) / (std + 1e-6)
+        noisy = t * noise[row] + (1 - t) * target
+        network = policy.actor.network
+        one = replace(
+            prefix,
+            **{name: value[row : row + 1] for name, value in vars(prefix).items()},
+        )
+        features = network.suffix_features(
+            network.encode_prefix(one), state[row : row + 1], noisy[None], t[None]
+        )
+        error = (network.velocity(features)[0] - (noise[row] - target)).detach() ** 2
+        steps = int(mask[row].sum())
+        expected = sum(float(error[step].mean()) for step in range(steps)) / steps
+        assert loss[row].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_supervised_training_learns(env_spec, demonstrate):
+    torch.manual_seed(0)
+    config = OpenPIModelConfig(
+        num_action_chunks=2,
+        openpi=OpenPIConfig(
+            size="tiny", action_horizon=2, num_steps=4, train_expert_only=True, max_token_len=8
+        ),
+    )
+    policy = make(config, env_spec=env_spec)
+    demonstrations = [demonstrate(env_spec, 16, seed) for seed in range(3)]
+    policy.fit_normalizer(demonstrations)
+    batches = [policy.sft_batch(d, range(8)) for d in demonstrations]
+    inputs = {
+        k: torch.from_numpy(np.concatenate([b[0][k] for b in batches])) for k in batches[0][0]
+    }
+    actions = torch.from_numpy(np.concatenate([b[1] for b in batches]))
+    mask = torch.from_numpy(np.concatenate([b[2] for b in batches]))
+
+    def loss(step: int) -> torch.Tensor:
+        return policy.sft_loss(inputs, actions, mask, keys(24, start=1000 * step)).mean()
+
+    with torch.no_grad():
+        before = float(loss(0))
+    optimizer = torch.optim.Adam(policy.parameters(), lr=4e-3)
+    for step in range(1, 81):
+        optimizer.zero_grad()
+        loss(step).backward()
+        optimizer.step()
+    with torch.no_grad():
+        after = float(loss(0))
+    assert after < 0.5 * before
+    # The first action is 0.5 state + 0.1, visible in the state: better than its mean by far.
+    arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
+    acted = policy.act(arrays, keys(24), deterministic=True).actions[:, 0]
+    expert = actions[:, 0].numpy()
+    assert np.mean((acted - expert) ** 2) < 0.5 * np.mean((expert - expert.mean(axis=0)) ** 2)
+
+
+# -- what trains --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "openpi"),
+    [
+        ({}, {}),
+        ({}, {"train_expert_only": True}),
+        ({}, {"train_expert_only": True, "noise_method": "flow_noise", **EXPERT}),
+        ({}, {"config_name": "pi05_metaworld", "value_after_vlm": True}),
+        ({"is_lora": True, "lora_rank": 4}, {}),
+        ({"is_lora": True, "lora_rank": 2, "add_value_head": False}, {"size": "small"}),
+    ],
+)
+def test_parameter_groups_and_counts(env_spec, model, openpi):
+    policy = build(env_spec, model=model, **openpi)
+    groups = policy.parameter_groups()
+    ids = [id(parameter) for group in groups.values() for parameter in group]
+    trainable = [p for p in policy.parameters() if p.requires_grad]
+    assert len(ids) == len(set(ids)) and set(ids) == {id(p) for p in trainable}
+    assert policy.spec.trainable_parameters == sum(p.numel() for p in trainable)
+    assert policy.spec.parameters == sum(p.numel() for p in policy.parameters())
+
+
+def test_expert_only_leaves_the_vlm_alone(env_spec, observe, demonstrate):
+    policy = build(env_spec, train_expert_only=True)
+    inputs = policy.prepare(observe(env_spec, 2))
+    out = policy.act(inputs, keys(2))
+    score = policy.evaluate(as_tensors(inputs), out.replay)
+    (score.logprobs.sum() + score.values.sum()).backward()
+    vlm = list(policy.actor.network.vlm.parameters())
+    assert vlm and all(not p.requires_grad and p.grad is None for p in vlm)
+    prefix, _, _ = policy._network_inputs(as_tensors(inputs))
+    cache = policy.actor.network.encode_prefix(prefix)
+    assert not any(tensor.requires_grad for layer in cache.layers for tensor in layer)
+
+
+def test_lora_starts_as_nothing_and_trains_the_vlm(env_spec, observe):
+    plain = build(env_spec)
+    lora = make(replace(plain.config, is_lora=True, lora_rank=4), env_spec=env_spec)
+    names = {name.replace(".base_layer.", "."): name for name, _ in lora.named_parameters()}
+    with torch.no_grad():
+        for name, parameter in plain.named_parameters():
+            lora.get_parameter(names[name]).copy_(parameter)
+    inputs = plain.prepare(observe(env_spec, 3))
+    out = plain.act(inputs, keys(3))
+    np.testing.assert_allclose(lora.act(inputs, keys(3)).actions, out.actions, atol=TOLERANCE)
+    lora.evaluate(as_tensors(inputs), out.replay).logprobs.sum().backward()
+    gradients = {n: p.grad for n, p in lora.named_parameters() if "lora_B" in n}
+    assert gradients and any(float(g.abs().sum()) > 0 for g in gradients.values())
+
+
+def test_bf16_acts_and_agrees_roughly(env_spec, observe):
+    policy = build(env_spec, model={"precision": "bf16"}, **EXPERT)
+    inputs = policy.prepare(observe(env_spec, 3))
+    out = policy.act(inputs, keys(3))
+    again = policy.evaluate(as_tensors(inputs), out.replay)
+    assert out.logprobs.dtype == again.values.dtype == torch.float32
+    torch.testing.assert_close(again.logprobs, out.logprobs, atol=2e-2, rtol=0)
+    torch.testing.assert_close(again.values, out.values, atol=2e-2, rtol=0)

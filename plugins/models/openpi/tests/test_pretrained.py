@@ -1,0 +1,194 @@
+"""Checkpoint folders: equal after a round trip, and one clear error for each fault."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rlcore_model_openpi.policy import make
+from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
+from rlcore_model_openpi.spec import policy_spec
+
+from rlcore.errors import CheckpointError
+from rlcore.rollout.rng import RowKeys
+
+KEYS = RowKeys(tuple((1, row) for row in range(3)))
+
+
+def settings(**openpi) -> OpenPIModelConfig:
+    base = {
+        "size": "tiny", "num_steps": 3, "train_expert_only": False, "critic_hidden": [16],
+        "critic_elapsed": True, "noise_method": "flow_noise", "joint_logprob": True,
+    }  # fmt: skip
+    return OpenPIModelConfig(
+        num_action_chunks=4, add_value_head=True, openpi=OpenPIConfig(**{**base, **openpi})
+    )
+
+
+def at(config: OpenPIModelConfig, folder) -> OpenPIModelConfig:
+    return replace(config, model_path=str(folder))
+
+
+@pytest.fixture
+def saved(env_spec, demonstrate, tmp_path):
+    """A policy with fitted statistics, and the folder it was saved to."""
+    torch.manual_seed(0)
+    policy = make(settings(), env_spec=env_spec)
+    policy.fit_normalizer([demonstrate(env_spec, 20)])
+    folder = tmp_path / "checkpoint"
+    policy.save_pretrained(folder)
+    return policy, folder
+
+
+def assert_equal_outputs(policy, other, observation):
+    inputs, same = policy.prepare(observation), other.prepare(observation)
+    for name, array in inputs.items():
+        np.testing.assert_array_equal(array, same[name], err_msg=name)
+    out, again = policy.act(inputs, KEYS), other.act(same, KEYS)
+    assert out.actions.tobytes() == again.actions.tobytes()
+    assert torch.equal(out.logprobs, again.logprobs) and torch.equal(out.values, again.values)
+
+
+def test_the_folder_holds_all_a_load_needs(saved):
+    _, folder = saved
+    files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+    assert files == [
+        "assets/lerobot/metaworld_mt50/norm_stats.json",
+        "config.json",
+        "model.safetensors",
+        "paligemma_tokenizer.model",
+        "rl_heads.safetensors",
+    ]
+    content = json.loads((folder / "config.json").read_text())
+    assert content["model"]["openpi"]["noise_method"] == "flow_noise"
+    assert content["model"]["model_path"] is None and content["size"]["depth"] == 2
+
+
+def test_round_trip_is_bitwise(saved, env_spec, observe):
+    policy, folder = saved
+    other = make(at(settings(), folder), env_spec=env_spec)
+    observation = observe(env_spec, 3)
+    observation["task_descriptions"][0] = "a sentence nobody saw"
+    assert_equal_outputs(policy, other, observation)
+    groups = other.parameter_groups()
+    assert all(p.requires_grad and not p.is_meta for group in groups.values() for p in group)
+
+
+@pytest.mark.parametrize("config_name", ["pi0_metaworld", "pi05_metaworld"])
+def test_round_trip_of_the_siglip_layout(env_spec, observe, tmp_path, config_name):
+    config = settings(size="small", config_name=config_name, noise_method="flow_sde")
+    policy = make(config, env_spec=env_spec)
+    policy.save_pretrained(tmp_path)
+    other = make(at(config, tmp_path), env_spec=env_spec).to("cpu", torch.float32)
+    assert_equal_outputs(policy, other, observe(env_spec, 3))
+
+
+def test_adapters_are_merged(env_spec, observe, tmp_path):
+    config = replace(settings(), is_lora=True, lora_rank=4)
+    policy = make(config, env_spec=env_spec)
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.05)
+    policy.save_pretrained(tmp_path)
+    other = make(at(settings(), tmp_path), env_spec=env_spec)
+    inputs = policy.prepare(observe(env_spec, 3))
+    np.testing.assert_allclose(
+        other.act(inputs, KEYS).actions, policy.act(inputs, KEYS).actions, atol=1e-4
+    )
+
+
+def test_a_critic_can_be_added_to_a_policy_without_one(env_spec, observe, tmp_path, caplog):
+    bare = replace(settings(critic_elapsed=False, noise_method="flow_sde"), add_value_head=False)
+    policy = make(bare, env_spec=env_spec)
+    policy.save_pretrained(tmp_path)
+    assert not (tmp_path / "rl_heads.safetensors").exists()
+    with caplog.at_level(logging.INFO):
+        other = make(at(settings(), tmp_path), env_spec=env_spec)
+    assert "starting from fresh weights" in caplog.text and "value_head" in caplog.text
+    assert other.act(other.prepare(observe(env_spec, 3)), KEYS).values.shape == (3, 1)
+
+
+def test_published_folders_keep_their_statistics_at_the_top(saved, env_spec, observe):
+    policy, folder = saved
+    shutil.move(folder / "assets" / "lerobot", folder / "lerobot")
+    (folder / "assets").rmdir()
+    (folder / "config.json").unlink()
+    other = make(at(settings(), folder), env_spec=env_spec)
+    assert_equal_outputs(policy, other, observe(env_spec, 3))
+
+
+# -- faults -------------------------------------------------------------------------------------
+
+
+def refuse(config, env_spec, match: str, *, light: bool = True) -> None:
+    """The policy is not built; faults found without reading weights come out of the spec too,
+    that is before any worker starts."""
+    with pytest.raises(CheckpointError, match=match):
+        make(config, env_spec=env_spec)
+    if light:
+        with pytest.raises(CheckpointError, match=match):
+            policy_spec(config, env_spec)
+
+
+def test_no_folder(env_spec, tmp_path):
+    refuse(at(settings(), tmp_path / "nowhere"), env_spec, "nowhere.* is not a folder")
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("model.safetensors", "holds no model.safetensors"),
+        ("paligemma_tokenizer.model", "holds no tokenizer"),
+        ("assets/lerobot/metaworld_mt50/norm_stats.json", "holds no normalisation statistics"),
+    ],
+)
+def test_missing_files(saved, env_spec, name, match):
+    _, folder = saved
+    (folder / name).unlink()
+    refuse(at(settings(), folder), env_spec, match)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "rl_heads.safetensors"])
+@pytest.mark.parametrize("kept", [0.5, 1e-4, 0.0])  # within the tensors, the header, nothing
+def test_truncated_weights(saved, env_spec, name, kept):
+    _, folder = saved
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: int(len(content) * kept)])
+    refuse(at(settings(), folder), env_spec, f"{name} is damaged")
+
+
+def test_damaged_settings(saved, env_spec):
+    _, folder = saved
+    (folder / "config.json").write_text("{")
+    refuse(at(settings(), folder), env_spec, r"config.json is damaged")
+
+
+def test_another_network(saved, env_spec):
+    _, folder = saved
+    config = at(settings(size="small"), folder)
+    refuse(config, env_spec, r"another network: .*vlm_width 64 \(asked: 256\)")
+    (folder / "config.json").unlink()  # then the weights themselves tell
+    refuse(config, env_spec, "does not fit the network", light=False)
+
+
+def test_another_robot(saved, env_spec, other_env):
+    _, folder = saved
+    refuse(at(settings(), folder), other_env(action=6), "'actions' has 4 entries, the env has 6")
+
+
+def test_another_critic(saved, env_spec):
+    _, folder = saved
+    config = at(settings(critic_hidden=[32]), folder)
+    refuse(config, env_spec, "rl_heads.safetensors does not fit", light=False)
+
+
+def test_a_named_asset_that_is_not_there(saved, env_spec):
+    _, folder = saved
+    config = at(settings(asset_id="my/robot"), folder)
+    refuse(config, env_spec, "for asset 'my/robot' .there are: assets/lerobot/metaworld_mt50")

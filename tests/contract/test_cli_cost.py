@@ -1,0 +1,48 @@
+"""What the command line pays for: listing and planning load nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+REPORT = """
+import sys
+from rlcore.cli.main import main
+code = main(sys.argv[1:])
+heavy = {"torch", "ray", "hydra", "omegaconf", "gymnasium", "transformers", "mujoco"}
+print("LOADED", *sorted(heavy & set(sys.modules)))
+raise SystemExit(code)
+"""
+DRY_RUN = ["collect", "env=toy", "--dry-run"]
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, *arguments], capture_output=True, text=True, check=True
+    )
+    last = done.stdout.splitlines()[-1].split()
+    assert last[0] == "LOADED"
+    return set(last[1:])
+
+
+def test_listing_plugins_loads_neither_configuration_nor_tensors():
+    assert loaded_by("plugins") == set()
+
+
+@pytest.mark.parametrize("arguments", [DRY_RUN, ["train", "--help"]])
+def test_planning_loads_neither_tensors_nor_workers(arguments):
+    assert loaded_by(*arguments) <= {"hydra", "omegaconf"}
+
+
+def test_listing_plugins_is_quick():
+    """Well under a second; the best of three, since the machine may be busy."""
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "rlcore.cli.main", "plugins"], check=True,
+                       capture_output=True)  # fmt: skip
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 1.0

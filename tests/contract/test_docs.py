@@ -1,0 +1,67 @@
+"""Docs can't drift: hooks, links, commands and keys they name exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlcore import hookspecs
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
+def test_every_hook_is_documented_in_order():
+    hooks = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
+    page = (ROOT / "docs/plugins.md").read_text()
+    rows = re.findall(r"^\| `(rlcore_\w+)` \|", page, flags=re.MULTILINE)
+    assert len(hooks) > 10
+    assert rows == hooks
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(without_code(page.read_text())):
+        if not target.startswith(("http://", "https://", "#", "mailto:")):
+            path = page.parent / target.split("#")[0]
+            assert path.exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_targets_exist(page):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for target in re.findall(r"`make ([a-z-]+)", page.read_text()):
+        assert target in targets, f"{page.name} names make {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_extras_exist(page):
+    project = (ROOT / "pyproject.toml").read_text()
+    section = project.split("[project.optional-dependencies]")[1].split("\n[")[0]
+    extras = set(re.findall(r"^([\w-]+) = ", section, flags=re.MULTILINE))
+    for listed in re.findall(r"rlcore\[([\w,-]+)\]", page.read_text()):
+        assert set(listed.split(",")) <= extras, f"{page.name} names extra {listed}"
+
+
+def test_all_distributions_have_one_version_and_pin_core_to_it():
+    projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/*/pyproject.toml")]
+    versions = {re.search(r'^version = "(.+)"', p.read_text(), re.MULTILINE)[1] for p in projects}
+    (version,) = versions
+    major, minor, _ = version.split(".")
+    for project in projects[1:]:
+        assert f'"rlcore>={major}.{minor},<{major}.{int(minor) + 1}"' in project.read_text()
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+    shown = subprocess.run(
+        [sys.executable, "-c", "import rlcore; print(rlcore.__version__)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert shown.stdout.strip() == version

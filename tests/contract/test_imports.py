@@ -1,0 +1,149 @@
+"""Import levels: light <- ray <- torch, and nothing in core imports a plugin."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "rlcore"
+HEAVY = ("torch", "ray", "gymnasium", "transformers")
+
+LIGHT = ("errors", "specs", "protocols", "hookspecs", "plugins", "extras", "builtin",
+         "config", "placement", "cli")  # fmt: skip
+RAY = ("workers", "loop")
+TORCH = ("algo", "learner", "rollout", "sync", "track", "data")
+# Tables without tensors that checks need; they live beside the code they describe.
+LIGHT_TABLES = ("rlcore.algo.combinations",)
+
+
+def modules_of(part: str) -> list[str]:
+    """Dotted names of the modules under `rlcore/PART`."""
+    files = [CORE / f"{part}.py"] if (CORE / f"{part}.py").exists() else (CORE / part).rglob("*.py")
+    names = []
+    for file in files:
+        name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        names.append(name.removesuffix(".__init__"))
+    return sorted(names)
+
+
+def loaded_by(modules: list[str]) -> dict[str, list[str]]:
+    """`{module: heavy packages that stood in sys.modules once it was imported}`.
+
+    One fresh interpreter imports them in turn: as long as the lists are empty, the order can't
+    hide anything.
+    """
+    script = """
+import importlib, json, sys
+found = {}
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(name)
+    found[name] = [heavy for heavy in json.loads(sys.argv[2]) if heavy in sys.modules]
+print(json.dumps(found))
+"""
+    arguments = [json.dumps(modules), json.dumps(HEAVY)]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, list[str]] = json.loads(done.stdout)
+    return result
+
+
+def imports(file: Path, *, lazy: bool) -> Iterator[str]:
+    """Absolute names a file imports when it is imported; with `lazy` those inside functions too.
+    What stands under `if TYPE_CHECKING` never runs and is left out."""
+
+    def visit(nodes: list[ast.stmt]) -> Iterator[str]:
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield f"{node.module}.{node.names[0].name}" if node.level == 0 else "rlcore"
+            elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                yield from visit(node.orelse)
+            elif lazy or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+                    yield from visit(vars(node).get(block, []))
+
+    yield from visit(ast.parse(file.read_text()).body)
+
+
+def core_files(*parts: str) -> list[Path]:
+    if not parts:
+        return sorted(CORE.rglob("*.py"))
+    single = [CORE / f"{part}.py" for part in parts]
+    nested = [file for part in parts for file in (CORE / part).rglob("*.py")]
+    return sorted([file for file in single if file.exists()] + nested)
+
+
+def test_every_part_of_core_has_a_level():
+    parts = {path.stem for path in CORE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    known = {*LIGHT, *RAY, *TORCH, "testing", "__init__", "__pycache__", "py"}
+    assert parts <= known, f"give {parts - known} a level here and in DESIGN"
+
+
+def test_light_modules_load_nothing_heavy():
+    modules = ["rlcore", *(name for part in LIGHT for name in modules_of(part))]
+    assert len(modules) > 20
+    assert loaded_by(modules) == {name: [] for name in modules}
+
+
+def test_workers_and_loops_load_no_tensor_library():
+    """Ray they may load; torch comes with the first policy worker."""
+    modules = [name for part in RAY for name in modules_of(part)]
+    loaded = loaded_by(modules)
+    assert {name: set(heavy) - {"ray"} for name, heavy in loaded.items()} == {
+        name: set() for name in modules
+    }
+
+
+def test_an_env_worker_loads_no_model_stack():
+    """What a worker process imports before its simulator."""
+    modules = ["rlcore.workers.env_worker", "rlcore.testing.toy_env"]
+    assert loaded_by(modules) == {name: [] for name in modules}
+
+
+def test_light_code_imports_only_light_code_when_it_is_imported():
+    for file in core_files(*LIGHT):
+        for name in imports(file, lazy=False):
+            if name.startswith("rlcore.") and not name.startswith(LIGHT_TABLES):
+                assert name.split(".")[1] in (*LIGHT, "hookimpl", "__version__"), f"{file}: {name}"
+
+
+def test_tensor_code_does_not_know_ray():
+    for file in core_files(*TORCH):
+        for name in imports(file, lazy=True):
+            assert name.split(".")[0] not in ("ray", "gymnasium"), f"{file} imports {name}"
+
+
+def test_nothing_in_core_imports_a_plugin():
+    plugins = {folder.name for folder in ROOT.glob("plugins/*/*/rlcore_*")}
+    assert len(plugins) >= 3
+    for file in core_files():
+        for name in imports(file, lazy=True):
+            package = name.split(".")[0]
+            assert package not in plugins and not package.startswith("rlcore_"), f"{file}: {name}"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import torch", ["torch"]),
+        ("from torch import nn", ["torch.nn"]),
+        ("try:\n    import ray\nexcept ImportError:\n    import torch", ["ray", "torch"]),
+        ("class A:\n    import torch", ["torch"]),
+        ("with x:\n    import torch", ["torch"]),
+        ("if TYPE_CHECKING:\n    import torch", []),
+        ("def f():\n    import torch", []),
+    ],
+)
+def test_the_reader_of_imports(tmp_path, source, expected):
+    (tmp_path / "module.py").write_text(source)
+    assert list(imports(tmp_path / "module.py", lazy=False)) == expected

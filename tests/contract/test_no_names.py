@@ -1,0 +1,59 @@
+"""Core names no env, model or algorithm: not in code, not in strings, not in comments."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = {folder.name for folder in ROOT.glob("plugins/*/*") if folder.is_dir()}
+# of the design, whether built already or not
+PLANNED = {"metaworld", "maniskill", "libero", "robotwin", "openvla", "openpi", "ppo", "grpo"}
+NAMES = PLUGINS | PLANNED | {"pi0", "pi05"}
+# Short ones must stand alone (su-ppo-rt); the others may be part of a word (OpenVLAPolicy).
+SHORT = 4
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words; `PPOLoss`, `ppo_loss` and `run-ppo` all hold the word ppo."""
+    text = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", text)
+    text = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def named(line: str) -> list[str]:
+    """Names of components in a line."""
+    alone = set(words(line))
+    whole = re.sub(r"[^a-z0-9]", "", line.lower())
+    return sorted(n for n in NAMES if (n in alone if len(n) <= SHORT else n in whole))
+
+
+def test_core_names_no_component():
+    files = sorted((ROOT / "rlcore").rglob("*.py"))
+    assert len(files) > 50
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {name}"
+        for file in files
+        for number, line in enumerate(file.read_text().splitlines(), start=1)
+        for name in named(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('if env_type == "metaworld":', ["metaworld"]),
+        ("class OpenVLAPolicy:", ["openvla"]),
+        ("import rlcore_model_openpi", ["openpi"]),
+        ("class PPOLoss:", ["ppo"]),
+        ("use_grpo = True", ["grpo"]),
+        ("# as in pi0.5", ["pi0"]),
+        ("a supported opponent, epi0", []),
+        ("Meta-World", ["metaworld"]),
+    ],
+)
+def test_what_counts_as_a_name(line, expected):
+    assert named(line) == expected

@@ -1,0 +1,120 @@
+"""A stranger's package: the env of docs/plugins.md, built, installed, planned and trained on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILE = re.compile(r"^`([\w./]+)`\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def run(*command: str | Path, cwd: Path, packages: Path | None = None) -> str:
+    """Standard output of a command that must succeed; `packages` is put on the module path."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if packages is not None:
+        environ["PYTHONPATH"] = str(packages)
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], cwd=cwd, env=environ, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def build(project: Path, folder: Path) -> Path:
+    """The wheel of a project."""
+    run("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index",
+        "--wheel-dir", folder, project, cwd=folder)  # fmt: skip
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory) -> Path:
+    """A folder of installed packages that holds the env of docs/plugins.md."""
+    base = tmp_path_factory.mktemp("stranger")
+    files = dict(FILE.findall((ROOT / "docs/plugins.md").read_text()))
+    assert set(files) == {
+        "pyproject.toml",
+        *(f"acme_slider/{name}.py" for name in ("__init__", "plugin", "settings", "env")),
+    }
+    for name, text in files.items():
+        path = base / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (base / "dist").mkdir()
+    wheel = build(base / "source", base / "dist")
+    packages = base / "packages"
+    run("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", packages, wheel,
+        cwd=base)  # fmt: skip
+    return packages
+
+
+def rlcore(*arguments: str, cwd: Path, packages: Path | None) -> str:
+    return run("-m", "rlcore.cli.main", *arguments, cwd=cwd, packages=packages)
+
+
+CHOICE = ("env=slider", "model=toy", "algorithm=ppo", "actor.model.add_value_head=true")
+
+
+def test_it_is_listed(stranger, tmp_path):
+    rows = json.loads(rlcore("plugins", "--json", cwd=tmp_path, packages=stranger))
+    assert {
+        "kind": "env",
+        "name": "slider",
+        "distribution": "acme-slider",
+        "version": "1.0.0",
+        "status": "ok",
+        "reason": "",
+    } in rows
+    without = json.loads(rlcore("plugins", "--json", cwd=tmp_path, packages=None))
+    assert "slider" not in {row["name"] for row in without}
+
+
+def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
+    shown = rlcore("train", *CHOICE, "env.train.speed=0.3", "--dry-run",
+                   cwd=tmp_path, packages=stranger)  # fmt: skip
+    assert "env_type: slider" in shown
+    # the override reaches one side, the default of its dataclass the other
+    assert sorted(re.findall(r"^ +speed: (0\.\d)$", shown, flags=re.MULTILINE)) == ["0.2", "0.3"]
+    assert "rollout+actor" in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_trained_on(stranger, tmp_path):
+    rlcore(
+        "train", *CHOICE, "cluster.backend=local", "runner.max_epochs=1",
+        "cluster.component_placement={env: '0:0', rollout: '0:0', actor: '0:0'}",
+        "env.eval.trials_per_task=3", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
+        "actor.global_batch_size=16", "actor.micro_batch_size=16", "runner.logger.log_path=logs",
+        cwd=tmp_path, packages=stranger,
+    )  # fmt: skip
+    summary = json.loads((tmp_path / "logs/run/summary.json").read_text())
+    assert summary["success_after"]["n"] == 6  # 2 tasks of 3 trials
+    assert summary["versions"]["acme-slider"] == "1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("project", "present"),
+    [
+        (".", ("rlcore/configs/train.yaml", "rlcore/py.typed", "rlcore/testing/conf/env/toy.yaml")),
+        ("plugins/algos/ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
+        ("plugins/envs/metaworld", ("rlcore_env_metaworld/conf/env/metaworld.yaml",)),
+        ("plugins/models/openpi", ("rlcore_model_openpi/conf/model/pi0.yaml",)),
+    ],
+)
+def test_our_wheels_hold_code_and_configuration_and_nothing_else(project, present, tmp_path):
+    wheel = build(ROOT / project, tmp_path)
+    names = zipfile.ZipFile(wheel).namelist()
+    assert set(present) <= set(names)
+    package = present[0].split("/")[0]
+    top = {name.split("/")[0] for name in names}
+    assert top == {package, f"{wheel.name.split('-')[0]}-{wheel.name.split('-')[1]}.dist-info"}
+    assert not [name for name in names if "tests/" in name or name.endswith(".pyc")]

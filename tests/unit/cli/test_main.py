@@ -1,0 +1,189 @@
+"""The command in this process: what is printed where, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import pytest
+
+import rlcore
+from rlcore.cli import verbs
+from rlcore.cli.main import main
+from rlcore.config.schema import RunConfig
+from rlcore.errors import WorkerError
+from rlcore.plugins import load_plugins
+
+COLLECT = ["collect", "env=toy", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"]
+
+
+@dataclass
+class Loop:
+    """Stands for rlcore.loop: remembers what it was called with."""
+
+    configs: list[RunConfig] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def run(self, config: RunConfig) -> None:
+        self.configs.append(config)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
+    made = Loop()
+    monkeypatch.setattr(verbs, "load_target", lambda target: made.run)
+    return made
+
+
+def test_version_and_help(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rlcore {rlcore.__version__}\n"
+    assert main([]) == 0
+    assert "usage: rlcore COMMAND" in capsys.readouterr().out
+
+
+def test_an_unknown_command(capsys):
+    assert main(["trian"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: there is no command 'trian'; choose from: train, eval")
+    assert "Did you mean 'train'?" in said.err
+
+
+def test_plugins_as_json(capsys):
+    assert main(["plugins", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    toy = {
+        "kind": "env",
+        "name": "toy",
+        "distribution": "rlcore",
+        "version": rlcore.__version__,
+        "status": "ok",
+        "reason": "",
+    }
+    assert toy in rows
+
+
+def test_the_configuration_reaches_the_loop(loop, capsys):
+    assert main([*COLLECT, "runner.seed=7"]) == 0
+    (config,) = loop.configs
+    assert (config.runner.seed, config.env.train.env_type) == (7, "toy")
+
+
+def test_an_error_is_a_sentence_and_nothing_starts(loop, capsys):
+    assert main([*COLLECT, "runner.sead=7"]) == 2
+    assert loop.configs == []
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "error: unknown key 'runner.sead'. Did you mean 'runner.seed'?\n  hint: "
+    )
+    assert "Traceback" not in said
+
+
+def test_checks_come_before_the_loop(loop, capsys):
+    assert main([*COLLECT, "runner.seed=-3"]) == 2
+    assert loop.configs == []
+    assert "runner.seed must be at least 0, got -3" in capsys.readouterr().err
+
+
+def test_errors_of_the_run_keep_their_exit_code(loop, capsys):
+    loop.error = WorkerError("env worker 0 died")
+    assert main(COLLECT) == 1
+    loop.error = KeyboardInterrupt()
+    assert main(COLLECT) == 130
+    assert capsys.readouterr().err == "error: env worker 0 died\nrlcore: interrupted\n"
+
+
+def test_a_bug_keeps_its_traceback(loop):
+    loop.error = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        main(COLLECT)
+
+
+def test_a_dry_run_shows_configuration_and_placement_and_starts_nothing(loop, capsys):
+    assert main([*COLLECT, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert loop.configs == []
+    assert "env_type: toy" in said
+    assert "rollout+actor" in said
+
+
+def test_cfg_prints_yaml_only(loop, capsys):
+    assert main([*COLLECT, "--cfg", "job"]) == 0
+    assert capsys.readouterr().out.startswith("cluster:\n")
+    assert loop.configs == []
+
+
+def test_help_of_a_key(capsys):
+    assert main(["train", "--help", "runner.seed"]) == 0
+    assert capsys.readouterr().out == ("  runner.seed: int = 0\n      root of all randomness\n")
+    assert main(["train", "--help", "runner.sed"]) == 2
+
+
+def test_help_shows_the_values_of_a_choice(capsys):
+    assert main(["collect", "env=toy", "--help", "env.eval.split"]) == 0
+    assert "env.eval.split: str = heldout" in capsys.readouterr().out
+
+
+def test_old_spellings_warn_in_one_line(loop, capsys):
+    assert main([*COLLECT, "fsdp.sharding_strategy=no_shard"]) == 0
+    assert "warning: fsdp is an old spelling of actor.fsdp_config\n" in capsys.readouterr().err
+
+
+# -- sweeps ---------------------------------------------------------------------------------
+
+
+def test_a_sweep_runs_jobs_in_folders_of_their_own(loop):
+    assert main([*COLLECT, "runner.seed=1,2", "-m"]) == 0
+    assert [config.runner.seed for config in loop.configs] == [1, 2]
+    assert [config.runner.logger.experiment_name for config in loop.configs] == [
+        "run/0_runner.seed=1",
+        "run/1_runner.seed=2",
+    ]
+
+
+def test_a_job_that_fails_does_not_stop_the_sweep(loop, capsys):
+    assert main([*COLLECT, "runner.seed=-1,2,-3", "-m"]) == 1
+    assert [config.runner.seed for config in loop.configs] == [2]
+    said = capsys.readouterr().err
+    assert "2 of 3 jobs failed:" in said
+    assert "  2 runner.seed=-3: runner.seed must be at least 0, got -3" in said
+
+
+# -- assets ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sick_plugin(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A plugin, registered, whose doctor misses something."""
+    from rlcore.hookspecs import hookimpl
+
+    @hookimpl
+    def rlcore_doctor(config):
+        return [{"name": "GL", "status": "missing", "detail": "no EGL", "fix": "apt-get egl"}]
+
+    module = ModuleType("sick")
+    vars(module).update(rlcore_doctor=rlcore_doctor)
+    manager = load_plugins().manager
+    manager.register(module, name="sick")
+    yield module
+    manager.unregister(module)
+
+
+def test_the_doctor_reports_and_fails(sick_plugin, capsys):
+    assert main(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "missing  GL: no EGL" in said
+    assert "mend it: apt-get egl" in said
+
+
+def test_a_run_asks_only_the_plugins_it_uses(sick_plugin, loop, monkeypatch, capsys):
+    assert main(COLLECT) == 0
+    assert len(loop.configs) == 1
+    monkeypatch.setattr(verbs, "chosen_plugins", lambda config, registry: {"core", "sick"})
+    assert main(COLLECT) == 2
+    assert capsys.readouterr().err == "error: this machine lacks GL: no EGL\n  hint: apt-get egl\n"
+    assert len(loop.configs) == 1

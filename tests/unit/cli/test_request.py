@@ -1,0 +1,35 @@
+"""Reading a verb's arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.cli.request import parse_request
+from rlcore.errors import ConfigError
+
+
+def test_a_bare_first_word_is_an_experiment():
+    assert parse_request("train", ["some_recipe", "runner.seed=1"]).overrides == (
+        "experiment=some_recipe",
+        "runner.seed=1",
+    )
+
+
+def test_flags_may_stand_anywhere():
+    request = parse_request("train", ["env=toy", "--dry-run", "runner.max_steps=-1", "-m"])
+    assert (request.overrides, request.dry_run, request.multirun) == (
+        ("env=toy", "runner.max_steps=-1"),
+        True,
+        True,
+    )
+
+
+def test_help_takes_a_key():
+    request = parse_request("train", ["--help", "env.train", "env=toy"])
+    assert (request.help, request.help_key) == (True, "env.train")
+    assert request.overrides == ("env=toy",)
+
+
+def test_a_stray_word_is_refused():
+    with pytest.raises(ConfigError, match="'stray' is neither key=value nor group=option"):
+        parse_request("train", ["env=toy", "stray"])

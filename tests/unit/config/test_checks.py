@@ -1,0 +1,139 @@
+"""Cross-field checks: each refuses what it should, with the numbers in the sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rlcore.config.checks import CHECKS, check
+from rlcore.config.compose import compose
+from rlcore.config.facts import Facts, gather_facts
+from rlcore.config.old_names import ConfigWarning
+from rlcore.errors import ConfigError, PluginError
+from rlcore.placement import Inventory, Node, make_plan
+
+TOY = ["env=toy", "model=toy", "algorithm=plain"]
+SHARED = "cluster.component_placement={env: 0-1, rollout: 2-3, actor: 2-3}"
+FOUR_GPUS = Inventory.uniform(1, Node(cpus=16, gpus=4))
+
+
+@pytest.fixture
+def facts(registry):
+    """`facts(*overrides)`: of the toy run on 2 env and 2 actor workers of a 4-GPU machine."""
+
+    def make(*overrides: str) -> Facts:
+        config = compose([*TOY, SHARED, *overrides], registry=registry)
+        return gather_facts(config, registry, make_plan(config.cluster, FOUR_GPUS, registry))
+
+    return make
+
+
+def problems(facts: Facts) -> list[str]:
+    return [sentence for each in CHECKS for sentence in each(facts)]
+
+
+def test_a_good_configuration_passes(facts):
+    assert problems(facts("actor.global_batch_size=256")) == []  # 128 x 2 actor ranks
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["runner.seed=-1"], "runner.seed must be at least 0, got -1"),
+        (["runner.max_epochs=0"], "runner.max_epochs must be -1 (off) or at least 1, got 0"),
+        (["env.train.total_num_envs=0"], "env.train.total_num_envs must be at least 1, got 0"),
+        (["algorithm.gamma=1.5"], "algorithm.gamma must be in (0, 1], got 1.5"),
+        (["collect.speed=0"], "collect.speed must be in (0, 1], got 0.0"),
+        # 2 env workers x 2 stages = 4 parts
+        (["env.train.total_num_envs=6", "rollout.pipeline_stage_num=2"],
+         "env.train.total_num_envs must be divisible by env workers x stages = 2 x 2 = 4, got 6"),
+        # not equal to (260 % 4) % 2 = 0, which lets 4 x 3 pass
+        (["env.eval.total_num_envs=260", "rollout.pipeline_stage_num=3"],
+         "env.eval.total_num_envs must be divisible by env workers x stages = 2 x 3 = 6, got 260"),
+        (["env.train.max_steps_per_rollout_epoch=40"],
+         "env.train.max_steps_per_rollout_epoch must be 20 (max_episode_steps) without "
+         "auto_reset, got 40"),
+        (["env.train.max_steps_per_rollout_epoch=10"], "must be at least max_episode_steps = 20"),
+        (["env.train.auto_reset=true", "env.train.max_steps_per_rollout_epoch=41"],
+         "must be divisible by actor.model.num_action_chunks = 2, got 41"),
+        (["actor.model.num_action_chunks=21"],
+         "num_action_chunks must be at most env.train.max_episode_steps = 20, got 21"),
+        (["env.eval.trials_per_task=1001"],
+         "env.eval.trials_per_task must be at most 1000 (the heldout trials of toy), got 1001"),
+        (["env.eval.rollout_epoch=2"], "env.eval.rollout_epoch must be 1"),
+        (["actor.model.add_value_head=false"],
+         "actor.model.add_value_head must be true: plain needs values, got false"),
+        (["algorithm.compare=true"], "env.train.group_size must be at least 2: plain compares"),
+        (["env.train.group_size=3"],
+         "env.train.total_num_envs x rollout_epoch = 8 must be divisible by env.train.group_size, "
+         "got 3"),
+        (["algorithm.reward_type=action_level"],
+         "algorithm.reward_type=action_level and logprob_type=chunk_level must go together with"),
+        (["actor.global_batch_size=300"],
+         "actor.global_batch_size must be divisible by micro_batch_size x actor ranks = 128 x 2 = "
+         "256, got 300"),
+        (["actor.optim.lr_scheduler=cosine"],
+         "actor.optim.total_training_steps must be more than lr_warmup_steps = 0 for "
+         "lr_scheduler=cosine, got None"),
+        (["actor.model.model_path=/no/where"],
+         "actor.model.model_path must be a folder that exists, got '/no/where'"),
+        (["actor.fsdp_config.gradient_checkpointing=true"], "gradient_checkpointing must be false"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(facts, overrides, sentence):
+    assert any(sentence in said for said in problems(facts(*overrides)))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda f: replace(f, policy=replace(f.policy, action_dim=7)),
+         "actor.model.action_dim must be 2, the action entries of toy, got 7"),
+        (lambda f: replace(f, policy=replace(f.policy, num_images=2)),
+         "num_images_in_input must be at most 1, the cameras of toy (top), got 2"),
+        (lambda f: replace(f, policy=replace(f.policy, state_dim=1)),
+         "the state of toy must have at most 1 entries for toy, got 2"),
+        (lambda f: replace(f, policy=replace(f.policy, action_horizon=1)),
+         "num_action_chunks must be at most 1, the actions toy predicts, got 2"),
+        (lambda f: replace(f, envs={**f.envs, "eval": replace(f.envs["eval"], states=())}),
+         "env.train and env.eval must have the same state entries, got 2 and 0"),
+        (lambda f: replace(f, envs={**f.envs, "eval": replace(f.envs["eval"], cameras=())}),
+         "env.train and env.eval must have the same cameras, got ['top'] and []"),
+        (lambda f: replace(
+            f, envs={**f.envs, "eval": replace(f.envs["eval"], heldout_trials=range(999, 1001))}),
+         "train and held-out trials of toy (env.eval) must be disjoint"),
+    ],
+)  # fmt: skip
+def test_parts_that_do_not_fit_each_other_are_refused(facts, change, sentence):
+    assert any(sentence in said for said in problems(change(facts())))
+
+
+def test_supervised_training_needs_a_teacher_and_a_loss(facts):
+    found = facts("sft.enabled=true")
+    assert problems(found) == []
+    train = replace(found.envs["train"], has_expert=False)
+    untaught = replace(found, envs={**found.envs, "train": train})
+    assert any("collect.path must name a data set" in said for said in problems(untaught))
+    lossless = replace(found, policy=replace(found.policy, sft=None))
+    assert any("toy has no supervised loss" in said for said in problems(lossless))
+
+
+def test_all_problems_are_told_at_once(registry):
+    overrides = ["runner.seed=-1", "actor.global_batch_size=300", SHARED]
+    config = compose([*TOY, *overrides], registry=registry)
+    with pytest.raises(ConfigError) as caught:
+        check(config, registry, make_plan(config.cluster, FOUR_GPUS, registry))
+    assert len(caught.value.message.splitlines()) == 2
+
+
+def test_an_unknown_tracker_is_refused_before_anything_starts(registry):
+    config = compose([*TOY, "runner.logger.logger_backends=[tensorbord]"], registry=registry)
+    with pytest.raises(PluginError, match=r"no tracker 'tensorbord'.*Did you mean 'tensorboard'"):
+        check(config, registry)
+
+
+def test_random_weights_are_announced(registry):
+    with pytest.warns(ConfigWarning, match="starts from random weights"):
+        config = compose([*TOY, SHARED], registry=registry)
+        check(config, registry, make_plan(config.cluster, FOUR_GPUS, registry))

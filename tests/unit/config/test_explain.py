@@ -1,0 +1,54 @@
+"""Help that is made from the schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.config import tree
+from rlcore.config.catalog import Catalog
+from rlcore.config.explain import explain, overview
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+
+
+@pytest.fixture
+def catalog(registry) -> Catalog:
+    return Catalog(registry)
+
+
+def test_every_key_is_listed_with_a_sentence(catalog):
+    text = overview(catalog, RunConfig())
+    for key in tree.walk(RunConfig()):
+        assert key.help, key.path
+        assert f"{key.path}: " in text
+    assert "env         toy" in text
+
+
+def test_a_key_shows_type_default_choices_and_sentence(catalog):
+    assert explain(catalog, RunConfig(), "cluster.backend").splitlines() == [
+        "  cluster.backend: str = ray [ray | local]",
+        "      ray: a process per worker; local: all in this process (pdb works)",
+    ]
+
+
+def test_a_section_shows_what_is_below_it(catalog):
+    lines = explain(catalog, RunConfig(), "runner.logger").splitlines()
+    assert lines[0] == "runner.logger: Where a run's folder is and who is told its metrics."
+    assert "  runner.logger.logger_backends: list[str] = [tensorboard]" in lines
+
+
+def test_keys_of_single_components_are_found_and_labelled(catalog):
+    text = explain(catalog, RunConfig(), "algorithm.dial.level")
+    assert "algorithm.dial.level: float = 0.5  (algorithm plain)" in text
+    section = explain(catalog, RunConfig(), "actor.model")
+    assert "  actor.model.hidden: int = 64  (model toy)" in section
+    assert "  actor.model.precision: str = fp32 [fp32 | bf16]" in section
+
+
+def test_a_group_shows_its_options(catalog):
+    assert explain(catalog, RunConfig(), "model") == "model=NAME, one of: toy"
+
+
+def test_an_unknown_key_is_met_with_the_nearest(catalog):
+    with pytest.raises(ConfigError, match=r"no key 'runner.sed'. Did you mean 'runner.seed'"):
+        explain(catalog, RunConfig(), "runner.sed")

@@ -1,0 +1,69 @@
+"""Old spellings: understood, mapped, warned about; refused where the meaning would be lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.config.compose import compose
+from rlcore.config.old_names import ConfigWarning
+from rlcore.errors import ConfigError
+
+TOY = ["env=toy", "model=toy", "algorithm=plain"]
+
+
+@pytest.mark.parametrize(
+    ("override", "read"),
+    [
+        ("algorithm.Style=bold", lambda c: c.algorithm.style == "bold"),
+        ("algorithm.DIAL.level=2", lambda c: c.algorithm.dial.level == 2),
+        ("fsdp.sharding_strategy=no_shard", lambda c: True),
+        ("actor.fsdp.gradient_checkpointing=true",
+         lambda c: c.actor.fsdp_config.gradient_checkpointing),
+        ("do_sample=true", lambda c: not c.rollout.eval_deterministic),
+        ("rollout.sampling_params.do_sample=false", lambda c: c.rollout.eval_deterministic),
+        ("algorithm.temperature=1.0", lambda c: not c.rollout.eval_deterministic),
+        ("env.eval.temperature=0", lambda c: c.rollout.eval_deterministic),
+        ("rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
+        ("algorithm.eval_rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
+        ("algorithm.rollout_epoch=2", lambda c: c.env.train.rollout_epoch == 2),
+        ("algorithm.n_chunk_steps=10", lambda c: True),  # 20 steps // chunks of 2
+    ],
+)  # fmt: skip
+def test_old_spellings_are_mapped_and_warned_about(registry, override, read):
+    with pytest.warns(ConfigWarning):
+        assert read(compose([*TOY, override], registry=registry))
+
+
+def test_files_may_hold_old_spellings_too(registry, tmp_path):
+    (tmp_path / "experiment").mkdir()
+    text = (
+        "# @package _global_\nalgorithm: {n_chunk_steps: 10, Dial: {level: 3}}\ndo_sample: true\n"
+    )
+    (tmp_path / "experiment" / "e.yaml").write_text(text, encoding="utf-8")
+    with pytest.warns(ConfigWarning):
+        config = compose([*TOY, "experiment=e"], config_dirs=[tmp_path], registry=registry)
+    assert (config.algorithm.dial.level, config.rollout.eval_deterministic) == (3, False)
+
+
+@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("algorithm.n_chunk_steps=8", r"= 20 // 2 = 10, got 8"),
+        ("algorithm.n_chunk_steps=some", "must be int, got 'some'"),
+        ("temperature=1.6", "samples at temperature 0 or 1"),
+        ("do_sample=7", "must be true or false, got 7"),
+    ],
+)
+def test_a_meaning_that_would_be_lost_is_refused(registry, override, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        compose([*TOY, override], registry=registry)
+
+
+def test_the_new_spelling_wins_in_the_same_place(registry, tmp_path):
+    (tmp_path / "experiment").mkdir()
+    text = "# @package _global_\ndo_sample: true\nrollout: {eval_deterministic: true}\n"
+    (tmp_path / "experiment" / "e.yaml").write_text(text, encoding="utf-8")
+    with pytest.warns(ConfigWarning):
+        config = compose([*TOY, "experiment=e"], config_dirs=[tmp_path], registry=registry)
+    assert config.rollout.eval_deterministic
