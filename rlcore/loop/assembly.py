@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rlcore.config.schema import EnvConfig, RunConfig
-from rlcore.errors import PlacementError, PluginError
+from rlcore.config.checks import check
+from rlcore.config.schema import RunConfig
+from rlcore.errors import PlacementError
 from rlcore.placement import Inventory, Plan, Seat, make_plan
-from rlcore.plugins import Registry, load_plugins, load_target
-from rlcore.specs import AlgorithmNeeds, ComponentSpec, EnvSpec, PolicySpec
+from rlcore.plugins import Registry, load_plugins
+from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.group import GroupPlan
 from rlcore.workers.policy_worker import PolicyWorkerSettings
@@ -41,64 +42,79 @@ class Assembly:
         return "cuda" if self.placement.inventory.kind == "GPU" else "cpu"
 
 
+NO_POLICY = PolicySpec("none", 0, 0, 0, 1, 1)  # where demonstrations are all that is wanted
+
+
 def assemble(config: RunConfig, registry: Registry | None = None) -> Assembly:
-    """Look up components, compute their specs and lay out the workers.
+    """Make all checks, look up the components' factories and lay out the workers.
 
     Raises:
         UserError: a missing component, a wrong setting, a placement that can't be carried out.
     """
     registry = registry or load_plugins()
-    model = registry.get("model", config.actor.model.model_type).spec
-    algorithm = registry.get("algorithm", config.algorithm.name).spec
-    sides, specs = {}, {}
-    for name, env_config in (("train", config.env.train), ("eval", config.env.eval)):
-        component = registry.get("env", env_config.env_type).spec
-        sides[name] = EnvSide(component.target, env_config)
-        specs[name] = _facts(component, env_config)
-    policy_spec = load_target(_spec_of(model))(config.actor.model, specs["train"])
-    needs = load_target(_spec_of(algorithm))(config.algorithm)
     placement = make_plan(config.cluster, Inventory.local(), registry)
+    facts = check(config, registry, placement)
+    sides = {
+        name: EnvSide(registry.get("env", env.env_type).spec.target, env)
+        for name, env in (("train", config.env.train), ("eval", config.env.eval))
+    }
+    plan = GroupPlan(
+        cluster=config.cluster,
+        env=_env_workers(config, sides, placement),
+        policy=(),
+        env_seats=placement.seats("env"),
+        policy_seats=(),
+    )
+    if facts.policy is not None and facts.needs is not None:
+        policy = _policy_workers(config, facts.envs["train"], placement, registry)
+        plan = replace(plan, policy=policy, policy_seats=placement.seats("actor"))
+    return Assembly(
+        config=config,
+        sides=sides,
+        env_specs=dict(facts.envs),
+        policy_spec=facts.policy or NO_POLICY,
+        needs=facts.needs or AlgorithmNeeds(),
+        placement=placement,
+        plan=plan,
+    )
+
+
+def _env_workers(
+    config: RunConfig, sides: dict[str, EnvSide], placement: Plan
+) -> tuple[EnvWorkerSettings, ...]:
+    return tuple(
+        EnvWorkerSettings(
+            sides=sides,
+            rank=rank,
+            world_size=placement.world_size("env"),
+            stages=config.rollout.pipeline_stage_num,
+            num_processes=_cores(placement, seat),
+            policy_timeout=config.cluster.timeouts.policy,
+        )
+        for rank, seat in enumerate(placement.seats("env"))
+    )
+
+
+def _policy_workers(
+    config: RunConfig, env_spec: EnvSpec, placement: Plan, registry: Registry
+) -> tuple[PolicyWorkerSettings, ...]:
     if not placement.fused:
         raise PlacementError(
             "rollout and actor must sit on the same ranks, process by process: this version plans "
             "separate and hybrid placements (--dry-run), but does not run them yet",
             hint="cluster.component_placement={env: all, rollout: all, actor: all}",
         )
-    return Assembly(
-        config=config,
-        sides=sides,
-        env_specs=specs,
-        policy_spec=policy_spec,
-        needs=needs,
-        placement=placement,
-        plan=GroupPlan(
-            cluster=config.cluster,
-            env=tuple(
-                EnvWorkerSettings(
-                    sides=sides,
-                    rank=rank,
-                    world_size=placement.world_size("env"),
-                    stages=config.rollout.pipeline_stage_num,
-                    num_processes=_cores(placement, seat),
-                    policy_timeout=config.cluster.timeouts.policy,
-                )
-                for rank, seat in enumerate(placement.seats("env"))
-            ),
-            policy=tuple(
-                PolicyWorkerSettings(
-                    policy_target=model.target,
-                    algorithm_target=algorithm.target,
-                    actor=config.actor,
-                    algorithm=config.algorithm,
-                    env_spec=specs["train"],
-                    seed=config.runner.seed,
-                    threads=config.cluster.torch_threads or _cores(placement, seat),
-                )
-                for seat in placement.seats("actor")
-            ),
-            env_seats=placement.seats("env"),
-            policy_seats=placement.seats("actor"),
-        ),
+    return tuple(
+        PolicyWorkerSettings(
+            policy_target=registry.get("model", config.actor.model.model_type).spec.target,
+            algorithm_target=registry.get("algorithm", config.algorithm.name).spec.target,
+            actor=config.actor,
+            algorithm=config.algorithm,
+            env_spec=env_spec,
+            seed=config.runner.seed,
+            threads=config.cluster.torch_threads or _cores(placement, seat),
+        )
+        for seat in placement.seats("actor")
     )
 
 
@@ -107,17 +123,3 @@ def _cores(placement: Plan, seat: Seat) -> int:
     each may use them all; what Ray reserves is the share."""
     node = placement.inventory.nodes[seat.node]
     return max(1, node.cpus * len(seat.local_ranks) // placement.inventory.slots(seat.node))
-
-
-def _facts(component: ComponentSpec, config: EnvConfig) -> EnvSpec:
-    spec: EnvSpec = load_target(_spec_of(component))(config)
-    return spec
-
-
-def _spec_of(component: ComponentSpec) -> str:
-    if component.spec is None:
-        raise PluginError(
-            f"component {component.name!r} names no spec function, so a run with it can't be planned",
-            hint="give ComponentSpec(spec='module:function'); see docs/plugins.md",
-        )
-    return component.spec

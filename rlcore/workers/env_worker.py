@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -161,6 +162,10 @@ class EnvWorker:
                 episodes, action_noise=action_noise, speed=speed, stride=stride, seed=seed
             )
         )
+
+    def process_id(self) -> int:
+        """Of the process this worker lives in, for those who watch it."""
+        return os.getpid()
 
     def stop(self) -> None:
         """Close the simulators; safe to call twice."""

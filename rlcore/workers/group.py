@@ -137,6 +137,7 @@ class LocalGroup:
 ENV_METHODS: dict[str, Callable[..., Any]] = {
     "start": EnvWorker.start,
     "demonstrate": EnvWorker.demonstrate,
+    "process_id": EnvWorker.process_id,
     "stop": EnvWorker.stop,
 }
 POLICY_METHODS: dict[str, Callable[..., Any]] = {

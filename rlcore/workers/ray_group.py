@@ -206,7 +206,7 @@ def _result(ref: Any, name: str, doing: str) -> Any:
         if isinstance(error.cause, UserError):
             raise error.cause from None
         raise WorkerError(
-            f"{name} failed while it was asked to {doing}:\n{error.traceback_str.rstrip()}",
+            f"{name} failed while it was asked to {doing}:\n{str(error).rstrip()}",
             hint="cluster.backend=local runs the same code in one process, under pdb",
         ) from None
     except (RayActorError, GetTimeoutError) as error:

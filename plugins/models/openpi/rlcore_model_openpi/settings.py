@@ -23,7 +23,9 @@ class OpenPIConfig:
         "tiny, small, pi0 or pi05; null: the published size of config_name's generation"
     )
     action_horizon: int | None = key("H: actions predicted per decision; null: config_name's")
-    max_token_len: int | None = key("L: prompt tokens after padding; null: the size's")
+    max_token_len: int | None = key(
+        "L: prompt tokens after padding; null: the size's, or 200 with discrete_state_input"
+    )
     num_images_in_input: int | None = key(
         "cameras the policy takes; null: actor.model.num_images_in_input"
     )

@@ -28,6 +28,7 @@ KEY = "actor.model.openpi"
 IMAGE_SLOTS = 3
 """Cameras of the published networks: base, left wrist, right wrist."""
 
+_STATE_PROMPT = 200  # tokens of published prompts that hold the state
 _NOISE_HIDDEN = (128, 64)  # those of heads.NoiseHead, which needs torch to be read
 _HEAD_ONLY = ("value_after_vlm", "detach_critic_input", "chunk_critic_input", "critic_elapsed")
 
@@ -63,12 +64,13 @@ def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
     openpi = config.openpi
     data = data_config(openpi.config_name)
     discrete = openpi.discrete_state_input
+    discrete = data.discrete_state_input if discrete is None else discrete
     return Resolved(
         data=data,
-        size=_size(config, data),
-        num_images=openpi.num_images_in_input or config.num_images_in_input,
-        discrete_state=data.discrete_state_input if discrete is None else discrete,
-        action_dim=config.action_dim or env_spec.action_dim,
+        size=_size(config, data, discrete_state=discrete),
+        num_images=_given(openpi.num_images_in_input, config.num_images_in_input),
+        discrete_state=discrete,
+        action_dim=_given(config.action_dim, env_spec.action_dim),
         critic_hidden=tuple(openpi.critic_hidden or data.critic_hidden),
     )
 
@@ -115,8 +117,8 @@ def checkpoint_stats(
     )
 
 
-def _size(config: OpenPIModelConfig, data: DataConfig) -> NetworkSize:
-    """The named size, of the generation and horizon asked for."""
+def _size(config: OpenPIModelConfig, data: DataConfig, *, discrete_state: bool) -> NetworkSize:
+    """The named size, of the generation, horizon and prompt length asked for."""
     openpi = config.openpi
     published = "pi05" if data.pi05 else "pi0"
     name = openpi.size or published
@@ -135,7 +137,9 @@ def _size(config: OpenPIModelConfig, data: DataConfig) -> NetworkSize:
         size,
         pi05=data.pi05,
         action_horizon=_given(openpi.action_horizon, data.action_horizon),
-        max_token_len=_given(openpi.max_token_len, size.max_token_len),
+        max_token_len=_given(
+            openpi.max_token_len, _STATE_PROMPT if discrete_state else size.max_token_len
+        ),
     )
 
 

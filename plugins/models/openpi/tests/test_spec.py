@@ -60,7 +60,9 @@ def test_nulls_come_from_the_config_name():
     resolved = resolve(config, other(14, 14))
     assert resolved.size.pi05 and resolved.size.action_horizon == 50
     assert resolved.discrete_state and resolved.action_dim == 14
+    assert resolved.size.max_token_len == 200  # the prompt holds the state
     config.openpi.discrete_state_input = False
+    assert resolve(config, other(14, 14)).size.max_token_len < 200
     config.num_images_in_input = 2
     assert not resolve(config, other(14, 14)).discrete_state
     assert resolve(config, other(14, 14)).num_images == 2

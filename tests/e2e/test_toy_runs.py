@@ -1,0 +1,170 @@
+"""Whole runs on the toy env: the story of a training, on both backends."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+
+from rlcore.config.compose import compose
+from rlcore.errors import WorkerError
+from rlcore.loop import evaluate, train
+from rlcore.loop.tables import read_results
+from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.trackers import read_metrics
+
+TOY = ["env=toy", "model=toy", "algorithm=ppo"]
+SMALL = [
+    *TOY,
+    "sft.enabled=true",
+    "sft.max_steps=40",
+    "collect.episodes_per_task=3",
+    "runner.max_epochs=3",
+    "env.train.total_num_envs=12",
+    "env.eval.total_num_envs=12",
+    "env.eval.trials_per_task=5",
+    "rollout.forward_batch=4",
+    "actor.micro_batch_size=16",
+    "actor.global_batch_size=64",
+    "actor.optim.lr=3e-4",
+    "algorithm.update_epoch=2",
+]
+
+
+def run(log_path: Path, *overrides: str):
+    return train.run(compose([*SMALL, f"runner.logger.log_path={log_path}", *overrides]))
+
+
+def numbers(folder: Path) -> list[dict[str, float]]:
+    """Metrics without what depends on the clock."""
+    return [
+        {k: v for k, v in line.items() if not k.startswith("time") and "per_second" not in k}
+        for line in read_metrics(folder / "metrics.jsonl")
+    ]
+
+
+def test_a_run_leaves_what_it_promises(log_path: Path):
+    summary = run(
+        log_path, "cluster.backend=local", "env.eval.video_cfg.save_video=true",
+        "env.train.video_cfg.save_video=true",
+    )
+    folder = log_path / "run"
+    assert json.loads((folder / "summary.json").read_text()) == summary
+    assert set(summary) == {
+        "success_before", "success_after", "paired_difference", "seed", "seconds", "env_steps",
+        "episodes", "versions",
+    }
+    assert summary["success_after"]["n"] == 20  # 4 tasks, 5 trials
+    assert summary["episodes"] == 36  # 3 updates of 12 columns
+    starts = {(r.task, r.trial) for r in read_results(folder / "eval" / "after.parquet")}
+    assert len(starts) == 20 and all(1000 <= trial < 1005 for _, trial in starts)
+    for name in ("config.yaml", "manifest.json", "sft.json", "video/eval/after.mp4",
+                 "video/train/update_000001.mp4"):
+        assert (folder / name).is_file(), name
+    assert list((folder / "tensorboard").glob("events*"))
+    lines = read_metrics(folder / "metrics.jsonl")
+    assert sum(line["env/episodes"] for line in lines if "env/episodes" in line) == 36
+    checkpoint = load_checkpoint(folder)
+    assert checkpoint.step == 3
+    assert checkpoint.state["env_steps"] == summary["env_steps"]
+
+
+def test_the_saved_policy_evaluates_to_the_same_episodes(log_path: Path):
+    run(log_path, "cluster.backend=local")
+    folder = log_path / "run"
+    again = evaluate.run(
+        compose([*SMALL, "cluster.backend=local", f"runner.logger.log_path={log_path}",
+                 f"actor.model.model_path={load_checkpoint(folder).policy_path}"])
+    )
+    assert again == read_results(folder / "eval" / "after.parquet")
+
+
+def test_equal_seeds_give_equal_runs_and_others_do_not(log_path: Path):
+    for seed in (0, 0, 1):
+        run(log_path, "cluster.backend=local", f"runner.seed={seed}")
+    first, second, third = (numbers(log_path / name) for name in ("run", "run-2", "run-3"))
+    assert first == second
+    assert first != third
+
+
+def test_ppo_improves_the_toy(log_path: Path):
+    summary = run(
+        log_path, "cluster.backend=local", "runner.max_epochs=25", "actor.optim.lr=1e-3",
+        "env.train.total_num_envs=64", "env.train.max_episode_steps=10",
+        "env.eval.max_episode_steps=10", "env.eval.trials_per_task=40", "sft.max_steps=25",
+        "algorithm.update_epoch=4", "actor.optim.value_lr=3e-3",
+    )
+    assert summary["paired_difference"]["lo"] > 0.02, summary
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_ray_with_several_workers_equals_one_process(log_path: Path, ray_cluster, stages: int):
+    """Two env workers and two policy ranks (gradients summed over them) against none."""
+    run(log_path, "cluster.backend=local")
+    run(log_path, "cluster.backend=ray", f"rollout.pipeline_stage_num={stages}",
+        "cluster.component_placement={env: 0-1, rollout: 0-1, actor: 0-1}")
+    local, several = log_path / "run", log_path / "run-2"
+    for label in ("before", "after"):
+        ours, theirs = (
+            {(r.task, r.trial): (r.success, r.length) for r in read_results(
+                folder / "eval" / f"{label}.parquet")}
+            for folder in (local, several)
+        )
+        assert ours == theirs
+    one, two = numbers(local), numbers(several)
+    for a, b in zip(one, two, strict=True):
+        for name in a:
+            if name.startswith(("train/", "env/", "eval/", "actor/")):
+                assert b[name] == pytest.approx(a[name], abs=1e-4), name
+
+
+def test_a_simulator_that_raises_ends_the_run_with_its_own_traceback(log_path: Path, ray_cluster):
+    with pytest.raises(WorkerError, match="told to fail at step 7") as caught:
+        run(log_path, "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+            "sft.enabled=false", "env.train.fail_at=7", "env.eval.fail_at=7")
+    assert "toy_env.py" in caught.value.message  # the worker's traceback, not Ray's
+    assert "env worker 0" in caught.value.message
+    _no_actor_is_left()
+
+
+def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
+    import os
+    import signal
+
+    from rlcore.rollout.messages import InteractJob
+    from rlcore.workers.ray_group import RayGroup
+
+    def kill_first(self, interact: list[InteractJob], collect, on_count=None):
+        ref = self._env[0].call.remote("process_id", {})
+        os.kill(ray.get(ref), signal.SIGKILL)
+        return original(self, interact, collect, on_count)
+
+    original = RayGroup.converse
+    monkeypatch.setattr(RayGroup, "converse", kill_first)
+    with pytest.raises(WorkerError, match="env worker 0 died"):
+        run(log_path, "sft.enabled=false",
+            "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}")
+    _no_actor_is_left()
+
+
+def _no_actor_is_left() -> None:
+    """No process of a worker or a channel is left below this one."""
+    deadline = time.monotonic() + 20
+    while alive := [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if child.is_running() and "WorkerProcess" in " ".join(_command(child))
+    ]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.2)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
