@@ -119,8 +119,7 @@ def start(overrides: Sequence[str]) -> list[Event]:
 def _medians(runs: Sequence[list[Event]]) -> list[Event]:
     """Each event at its median time; runs of one configuration say the same in one order."""
     return [
-        Event(same[0].what, median(event.at for event in same))
-        for same in zip(*runs, strict=True)
+        Event(same[0].what, median(event.at for event in same)) for same in zip(*runs, strict=True)
     ]
 
 

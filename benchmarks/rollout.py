@@ -59,8 +59,17 @@ class Report:
     rollouts: list[Rollout]
     rollout: Rollout
     costs: Costs
-    bound: float
+    crowded: Costs
     peer: dict[int, float]
+
+    @property
+    def bound(self) -> float:
+        return self.costs.speed(self.rollout.work, self.machine.cores)
+
+    @property
+    def crowded_bound(self) -> float:
+        """The same from components measured while the other cores were busy."""
+        return self.crowded.speed(self.rollout.work, self.machine.cores)
 
     @property
     def best_peer(self) -> int:
@@ -77,6 +86,8 @@ class Report:
             f"  ours           {ours:8.0f}   median of {speeds}",
             f"  bound          {self.bound:8.0f}   ours / bound {ours / self.bound:6.2f}"
             f"   (aim {AIM_OF_BOUND})",
+            f"    all cores busy {self.crowded_bound:6.0f}"
+            f"   ours / it    {ours / self.crowded_bound:6.2f}",
             f"  AsyncVectorEnv {peer:8.0f}   ours / peer  {ours / peer:6.2f}"
             f"   (aim {AIM_OF_PEER:g}), {self.best_peer} envs, its best of "
             + ", ".join(f"{size}: {speed:.0f}" for size, speed in self.peer.items()),
@@ -87,38 +98,38 @@ class Report:
         ]
 
     def _cost_lines(self) -> list[str]:
-        costs, work = self.costs, self.rollout.work
+        costs, crowd, work = self.costs, self.crowded, self.rollout.work
         needed = costs.cpu(work)
-        rows = [
-            ("reset", work.episodes, costs.reset, needed["reset"]),
-            ("physics", work.env_steps, costs.step, needed["physics"]),
-            ("render", work.decisions, costs.frame, needed["render"]),
-            ("policy", work.decisions, costs.row, needed["policy"]),
-        ]
+        times = {
+            "reset": (work.episodes, costs.reset, crowd.reset),
+            "physics": (work.env_steps, costs.step, crowd.step),
+            "render": (work.decisions, costs.frame, crowd.frame),
+            "policy": (work.decisions, costs.row, crowd.row),
+        }
+        total = sum(needed.values())
         batches = ", ".join(f"{size}: {row * 1e3:.2f}" for size, row in costs.rows.items())
         return [
-            "components alone      times   CPU ms each   CPU s a rollout",
+            "components alone       times  CPU ms each  all cores busy  CPU s a rollout",
             *(
-                f"  {name:<10}{times:15d}{each * 1e3:14.2f}{total:18.2f}"
-                for name, times, each, total in rows
+                f"  {name:<10}{count:16d}{alone * 1e3:13.2f}{busy * 1e3:16.2f}{needed[name]:17.2f}"
+                for name, (count, alone, busy) in times.items()
             ),
-            f"  all {sum(needed.values()):53.2f}",
+            f"  {'all':<10}{'':45}{total:17.2f}",
             f"  policy, CPU ms per row by batch: {batches}",
         ]
 
     def _time_lines(self) -> list[str]:
         rollout, cores = self.rollout, self.machine.cores
         whole = rollout.wall * cores
-        needed = self.costs.cpu(rollout.work)
-        alone = {"policy worker": needed["policy"]}
-        alone["simulators"] = sum(needed.values()) - needed["policy"]
+        needed = self.crowded.cpu(rollout.work)
+        alone = {"policy worker": needed.pop("policy"), "simulators": sum(needed.values())}
         busy = sum(rollout.cpu.values())
         shares = ", ".join(f"{seconds:.2f}" for seconds in rollout.simulators)
         lines = [
-            f"where {rollout.wall:.2f} s x {cores} cores go    CPU s    share   alone",
+            f"where {rollout.wall:.2f} s x {cores} cores go    CPU s    share   components, all cores busy",
             *(
                 f"  {role:<24}{seconds:10.2f}{seconds / whole:9.1%}"
-                + (f"{alone[role]:8.2f}" if role in alone else "")
+                + (f"{alone[role]:10.2f}" if role in alone else "")
                 for role, seconds in sorted(rollout.cpu.items(), key=lambda item: -item[1])
             ),
             f"  {'cores unused by the run':<24}{whole - busy:10.2f}{(whole - busy) / whole:9.1%}",
@@ -138,11 +149,17 @@ class Report:
                 "ours": ours,
                 "ours_all": [rollout.speed for rollout in self.rollouts],
                 "bound": self.bound,
+                "bound_all_cores_busy": self.crowded_bound,
                 "peer": peer,
                 "peer_by_envs": self.peer,
             },
-            "ratios": {"ours/bound": ours / self.bound, "ours/peer": ours / peer},
+            "ratios": {
+                "ours/bound": ours / self.bound,
+                "ours/bound_all_cores_busy": ours / self.crowded_bound,
+                "ours/peer": ours / peer,
+            },
             "components": asdict(self.costs) | {"best_batch": self.costs.best_batch},
+            "components_all_cores_busy": asdict(self.crowded),
             "rollout": asdict(self.rollout),
         }
 
@@ -178,28 +195,28 @@ def measure(overrides: Sequence[str], effort: Effort) -> Report:
     machine = Machine.this(cores)
     rollouts = measure_rollouts(assembly, effort.rollouts)
     rollout = median(rollouts)
-    costs, peer = _components_and_peer(assembly, effort, cores)
+    costs, crowd, peer = _components_and_peer(assembly, effort, cores)
     return Report(
         machine=machine,
         overrides=overrides,
         rollouts=rollouts,
         rollout=rollout,
         costs=costs,
-        bound=costs.speed(rollout.work, cores),
+        crowded=crowd,
         peer=peer,
     )
 
 
 def _components_and_peer(
     assembly: Assembly, effort: Effort, cores: int
-) -> tuple[Costs, dict[int, float]]:
+) -> tuple[Costs, Costs, dict[int, float]]:
     """In this process, once ours has ended: it reads MUJOCO_GL when MuJoCo is imported."""
     from rlcore_env_metaworld.cameras import CAMERAS
     from rlcore_env_metaworld.gl import choose_gl
     from rlcore_env_metaworld.settings import MetaWorldConfig
 
     os.environ["MUJOCO_GL"] = choose_gl() or ""
-    from parts.bound import measure_costs
+    from parts.bound import crowded, measure_costs
     from parts.peer import Scene, measure_peer
     from parts.policy import Actor
 
@@ -207,6 +224,8 @@ def _components_and_peer(
     assert isinstance(config, MetaWorldConfig), "the bound and the peer are MetaWorld's"
     actor = Actor(assembly)
     costs = measure_costs(config, spec, actor, effort.episodes, effort.batches)
+    with crowded(config, spec, others=cores - 1):
+        crowd = measure_costs(config, spec, actor, effort.episodes, effort.batches)
     mount = CAMERAS[config.camera]
     scene = Scene(
         task=spec.tasks[0],
@@ -216,7 +235,8 @@ def _components_and_peer(
         max_steps=config.max_episode_steps,
         fast=config.fast_render,
     )
-    return costs, measure_peer(scene, actor, effort.peer_envs, effort.peer_repeats, cores)
+    peer = measure_peer(scene, actor, effort.peer_envs, effort.peer_repeats, cores)
+    return costs, crowd, peer
 
 
 def _effort(options: argparse.Namespace) -> Effort:

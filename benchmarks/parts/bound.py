@@ -2,18 +2,25 @@
 
     bound = env_steps / ((steps * step + resets * reset + decisions * (frame + row)) / cores)
 
-as if every core did nothing but useful work at the pace of a component that has the machine to
+as if every core did nothing but useful work, at the pace of a component that has the machine to
 itself. Each component runs by itself in this process, single-threaded, and is timed by the
-process's CPU clock (all its threads, so software GL counts in full), which stands still while
-other processes hold the core. Pixels go to one simulator at a time and the policy runs at the
-batch that suits it best, so a rollout can only come near.
+process's CPU clock: it counts all threads, so software GL in full, and stands still while other
+processes hold the core. The policy runs at the batch that suits it best.
+
+Cores share caches, memory and sometimes a physical core, so a component that is not alone on the
+machine needs more CPU time for the same work. :func:`crowded` keeps the other cores busy with
+simulation of their own; costs measured under it say what of the distance to the bound no rollout
+on all cores could avoid.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.synchronize import Barrier
 from statistics import median
 
 import numpy as np
@@ -27,6 +34,8 @@ from parts.policy import Actor
 from rlcore.specs import EnvSpec, Episode
 
 POLICY_REPEATS = 5  # of each batch size, after one to warm up
+START_SECONDS = 300.0  # for the processes of a crowd to build their simulators
+CROWD_STEPS = 10  # between frames of a crowd, as in a chunk
 
 
 @dataclass(frozen=True)
@@ -86,8 +95,7 @@ def measure_costs(
         played.append(actions)
         frames += seen
     simulated = [
-        _simulate(simulator, trial, actions)
-        for trial, actions in zip(trials, played, strict=True)
+        _simulate(simulator, trial, actions) for trial, actions in zip(trials, played, strict=True)
     ][1:]
     drawn = [
         _draw(simulator, renderer, config, trial, actions, actor.chunk)
@@ -174,3 +182,37 @@ def _decide(actor: Actor, frames: list[np.ndarray], batch: int) -> float:
         actor.act(observation, [Episode(0, row) for row in range(batch)], turn)
         spent.append((time.process_time() - begin) / batch)
     return median(spent[1:])
+
+
+@contextmanager
+def crowded(config: MetaWorldConfig, spec: EnvSpec, others: int) -> Iterator[None]:
+    """`others` processes that simulate and draw without a pause, until the block ends."""
+    spawn = multiprocessing.get_context("spawn")
+    ready = spawn.Barrier(others + 1)
+    processes = [
+        spawn.Process(target=_keep_busy, args=(config, spec, ready), daemon=True)
+        for _ in range(others)
+    ]
+    try:
+        for process in processes:
+            process.start()
+        ready.wait(START_SECONDS)
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def _keep_busy(config: MetaWorldConfig, spec: EnvSpec, ready: Barrier) -> None:
+    view = View(config.camera, config.image_size, config.fast_render)
+    simulator = Simulator(spec.tasks[0], view, config.settle_steps)
+    renderer = Renderer(simulator.model, view)
+    out = np.empty((config.image_size, config.image_size, 3), dtype=np.uint8)
+    motion = np.zeros(spec.action_dim, dtype=np.float32)
+    simulator.start(spec.trials(config.split)[0])
+    ready.wait()
+    while True:  # until it is killed
+        simulator.draw(renderer, out)
+        for _ in range(CROWD_STEPS):
+            simulator.step(motion)

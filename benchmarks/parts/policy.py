@@ -42,7 +42,5 @@ class Actor:
 
     def act(self, observation: Observation, episodes: Sequence[Episode], turn: int) -> np.ndarray:
         """Actions float32 `[B, C, A]`, with exploration noise keyed as in a rollout."""
-        keys = RowKeys(
-            tuple((self._seed, "train", 0, *episode[:3], turn) for episode in episodes)
-        )
+        keys = RowKeys(tuple((self._seed, "train", 0, *episode[:3], turn) for episode in episodes))
         return self._policy.act(self._policy.prepare(observation), keys).actions

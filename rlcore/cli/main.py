@@ -6,10 +6,13 @@ imported when it is called, so that `rlcore plugins` pays for nothing else.
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from types import FrameType
 from typing import TextIO
 
 import rlcore
@@ -23,24 +26,37 @@ VERBS = {
     "plugins": "list what the installed plugins bring",
     "doctor": "check what this machine lacks",
 }
-INTERRUPTED = 130  # the shell's convention for Ctrl-C
+INTERRUPTED, TERMINATED = 130, 143  # the shell's convention: 128 + signal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = _show_warning
+    if threading.current_thread() is threading.main_thread():  # the only one that gets signals
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         return _dispatch(words)
     except UserError as error:
         _print_error(error)
         return error.exit_code
+    except Terminated:
+        print("rlcore: terminated", file=sys.stderr)
+        return TERMINATED
     except KeyboardInterrupt:
         print("rlcore: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `rlcore plugins | head`
         sys.stderr.close()
         return 1
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as a scheduler sends it: the run ends as it does on Ctrl-C, workers stopped."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
 
 
 def _dispatch(words: list[str]) -> int:

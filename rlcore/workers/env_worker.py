@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +69,15 @@ class EnvWorkerSettings:
     policy_timeout: float
 
 
+class InTurn(Executor):
+    """Carries a call out at once, in the caller's thread."""
+
+    def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(call(*arguments, **named))
+        return done
+
+
 class EnvWorker:
     """Plays columns for a policy, and expert episodes for demonstrations."""
 
@@ -119,32 +130,39 @@ class EnvWorker:
             StagePlayer(env, columns, job)
             for env, columns in zip(self._envs[job.side], job.columns, strict=True)
         ]
-        routes = [Route(self._settings.rank, stage) for stage in range(len(players))]
-        open_stages: dict[int, int] = {}
-        for stage, player in enumerate(players):
-            message = player.start()
-            if message.observation is not None:
-                open_stages[stage] = message.sequence
-            yield Send(routes[stage].observations, message)
-        while open_stages:
-            for stage, sequence in list(open_stages.items()):
+        with self._executor(job.side) as executor:
+            yield from self._play(players, executor)
+        return self._report(players)
+
+    def _play(self, players: Sequence[StagePlayer], executor: Executor) -> Conversation:
+        """Round robin over stages: hand in what a stage has simulated, take its answer, let it
+        simulate on while the others get their turn."""
+        playing = {stage: executor.submit(player.start) for stage, player in enumerate(players)}
+        while playing:
+            for stage, future in list(playing.items()):
+                route = Route(self._settings.rank, stage)
+                message = future.result()
+                yield Send(route.observations, message)
+                if message.observation is None:
+                    del playing[stage]
+                    continue
                 answer: ActionMessage = yield Receive(
-                    routes[stage].actions,
+                    route.actions,
                     self._settings.policy_timeout,
                     f"actions for stage {stage} of env worker {self._settings.rank}",
                 )
-                if answer.sequence != sequence:
+                if answer.sequence != message.sequence:
                     raise WorkerError(
                         f"env worker {self._settings.rank} got actions for message "
-                        f"{answer.sequence} while message {sequence} is open"
+                        f"{answer.sequence} while message {message.sequence} is open"
                     )
-                message = players[stage].advance(answer.actions)
-                if message.observation is None:
-                    del open_stages[stage]
-                else:
-                    open_stages[stage] = message.sequence
-                yield Send(routes[stage].observations, message)
-        return self._report(players)
+                playing[stage] = executor.submit(players[stage].advance, answer.actions)
+
+    def _executor(self, side: str) -> Executor:
+        """Stages simulate side by side, each in a thread that waits for its simulators. Where
+        simulation is in this very process (one stage, or pdb) it stays in this thread."""
+        alone = self._settings.stages == 1 or self._settings.sides[side].config.num_processes == 0
+        return InTurn() if alone else ThreadPoolExecutor(self._settings.stages)
 
     def demonstrate(
         self,

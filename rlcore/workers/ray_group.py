@@ -13,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -270,6 +272,8 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     # Ray >= 2.51 would otherwise blank the accelerator variables of actors with num_gpus=0
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     local = cluster.address is None
+    main_thread = threading.current_thread() is threading.main_thread()
+    on_terminate = signal.getsignal(signal.SIGTERM) if main_thread else None
     ray.init(
         address="local" if local else cluster.address,
         include_dashboard=False if local else None,
@@ -278,6 +282,8 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
         logging_level=logging.ERROR,
         configure_logging=True,
     )
+    if main_thread:  # Ray replaces the handler by one that exits without a word
+        signal.signal(signal.SIGTERM, on_terminate or signal.SIG_DFL)
     try:
         yield
     finally:

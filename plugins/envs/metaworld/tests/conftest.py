@@ -1,32 +1,21 @@
-"""Settings and envs the MetaWorld tests share. Small frames without shadows: a test is quick."""
+"""Envs the MetaWorld tests share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from metaworld_cases import BUTTON, REACH, EnvMaker, small_config
 from rlcore_env_metaworld.env import MetaWorldEnv, make_env
 from rlcore_env_metaworld.gl import choose_gl
-from rlcore_env_metaworld.settings import MetaWorldConfig
 
 # Tests import MuJoCo into this process; it reads the variable once.
 os.environ["MUJOCO_GL"] = choose_gl() or ""
 
-BUTTON, DRAWER, REACH = "button-press-topdown-v3", "drawer-close-v3", "reach-v3"
-CAMERA = "corner2_published"
-
-EnvMaker = Callable[..., MetaWorldEnv]
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: minutes; left out of `make test`")
     config.addinivalue_line("filterwarnings", "ignore:Constant:UserWarning")  # experts', we clip
-
-
-def small_config(**settings: object) -> MetaWorldConfig:
-    base = {"tasks": [BUTTON], "image_size": 32, "fast_render": True, "max_episode_steps": 100}
-    return MetaWorldConfig(**(base | settings))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import BUTTON, CAMERA, REACH, EnvMaker
+from metaworld_cases import BUTTON, CAMERA, REACH, EnvMaker
 from rlcore_env_metaworld.env import MetaWorldEnv
 from rlcore_env_metaworld.render import Renderer
 
@@ -18,7 +18,7 @@ CHUNK = 8
 @pytest.fixture(scope="module")
 def expert_actions() -> np.ndarray:
     """Actions float32 `[L, 4]` that solve TRIAL of the button task in its last step."""
-    from conftest import small_config
+    from metaworld_cases import small_config
 
     config = small_config(tasks=[BUTTON])
     env = MetaWorldEnv(config, num_envs=1, first_slot=0, num_processes=0)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from conftest import BUTTON, small_config
+from metaworld_cases import BUTTON, small_config
 from rlcore_env_metaworld import gl, plugin
 from rlcore_env_metaworld.env import make_env
 from rlcore_env_metaworld.settings import MetaWorldConfig

@@ -12,7 +12,7 @@ from collections import deque
 import numpy as np
 import psutil
 import pytest
-from conftest import BUTTON, CAMERA, REACH, EnvMaker
+from metaworld_cases import BUTTON, CAMERA, REACH, EnvMaker
 from rlcore_env_metaworld.env import MetaWorldEnv
 from rlcore_env_metaworld.messages import Demonstrate
 
@@ -103,7 +103,7 @@ def test_close_ends_processes_and_frees_the_memory(make: EnvMaker) -> None:
 def test_no_orphans_when_the_parent_is_killed() -> None:
     code = (
         "import os, signal, sys\n"
-        "from conftest import small_config\n"
+        "from metaworld_cases import small_config\n"
         "from rlcore_env_metaworld.env import make_env\n"
         "env = make_env(small_config(), num_envs=1, rank=0, world_size=1, num_processes=1)\n"
         "print(*env.process_ids, flush=True)\n"

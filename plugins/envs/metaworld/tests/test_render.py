@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 import pytest
-from conftest import BUTTON, CAMERA, REACH, EnvMaker
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.types import Task
+from metaworld_cases import BUTTON, CAMERA, REACH, EnvMaker
 from rlcore_env_metaworld.pool import SimulatorPool
 from rlcore_env_metaworld.render import Renderer, View
 from rlcore_env_metaworld.simulator import Simulator

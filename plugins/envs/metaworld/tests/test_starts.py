@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import BUTTON, CAMERA, DRAWER, EnvMaker
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.policies import ENV_POLICY_MAP
 from metaworld.types import Task
+from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker
 from rlcore_env_metaworld.env import MetaWorldEnv
 from rlcore_env_metaworld.render import View
 from rlcore_env_metaworld.simulator import Simulator

@@ -1,0 +1,61 @@
+"""Ctrl-C, as a user presses it: one line, exit code 130, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+UP_SECONDS = 120
+DOWN_SECONDS = 40
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Signals):
+    command = [
+        sys.executable, "-m", "rlcore.cli.main", "train", "env=toy", "model=toy", "algorithm=ppo",
+        "runner.max_epochs=-1", f"runner.logger.log_path={log_path}",
+        "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+        "runner.val_before_train=false",
+    ]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        start_new_session=True,
+    ) as run:
+        assert run.stdout is not None
+        seen = _read_until(run, "update 1")
+        children = psutil.Process(run.pid).children(recursive=True)
+        assert len(children) > 3, seen  # raylet, store, workers
+        run.send_signal(stop)
+        rest, _ = run.communicate(timeout=DOWN_SECONDS)
+    assert run.returncode == 128 + stop, seen + rest
+    assert "Traceback" not in rest, rest
+    deadline = time.monotonic() + DOWN_SECONDS
+    while alive := [child for child in children if _alive(child)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.2)
+
+
+def _read_until(run: subprocess.Popen[str], text: str) -> str:
+    assert run.stdout is not None
+    deadline, seen = time.monotonic() + UP_SECONDS, ""
+    for line in run.stdout:
+        seen += line
+        if text in line:
+            return seen
+        assert time.monotonic() < deadline, seen
+    raise AssertionError(f"the run ended early:\n{seen}")
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

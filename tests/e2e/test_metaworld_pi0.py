@@ -1,0 +1,96 @@
+"""The main job in small: real MetaWorld, a real tiny π0, PPO, on Ray."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlcore.config.compose import compose
+from rlcore.loop import train
+from rlcore.loop.tables import read_results
+from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.trackers import read_metrics
+
+PUBLISHED_METRICS = """
+actor/loss actor/value_loss actor/grad_norm actor/approx_kl actor/pg_clipfrac
+actor/value_clip_ratio train/actor/approx_kl train/actor/clip_fraction train/actor/clipped_ratio
+train/actor/grad_norm train/actor/lr train/actor/policy_loss train/critic/value_loss
+train/critic/value_clip_ratio train/critic/explained_variance train/entropy_loss train/loss
+rollout/returns_mean rollout/advantages_mean rollout/advantages_max rollout/advantages_min
+rollout/rewards env/episode_len env/success_once env/return env/reward
+""".split()
+
+SMALL_QUICKSTART = [
+    "experiment=quickstart",
+    "collect.episodes_per_task=2",
+    "collect.stride=5",
+    "sft.max_steps=15",
+    "sft.batch_size=32",
+    "runner.max_epochs=2",
+    "env.train.total_num_envs=6",
+    "env.train.rollout_epoch=1",
+    "env.train.max_episode_steps=70",
+    "env.eval.total_num_envs=6",
+    "env.eval.max_episode_steps=70",
+    "env.eval.trials_per_task=2",
+    "actor.global_batch_size=32",
+    "actor.micro_batch_size=32",
+    "algorithm.update_epoch=1",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, ray_cluster) -> Path:
+    log_path = tmp_path_factory.mktemp("logs")
+    train.run(compose([*SMALL_QUICKSTART, f"runner.logger.log_path={log_path}"]))
+    return log_path / "quickstart"
+
+
+def test_all_published_metrics_are_logged(folder: Path):
+    assert len(set(PUBLISHED_METRICS)) == 26
+    names = {name for line in read_metrics(folder / "metrics.jsonl") for name in line}
+    assert set(PUBLISHED_METRICS) <= names, set(PUBLISHED_METRICS) - names
+
+
+def test_metrics_keep_within_their_meaning(folder: Path):
+    lines = [m for m in read_metrics(folder / "metrics.jsonl") if "env/return" in m]
+    assert len(lines) == 2
+    for line in lines:
+        assert 0 <= line["train/actor/clip_fraction"] <= 1
+        assert 0 <= line["env/success_once"] <= 1
+        assert 0 < line["env/episode_len"] <= 70
+        assert line["env/episodes"] == 6
+    # the first update trains the critic alone: the policy has not moved
+    assert lines[0]["train/actor/approx_kl"] == pytest.approx(0, abs=1e-6)
+    assert lines[0]["train/actor/lr"] == 0
+    assert lines[1]["train/actor/lr"] > 0
+
+
+def test_evaluations_are_paired_and_held_out(folder: Path):
+    sides = [read_results(folder / "eval" / f"{label}.parquet") for label in ("before", "after")]
+    starts = [[(r.task, r.trial) for r in side] for side in sides]
+    assert starts[0] == starts[1]
+    assert len(set(starts[0])) == 6  # 3 tasks, 2 trials, each once
+    assert all(trial >= 10000 for _, trial in starts[0])
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["success_after"]["n"] == 6
+    assert {"rlcore", "torch", "ray", "metaworld", "mujoco"} & set(summary["versions"]) >= {
+        "rlcore", "torch", "ray", "metaworld"}
+
+
+def test_the_manifest_says_how_pixels_were_made(folder: Path):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["render_settings"]["fast_render"] is True
+    assert manifest["evaluation_protocol"]["sampling"] == "deterministic"
+    assert manifest["seeds"] == {"root": 0}
+
+
+def test_checkpoint_holds_policy_and_optimizer(folder: Path):
+    checkpoint = load_checkpoint(folder)
+    assert checkpoint.step == 2
+    assert checkpoint.optimizer is not None
+    names = {path.name for path in checkpoint.policy_path.rglob("*") if path.is_file()}
+    assert {"model.safetensors", "norm_stats.json"} <= names
+    assert (folder / "video" / "eval" / "after.mp4").stat().st_size > 1000
