@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from parts.machine import Machine
+
 from rlcore.placement import Inventory
 
 EXPERIMENT = "experiment=quickstart"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # processes of the peer import this file again, and need none
     from parts.bound import Costs
     from parts.machine import Machine
     from parts.ours import Rollout
+
     from rlcore.loop.assembly import Assembly
 
 AIM_OF_BOUND, AIM_OF_PEER = 0.8, 4.0
@@ -126,7 +128,8 @@ class Report:
         busy = sum(rollout.cpu.values())
         shares = ", ".join(f"{seconds:.2f}" for seconds in rollout.simulators)
         lines = [
-            f"where {rollout.wall:.2f} s x {cores} cores go    CPU s    share   components, all cores busy",
+            f"where {rollout.wall:.2f} s x {cores} cores go    CPU s    share"
+            "   components, all cores busy",
             *(
                 f"  {role:<24}{seconds:10.2f}{seconds / whole:9.1%}"
                 + (f"{alone[role]:10.2f}" if role in alone else "")
@@ -174,12 +177,15 @@ def main() -> None:
     print("\n".join(report.lines()))
     if options.json is not None:
         options.json.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)  # software GL complains in its exit handlers
 
 
 def measure(overrides: Sequence[str], effort: Effort) -> Report:
     """All three, on the composition of `overrides`."""
     from parts.machine import Machine
     from parts.ours import measure_rollouts, median
+
     from rlcore.config.compose import compose
     from rlcore.errors import PlacementError
     from rlcore.loop.assembly import assemble

@@ -29,7 +29,9 @@ class UserError(Exception):
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
 
-    def __reduce__(self):  # keyword-only arguments survive the trip through Ray
+    def __reduce__(
+        self,
+    ) -> tuple[object, ...]:  # keyword-only arguments survive the trip through Ray
         return (_rebuild, (type(self), self.message, self.hint))
 
 

@@ -133,7 +133,12 @@ class Env(Protocol):
         ...
 
     def demonstrate(
-        self, episodes: Sequence[Episode], *, action_noise: float, speed: float, stride: int,
+        self,
+        episodes: Sequence[Episode],
+        *,
+        action_noise: float,
+        speed: float,
+        stride: int,
         seed: int,
     ) -> Iterator[Demonstration]:
         """Expert episodes, each once, in any order. `action_noise`: std of the Gaussian noise on
@@ -220,7 +225,10 @@ class Policy(Protocol):
         ...
 
     def sft_loss(
-        self, inputs: Mapping[str, torch.Tensor], actions: torch.Tensor, mask: torch.Tensor,
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        actions: torch.Tensor,
+        mask: torch.Tensor,
         keys: RowKeys,
     ) -> torch.Tensor:
         """Supervised loss per sample `[B]` (flow matching, cross-entropy)."""

@@ -8,7 +8,6 @@ no settling steps, it stores no trajectory, and it may choose its number of envs
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -135,11 +134,9 @@ def _episode(
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Env processes get one thread, as ours do; more would only fight for the cores. The
-    parent's `__main__` is kept out of them: they need none of its imports."""
+    """Env processes get one thread, as ours do; more would only fight for the cores."""
     before = dict(os.environ)
     os.environ |= {"OMP_NUM_THREADS": "1", "LP_NUM_THREADS": "1"}
-    multiprocessing.allow_connection_pickling()
     try:
         yield
     finally:

@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rlcore
 from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.plugins import Registry
 from rlcore.specs import Kind
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 SIDES = ("train", "eval")
 COMPONENT_GROUPS: dict[str, Kind] = {"env": "env", "model": "model", "algorithm": "algorithm"}

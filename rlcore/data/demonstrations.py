@@ -130,7 +130,7 @@ class DemonstrationSet(Sequence[Demonstration]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def,override]
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
         """An int gives a :class:`Demonstration`, a slice a smaller set."""
         if isinstance(index, slice):
             return self._subset(self.rows[index])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -85,9 +85,7 @@ def gather(
     ]
     collect = [
         CollectJob(
-            routes=tuple(
-                one for one in routes if route(*one, env_ranks, policy_ranks) == rank
-            ),
+            routes=tuple(one for one in routes if route(*one, env_ranks, policy_ranks) == rank),
             seed=config.runner.seed,
             phase=order.phase,
             update=order.update,
@@ -104,7 +102,7 @@ def gather(
         key=lambda outcome: outcome.episode,
     )
     _check_complete(order.columns, outcomes, exact=not full)
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         seconds["env"] += sum(report.seconds.values()) / len(reports)
     for summary in summaries:

@@ -1,8 +1,8 @@
 """The main job: a starting policy, an evaluation, reinforcement, an evaluation, a summary.
 
-    demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
-                            |                           |
-                         evaluate (before)           evaluate (after)
+demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
+                        |                           |
+                     evaluate (before)           evaluate (after)
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ def rollout(session: Session, update: int) -> dict[str, float]:
 def improve(session: Session, update: int) -> dict[str, float]:
     """One policy update from what was gathered."""
     session.hooks.rlcore_before_update(run=session, update=update)
-    with session.clock.measure("update") as took, session.progress.phase(f"update {update + 1}") as phase:
+    with (
+        session.clock.measure("update") as took,
+        session.progress.phase(f"update {update + 1}") as phase,
+    ):
         metrics: dict[str, float] = session.group.policy("update", update=update)[0]
         phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
     metrics["time/update"] = took.seconds

@@ -1,8 +1,8 @@
 """The env <-> policy conversation, seen from the policy's side.
 
-    consumes   obs/RANK/STAGE of its routes (EnvMessage), in a fixed order
-    produces   act/RANK/STAGE               (ActionMessage)
-    waits for  a stage's simulation; with several stages, the others simulate meanwhile
+consumes   obs/RANK/STAGE of its routes (EnvMessage), in a fixed order
+produces   act/RANK/STAGE               (ActionMessage)
+waits for  a stage's simulation; with several stages, the others simulate meanwhile
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from rlcore.errors import WorkerError
 from rlcore.protocols import Policy
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.decide import decide
-from rlcore.rollout.rng import RowKeys
-from rlcore.rollout.trajectory import Trajectory
-from rlcore.specs import Episode
 from rlcore.rollout.messages import (
     ActionMessage,
     Conversation,
@@ -27,6 +24,9 @@ from rlcore.rollout.messages import (
     Route,
     Send,
 )
+from rlcore.rollout.rng import RowKeys
+from rlcore.rollout.trajectory import Trajectory
+from rlcore.specs import Episode
 
 
 @dataclass(frozen=True)

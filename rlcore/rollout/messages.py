@@ -161,7 +161,7 @@ class InteractReport:
 
     Attributes:
         env_steps: simulated steps.
-        seconds: time spent in the simulator (reset, chunk).
+        seconds: time spent in the simulator (reset, chunk), averaged over stages.
         videos: `{column number: frames uint8 [F, H, W, 3]}` of recorded columns.
     """
 

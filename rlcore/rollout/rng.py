@@ -8,7 +8,7 @@ numbers in any process, in any order, in any batch (DESIGN, randomness).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,5 +50,7 @@ class RowKeys:
         """Beta(a, b) draws float64 `[B]`."""
         return self._rows(stream, lambda g: g.beta(a, b))
 
-    def _rows(self, stream, draw) -> np.ndarray:
+    def _rows(
+        self, stream: str, draw: Callable[[np.random.Generator], np.ndarray | float]
+    ) -> np.ndarray:
         return np.stack([np.asarray(draw(generator(stream, *key))) for key in self.keys])

@@ -78,7 +78,12 @@ class ToyEnv:
         )
 
     def demonstrate(
-        self, episodes: Sequence[Episode], *, action_noise: float, speed: float, stride: int,
+        self,
+        episodes: Sequence[Episode],
+        *,
+        action_noise: float,
+        speed: float,
+        stride: int,
         seed: int,
     ) -> Iterator[Demonstration]:
         for episode in episodes:
@@ -141,7 +146,10 @@ class ToyEnv:
         one = ToyEnv(self._config, 1)
         one.reset(options={"episodes": [episode]})
         noise = generator(seed, "toy noise", *episode)
-        frames, frame_steps, states, actions = [], [], [], []
+        frames: list[np.ndarray] = []
+        frame_steps: list[int] = []
+        states: list[np.ndarray] = []
+        actions: list[np.ndarray] = []
         while one._running[0]:
             gap = one._goals[one._task[0]] - one._position[0]
             action = np.clip(gap / SPEED, -1.0, 1.0).astype(np.float32) * speed

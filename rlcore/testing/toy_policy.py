@@ -54,8 +54,10 @@ class ToyPolicy(nn.Module):
         inputs = IMAGE_SIZE * IMAGE_SIZE * 3 + env_spec.state_dim + len(GOALS)
         outputs = config.num_action_chunks * env_spec.action_dim
         self.body = nn.Sequential(
-            nn.Linear(inputs, config.hidden), nn.Tanh(),
-            nn.Linear(config.hidden, config.hidden), nn.Tanh(),
+            nn.Linear(inputs, config.hidden),
+            nn.Tanh(),
+            nn.Linear(config.hidden, config.hidden),
+            nn.Tanh(),
         )
         self.mean = nn.Linear(config.hidden, outputs)
         self.log_std = nn.Parameter(torch.full((outputs,), math.log(config.init_std)))
@@ -84,9 +86,7 @@ class ToyPolicy(nn.Module):
     ) -> Evaluation:
         mean, std, values = self._forward(inputs)
         entropy = 0.5 * torch.log(2 * math.pi * math.e * std**2)
-        return Evaluation(
-            _logprob(replay["actions"], mean, std), values, entropy.expand_as(mean)
-        )
+        return Evaluation(_logprob(replay["actions"], mean, std), values, entropy.expand_as(mean))
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
@@ -105,7 +105,10 @@ class ToyPolicy(nn.Module):
         return self.prepare(observation), targets, ahead < length
 
     def sft_loss(
-        self, inputs: Mapping[str, torch.Tensor], actions: torch.Tensor, mask: torch.Tensor,
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        actions: torch.Tensor,
+        mask: torch.Tensor,
         keys: RowKeys,
     ) -> torch.Tensor:
         mean, std, _ = self._forward(inputs)

@@ -1,8 +1,8 @@
 """The env worker: simulators and nothing else. Imports no model code and no tensor library.
 
-    consumes   act/RANK/STAGE  (ActionMessage)
-    produces   obs/RANK/STAGE  (EnvMessage)
-    waits for  the policy's answer to a stage; the other stages' answers queue up meanwhile
+consumes   act/RANK/STAGE  (ActionMessage)
+produces   obs/RANK/STAGE  (EnvMessage)
+waits for  the policy's answer to a stage; the other stages' answers queue up meanwhile
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from rlcore.config.schema import EnvConfig
 from rlcore.errors import WorkerError
 from rlcore.plugins import load_target
 from rlcore.protocols import Demonstration, Env
-from rlcore.specs import EnvSpec, Episode
 from rlcore.rollout.messages import (
     ActionMessage,
     Conversation,
@@ -29,6 +28,7 @@ from rlcore.rollout.messages import (
     Route,
     Send,
 )
+from rlcore.specs import EnvSpec, Episode
 from rlcore.workers.stage import StagePlayer
 
 
@@ -45,8 +45,15 @@ class EnvSide:
         return self.target == other.target and replace(other.config, **neutral) == self.config
 
 
-SCHEDULE_KEYS = ("split", "trials_per_task", "rollout_epoch", "group_size", "video_cfg",
-                 "max_steps_per_rollout_epoch", "auto_reset")  # not read by a simulator
+SCHEDULE_KEYS = (
+    "split",
+    "trials_per_task",
+    "rollout_epoch",
+    "group_size",
+    "video_cfg",
+    "max_steps_per_rollout_epoch",
+    "auto_reset",
+)  # not read by a simulator
 
 
 @dataclass(frozen=True)
@@ -196,8 +203,9 @@ class EnvWorker:
         report = InteractReport()
         for player in players:
             report.env_steps += player.env_steps
-            for phase, seconds in player.seconds.items():
-                report.seconds[phase] = report.seconds.get(phase, 0.0) + seconds
+            for phase, seconds in player.seconds.items():  # they simulate side by side
+                share = seconds / len(players)
+                report.seconds[phase] = report.seconds.get(phase, 0.0) + share
             for column, frames in player.frames.items():
                 report.videos[column] = np.stack(frames)
         return report

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Seat
+from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvWorker, EnvWorkerSettings
-from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.policy_worker import CollectSummary, PolicyWorker, PolicyWorkerSettings
 
 OnCount = Callable[[Mapping[str, int]], None]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, SFTConfig
 from rlcore.errors import WorkerError
 from rlcore.plugins import load_target
-from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.rollout.messages import Conversation, EpisodeOutcome
+from rlcore.specs import EnvSpec, PolicySpec
 
 if TYPE_CHECKING:
     from rlcore.learner.update import Learner
@@ -118,8 +118,11 @@ class PolicyWorker:
 
     def join(self, url: str, rank: int, world_size: int) -> None:
         """Form a process group with the other policy ranks and take rank 0's weights."""
+        from torch import nn
+
         from rlcore.learner.ranks import join
 
+        assert isinstance(self.policy, nn.Module)  # as every policy is
         join(self.policy, url=url, rank=rank, world_size=world_size)
 
     def converse(self, job: CollectJob) -> Conversation:
@@ -179,9 +182,7 @@ class PolicyWorker:
         from dataclasses import replace
 
         model = replace(self._settings.actor.model, model_path=path)
-        policy = load_target(self._settings.policy_target)(
-            model, env_spec=self._settings.env_spec
-        )
+        policy = load_target(self._settings.policy_target)(model, env_spec=self._settings.env_spec)
         device = next(iter(self.policy.parameter_groups()["policy"])).device
         self._policy = policy.to(device)
         self._learner = None

@@ -27,10 +27,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, UserError, WorkerError
 from rlcore.placement import Seat
+from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
 from rlcore.workers.env_worker import EnvWorker, EnvWorkerSettings
 from rlcore.workers.group import ENV_METHODS, POLICY_METHODS, GroupPlan, OnCount
-from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.policy_worker import CollectSummary, PolicyWorker, PolicyWorkerSettings
 
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
@@ -238,8 +238,10 @@ def _nodes(plan: GroupPlan) -> list[str]:
     """
     alive = sorted(
         (node for node in ray.nodes() if node["Alive"]),
-        key=lambda node: ("node:__internal_head__" not in node["Resources"],
-                          node["NodeManagerAddress"]),
+        key=lambda node: (
+            "node:__internal_head__" not in node["Resources"],
+            node["NodeManagerAddress"],
+        ),
     )
     if len(alive) < plan.cluster.num_nodes:
         raise PlacementError(

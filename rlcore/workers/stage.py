@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlcore.protocols import ChunkResult, Env, Observation, take_rows
+from rlcore.rollout.messages import ChunkOutcome, EnvMessage, EpisodeOutcome, InteractJob
 from rlcore.rollout.schedule import Column
 from rlcore.specs import Episode
-from rlcore.rollout.messages import ChunkOutcome, EnvMessage, EpisodeOutcome, InteractJob
 
 
 @dataclass

@@ -19,14 +19,25 @@ DOWN_SECONDS = 40
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Signals):
     command = [
-        sys.executable, "-m", "rlcore.cli.main", "train", "env=toy", "model=toy", "algorithm=ppo",
-        "runner.max_epochs=-1", f"runner.logger.log_path={log_path}",
+        sys.executable,
+        "-m",
+        "rlcore.cli.main",
+        "train",
+        "env=toy",
+        "model=toy",
+        "algorithm=ppo",
+        "runner.max_epochs=-1",
+        f"runner.logger.log_path={log_path}",
         "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
         "runner.val_before_train=false",
     ]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
         start_new_session=True,
     ) as run:
         assert run.stdout is not None

@@ -13,14 +13,34 @@ from rlcore.loop.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
 
-PUBLISHED_METRICS = """
-actor/loss actor/value_loss actor/grad_norm actor/approx_kl actor/pg_clipfrac
-actor/value_clip_ratio train/actor/approx_kl train/actor/clip_fraction train/actor/clipped_ratio
-train/actor/grad_norm train/actor/lr train/actor/policy_loss train/critic/value_loss
-train/critic/value_clip_ratio train/critic/explained_variance train/entropy_loss train/loss
-rollout/returns_mean rollout/advantages_mean rollout/advantages_max rollout/advantages_min
-rollout/rewards env/episode_len env/success_once env/return env/reward
-""".split()
+PUBLISHED_METRICS = [
+    "actor/loss",
+    "actor/value_loss",
+    "actor/grad_norm",
+    "actor/approx_kl",
+    "actor/pg_clipfrac",
+    "actor/value_clip_ratio",
+    "train/actor/approx_kl",
+    "train/actor/clip_fraction",
+    "train/actor/clipped_ratio",
+    "train/actor/grad_norm",
+    "train/actor/lr",
+    "train/actor/policy_loss",
+    "train/critic/value_loss",
+    "train/critic/value_clip_ratio",
+    "train/critic/explained_variance",
+    "train/entropy_loss",
+    "train/loss",
+    "rollout/returns_mean",
+    "rollout/advantages_mean",
+    "rollout/advantages_max",
+    "rollout/advantages_min",
+    "rollout/rewards",
+    "env/episode_len",
+    "env/success_once",
+    "env/return",
+    "env/reward",
+]
 
 SMALL_QUICKSTART = [
     "experiment=quickstart",
@@ -77,7 +97,11 @@ def test_evaluations_are_paired_and_held_out(folder: Path):
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["success_after"]["n"] == 6
     assert {"rlcore", "torch", "ray", "metaworld", "mujoco"} & set(summary["versions"]) >= {
-        "rlcore", "torch", "ray", "metaworld"}
+        "rlcore",
+        "torch",
+        "ray",
+        "metaworld",
+    }
 
 
 def test_the_manifest_says_how_pixels_were_made(folder: Path):

@@ -49,21 +49,34 @@ def numbers(folder: Path) -> list[dict[str, float]]:
 
 def test_a_run_leaves_what_it_promises(log_path: Path):
     summary = run(
-        log_path, "cluster.backend=local", "env.eval.video_cfg.save_video=true",
+        log_path,
+        "cluster.backend=local",
+        "env.eval.video_cfg.save_video=true",
         "env.train.video_cfg.save_video=true",
     )
     folder = log_path / "run"
     assert json.loads((folder / "summary.json").read_text()) == summary
     assert set(summary) == {
-        "success_before", "success_after", "paired_difference", "seed", "seconds", "env_steps",
-        "episodes", "versions",
+        "success_before",
+        "success_after",
+        "paired_difference",
+        "seed",
+        "seconds",
+        "env_steps",
+        "episodes",
+        "versions",
     }
     assert summary["success_after"]["n"] == 20  # 4 tasks, 5 trials
     assert summary["episodes"] == 36  # 3 updates of 12 columns
     starts = {(r.task, r.trial) for r in read_results(folder / "eval" / "after.parquet")}
     assert len(starts) == 20 and all(1000 <= trial < 1005 for _, trial in starts)
-    for name in ("config.yaml", "manifest.json", "sft.json", "video/eval/after.mp4",
-                 "video/train/update_000001.mp4"):
+    for name in (
+        "config.yaml",
+        "manifest.json",
+        "sft.json",
+        "video/eval/after.mp4",
+        "video/train/update_000001.mp4",
+    ):
         assert (folder / name).is_file(), name
     assert list((folder / "tensorboard").glob("events*"))
     lines = read_metrics(folder / "metrics.jsonl")
@@ -77,8 +90,14 @@ def test_the_saved_policy_evaluates_to_the_same_episodes(log_path: Path):
     run(log_path, "cluster.backend=local")
     folder = log_path / "run"
     again = evaluate.run(
-        compose([*SMALL, "cluster.backend=local", f"runner.logger.log_path={log_path}",
-                 f"actor.model.model_path={load_checkpoint(folder).policy_path}"])
+        compose(
+            [
+                *SMALL,
+                "cluster.backend=local",
+                f"runner.logger.log_path={log_path}",
+                f"actor.model.model_path={load_checkpoint(folder).policy_path}",
+            ]
+        )
     )
     assert again == read_results(folder / "eval" / "after.parquet")
 
@@ -93,10 +112,17 @@ def test_equal_seeds_give_equal_runs_and_others_do_not(log_path: Path):
 
 def test_ppo_improves_the_toy(log_path: Path):
     summary = run(
-        log_path, "cluster.backend=local", "runner.max_epochs=25", "actor.optim.lr=1e-3",
-        "env.train.total_num_envs=64", "env.train.max_episode_steps=10",
-        "env.eval.max_episode_steps=10", "env.eval.trials_per_task=40", "sft.max_steps=25",
-        "algorithm.update_epoch=4", "actor.optim.value_lr=3e-3",
+        log_path,
+        "cluster.backend=local",
+        "runner.max_epochs=25",
+        "actor.optim.lr=1e-3",
+        "env.train.total_num_envs=64",
+        "env.train.max_episode_steps=10",
+        "env.eval.max_episode_steps=10",
+        "env.eval.trials_per_task=40",
+        "sft.max_steps=25",
+        "algorithm.update_epoch=4",
+        "actor.optim.value_lr=3e-3",
     )
     assert summary["paired_difference"]["lo"] > 0.02, summary
 
@@ -105,13 +131,19 @@ def test_ppo_improves_the_toy(log_path: Path):
 def test_ray_with_several_workers_equals_one_process(log_path: Path, ray_cluster, stages: int):
     """Two env workers and two policy ranks (gradients summed over them) against none."""
     run(log_path, "cluster.backend=local")
-    run(log_path, "cluster.backend=ray", f"rollout.pipeline_stage_num={stages}",
-        "cluster.component_placement={env: 0-1, rollout: 0-1, actor: 0-1}")
+    run(
+        log_path,
+        "cluster.backend=ray",
+        f"rollout.pipeline_stage_num={stages}",
+        "cluster.component_placement={env: 0-1, rollout: 0-1, actor: 0-1}",
+    )
     local, several = log_path / "run", log_path / "run-2"
     for label in ("before", "after"):
         ours, theirs = (
-            {(r.task, r.trial): (r.success, r.length) for r in read_results(
-                folder / "eval" / f"{label}.parquet")}
+            {
+                (r.task, r.trial): (r.success, r.length)
+                for r in read_results(folder / "eval" / f"{label}.parquet")
+            }
             for folder in (local, several)
         )
         assert ours == theirs
@@ -124,8 +156,13 @@ def test_ray_with_several_workers_equals_one_process(log_path: Path, ray_cluster
 
 def test_a_simulator_that_raises_ends_the_run_with_its_own_traceback(log_path: Path, ray_cluster):
     with pytest.raises(WorkerError, match="told to fail at step 7") as caught:
-        run(log_path, "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
-            "sft.enabled=false", "env.train.fail_at=7", "env.eval.fail_at=7")
+        run(
+            log_path,
+            "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+            "sft.enabled=false",
+            "env.train.fail_at=7",
+            "env.eval.fail_at=7",
+        )
     assert "toy_env.py" in caught.value.message  # the worker's traceback, not Ray's
     assert "env worker 0" in caught.value.message
     _no_actor_is_left()
@@ -146,8 +183,11 @@ def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
     original = RayGroup.converse
     monkeypatch.setattr(RayGroup, "converse", kill_first)
     with pytest.raises(WorkerError, match="env worker 0 died"):
-        run(log_path, "sft.enabled=false",
-            "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}")
+        run(
+            log_path,
+            "sft.enabled=false",
+            "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+        )
     _no_actor_is_left()
 
 

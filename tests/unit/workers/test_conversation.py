@@ -24,8 +24,9 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
     config = ToyEnvConfig(env_type="toy", total_num_envs=12, **env)
     spec = env_spec(config)
     torch.manual_seed(0)
-    policy = ToyPolicy(ToyModelConfig(model_type="toy", num_action_chunks=CHUNK,
-                                      add_value_head=True), spec)
+    policy = ToyPolicy(
+        ToyModelConfig(model_type="toy", num_action_chunks=CHUNK, add_value_head=True), spec
+    )
     columns = training_columns(spec, config, seed=1, update=0, num_action_chunks=CHUNK)
     routes = [Route(rank, stage) for rank in range(workers) for stage in range(stages)]
     hands = dict(zip(routes, deal(columns, len(routes)), strict=True))
@@ -34,7 +35,10 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
         worker = EnvWorker(
             EnvWorkerSettings(
                 sides={"train": EnvSide("rlcore.testing.toy_env:make", config)},
-                rank=rank, world_size=workers, stages=stages, num_processes=1,
+                rank=rank,
+                world_size=workers,
+                stages=stages,
+                num_processes=1,
                 policy_timeout=5.0,
             )
         )
@@ -46,8 +50,16 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
             record=frozenset(record),
         )
         talks.append(worker.converse(job))
-    collect = CollectJob(tuple(routes), seed=1, phase="train", update=0, deterministic=False,
-                         keep=True, forward_batch=forward_batch, env_timeout=5.0)
+    collect = CollectJob(
+        tuple(routes),
+        seed=1,
+        phase="train",
+        update=0,
+        deterministic=False,
+        keep=True,
+        forward_batch=forward_batch,
+        env_timeout=5.0,
+    )
     *reports, result = interleave([*talks, converse(policy, collect)])
     return result.trajectory, result.outcomes, reports, columns
 
@@ -96,13 +108,14 @@ def test_stored_inputs_are_what_was_decided_on():
     trajectory, *_ = play(stages=2, workers=2)
     config = ToyEnvConfig(env_type="toy")
     torch.manual_seed(0)
-    policy = ToyPolicy(ToyModelConfig(model_type="toy", num_action_chunks=CHUNK,
-                                      add_value_head=True), env_spec(config))
+    policy = ToyPolicy(
+        ToyModelConfig(model_type="toy", num_action_chunks=CHUNK, add_value_head=True),
+        env_spec(config),
+    )
     again = policy.evaluate(trajectory.inputs, trajectory.replay)
     made = trajectory.sample_index >= 0
     index = trajectory.sample_index[made]
-    torch.testing.assert_close(again.logprobs[index], trajectory.logprobs[made],
-                               atol=1e-5, rtol=0)
+    torch.testing.assert_close(again.logprobs[index], trajectory.logprobs[made], atol=1e-5, rtol=0)
     torch.testing.assert_close(again.values[index], trajectory.values[made], atol=1e-5, rtol=0)
 
 
