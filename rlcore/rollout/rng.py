@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,5 @@ class RowKeys:
         """Beta(a, b) draws float64 `[B]`."""
         return self._rows(stream, lambda g: g.beta(a, b))
 
-    def _rows(
-        self, stream: str, draw: Callable[[np.random.Generator], np.ndarray | float]
-    ) -> np.ndarray:
+    def _rows(self, stream: str, draw: Callable[[np.random.Generator], Any]) -> np.ndarray:
         return np.stack([np.asarray(draw(generator(stream, *key))) for key in self.keys])
