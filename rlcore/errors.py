@@ -29,9 +29,8 @@ class UserError(Exception):
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
 
-    def __reduce__(
-        self,
-    ) -> tuple[object, ...]:  # keyword-only arguments survive the trip through Ray
+    def __reduce__(self) -> tuple[object, ...]:
+        # pickle would drop the keyword-only hint on the way through Ray
         return (_rebuild, (type(self), self.message, self.hint))
 
 

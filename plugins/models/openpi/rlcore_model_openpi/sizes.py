@@ -82,8 +82,8 @@ class NetworkSize:
 SIZES: dict[str, NetworkSize] = {
     # 0.25 M: learns from a few demonstrations on two CPU cores.
     "tiny": NetworkSize(
-        vision="conv", vision_width=64, vision_depth=4, vision_heads=0, vision_mlp=0,
-        image_size=64, patch_size=16,
+        vision="conv", vision_width=64, vision_depth=3, vision_heads=0, vision_mlp=0,
+        image_size=64, patch_size=8,
         depth=2, heads=4, kv_heads=4, head_dim=16,
         vlm_width=64, vlm_mlp=128, vocab=512, expert_width=64, expert_mlp=128,
         action_dim=8, action_horizon=10, max_token_len=24,
