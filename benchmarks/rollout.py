@@ -199,6 +199,7 @@ def measure(overrides: Sequence[str], effort: Effort) -> Report:
         )
     cores = inventory.nodes[0].cpus
     machine = Machine.this(cores)
+    _say(f"ours: {effort.rollouts + 1} rollouts")
     rollouts = measure_rollouts(assembly, effort.rollouts)
     rollout = median(rollouts)
     costs, crowd, peer = _components_and_peer(assembly, effort, cores)
@@ -229,9 +230,12 @@ def _components_and_peer(
     config, spec = assembly.config.env.train, assembly.env_specs["train"]
     assert isinstance(config, MetaWorldConfig), "the bound and the peer are MetaWorld's"
     actor = Actor(assembly)
+    _say("components alone")
     costs = measure_costs(config, spec, actor, effort.episodes, effort.batches)
+    _say(f"components while {cores - 1} other cores are busy")
     with crowded(config, spec, others=cores - 1):
         crowd = measure_costs(config, spec, actor, effort.episodes, effort.batches)
+    _say(f"AsyncVectorEnv with {', '.join(map(str, effort.peer_envs))} envs")
     mount = CAMERAS[config.camera]
     scene = Scene(
         task=spec.tasks[0],
@@ -243,6 +247,10 @@ def _components_and_peer(
     )
     peer = measure_peer(scene, actor, effort.peer_envs, effort.peer_repeats, cores)
     return costs, crowd, peer
+
+
+def _say(what: str) -> None:
+    print(f"measuring {what} ...", file=sys.stderr, flush=True)
 
 
 def _effort(options: argparse.Namespace) -> Effort:
@@ -258,7 +266,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--peer-envs",
         type=lambda text: tuple(int(part) for part in text.split(",")),
-        default=(2, 4, 8, 16, 32),
+        default=(4, 8, 16),
         help="numbers of envs at which the peer is tried, e.g. 4,8",
     )
     parser.add_argument("--quick", action="store_true", help="does it run? figures mean nothing")

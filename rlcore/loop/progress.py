@@ -30,6 +30,7 @@ UPDATE_LINE = {
     "env steps/s": ("rollout/env_steps_per_second", ".0f"),
 }
 """What a line about an update shows: `{word: (metric, format)}`."""
+UPDATE_SECONDS = ("time/rollout", "time/update")
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
 
 
@@ -148,8 +149,12 @@ class Progress:
             self._bars.stop()
 
     @contextmanager
-    def phase(self, name: str, total: int | None = None) -> Iterator[Phase]:
-        """A phase of `total` units (episodes, steps); its result is printed when it ends."""
+    def phase(self, name: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Phase]:
+        """A phase of `total` units (episodes, steps); its result is printed when it ends.
+
+        Args:
+            quiet: print it only if the phase was stopped, where a line of its own follows.
+        """
         self._number += 1
         of = f"/{self._total}" if self._total is not None else ""
         label = f"[{self._number}{of}] {name}"
@@ -168,7 +173,8 @@ class Progress:
             if task is not None:
                 self._bars.remove_task(task)
             seconds = time.perf_counter() - begin
-            self.line(self._result(label, phase, ended, seconds))
+            if ended == "stopped" or not quiet:
+                self.line(self._result(label, phase, ended, seconds))
 
     def line(self, text: str) -> None:
         """One line that stays, above the bars."""
@@ -189,6 +195,10 @@ class Progress:
             for name, (key, style) in UPDATE_LINE.items()
             if key in metrics
         ]
+        spent = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
+        parts.append(f"{spent:.1f} s ({self._shares})" if self._shares else f"{spent:.1f} s")
+        if total > update:
+            parts.append(f"{(total - update) * spent / 60:.1f} min of training left")
         of = f"/{total}" if total > 0 else ""
         self.line(f"update {update}{of}: {', '.join(parts)}")
 

@@ -73,7 +73,7 @@ def rollout(session: Session, update: int) -> dict[str, float]:
     session.hooks.rlcore_before_rollout(run=session, update=update)
     with (
         session.clock.measure("rollout") as took,
-        session.progress.phase(f"rollout {update + 1}", total=len(columns)) as phase,
+        session.progress.phase(f"rollout {update + 1}", total=len(columns), quiet=True) as phase,
     ):
         gathered = gather(
             session.group,
@@ -103,7 +103,7 @@ def improve(session: Session, update: int) -> dict[str, float]:
     session.hooks.rlcore_before_update(run=session, update=update)
     with (
         session.clock.measure("update") as took,
-        session.progress.phase(f"update {update + 1}") as phase,
+        session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
         metrics: dict[str, float] = session.group.policy("update", update=update)[0]
         phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
