@@ -110,6 +110,8 @@ class EnvSpec:
         task_groups: named groups of tasks for tables (difficulty, suite).
         has_expert: whether :meth:`rlcore.protocols.Env.demonstrate` works.
         render_settings: what changes pixels, for the manifest.
+        renders_final: whether the final frame of a truncated episode is rendered. An env that
+            can leave it out calls the key of its settings `render_final`.
     """
 
     name: str
@@ -125,6 +127,7 @@ class EnvSpec:
     task_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     has_expert: bool = False
     render_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    renders_final: bool = True
 
     @property
     def state_dim(self) -> int:

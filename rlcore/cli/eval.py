@@ -16,7 +16,7 @@ from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError
 
-EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run")
+EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run", require=("env", "model"))
 CONFIG = "config.yaml"
 EXPERIMENT = "experiment="
 

@@ -33,11 +33,6 @@ class Request:
     multirun: bool = False
     show: str | None = None
 
-    @property
-    def runs(self) -> bool:
-        """Whether something is started, and not only printed."""
-        return not self.dry_run and self.show is None
-
 
 def parse_request(verb: str, arguments: Sequence[str]) -> Request:
     """Read a verb's arguments; overrides and flags may be mixed.

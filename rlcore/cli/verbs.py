@@ -65,8 +65,10 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
     return 0
 
 
-def _run(verb: Verb, request: Request, config: RunConfig) -> None:
-    """One job: print it, or check it and run it."""
+def _run(
+    verb: Verb, request: Request, config: RunConfig, shared: contextlib.ExitStack | None = None
+) -> None:
+    """One job: print it, or check it and run it. `shared` keeps what a sweep's jobs share."""
     registry = load_plugins()
     if request.show is not None:
         print(to_yaml(config), end="")
@@ -75,6 +77,8 @@ def _run(verb: Verb, request: Request, config: RunConfig) -> None:
     else:
         _check(config, registry)
         require_assets(config, registry)
+        if shared is not None and config.cluster.backend == "ray":
+            shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
         load_target(verb.loop)(config)
 
 
@@ -88,9 +92,7 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
             print(f"job {job.index} of {len(jobs)}: {job.label}", flush=True)
             try:
                 config = job.place(configure(request, job.overrides))
-                if request.runs and config.cluster.backend == "ray":
-                    shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
-                _run(verb, request, config)
+                _run(verb, request, config, shared)
             except UserError as problem:
                 print(f"job {job.index} failed: {problem}", file=sys.stderr, flush=True)
                 failed.append((job, problem))

@@ -63,6 +63,16 @@ def numbers_lie_in_their_range(facts: Facts) -> Iterator[str]:
     yield from limits.violations(facts.config)
 
 
+@_check
+def training_ends(facts: Facts) -> Iterator[str]:
+    runner = facts.config.runner
+    if limits.OFF == runner.max_epochs == runner.max_steps and not runner.only_eval:
+        yield (
+            "runner.max_epochs or runner.max_steps must be at least 1, or training never ends, "
+            f"got {runner.max_epochs} and {runner.max_steps}"
+        )
+
+
 # -- envs and their workers -----------------------------------------------------------------
 
 
@@ -75,6 +85,17 @@ def envs_divide_among_workers(facts: Facts) -> Iterator[str]:
                 f"{path}.total_num_envs must be divisible by env workers x stages = {workers} x "
                 f"{stages} = {workers * stages}, got {env.total_num_envs}"
             )
+
+
+@_check
+def rollout_workers_hear_an_env(facts: Facts) -> Iterator[str]:
+    """A stage of an env process is a stream that one rollout process answers."""
+    envs, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num
+    if facts.policy is not None and envs * stages < facts.workers["rollout"]:
+        yield (
+            "env processes x rollout.pipeline_stage_num must be at least the number of rollout "
+            f"processes = {facts.workers['rollout']}, got {envs} x {stages} = {envs * stages}"
+        )
 
 
 @_check
@@ -212,6 +233,19 @@ def algorithm_gets_values(facts: Facts) -> Iterator[str]:
         yield (
             f"actor.model.add_value_head must be true: {facts.config.algorithm.name} needs values, "
             "got false"
+        )
+
+
+@_check
+def final_frames_are_rendered(facts: Facts) -> Iterator[str]:
+    """A value of the observation after the last step is one of its pixels."""
+    needs, env = facts.needs, facts.envs["train"]
+    if needs is None or env.renders_final:
+        return
+    if needs.bootstrap_values or (needs.values and facts.config.env.train.auto_reset):
+        yield (
+            f"env.train.render_final must be true: {facts.config.algorithm.name} bootstraps from "
+            f"the final frames of truncated episodes, which {env.name} leaves out, got false"
         )
 
 

@@ -162,6 +162,7 @@ def _finish(files: FileValues, layers: Sequence[Values], registry: Registry) -> 
         merge(values, layer, root)
     config = bind(values, root)
     _share_checkpoint(config)
+    _make_paths_absolute(config)
     _compare_chunk_steps(config, [count for count in steps if count is not None])
     config.freeze()
     return config
@@ -192,6 +193,18 @@ def _share_checkpoint(config: RunConfig) -> None:
             hint="leave rollout.model.model_path out",
         )
     model.model_path = acting
+
+
+def _make_paths_absolute(config: RunConfig) -> None:
+    """Paths are meant from where the user stands; a worker's folder may be another one."""
+    config.collect.path = _absolute(config.collect.path)
+    config.actor.model.model_path = _absolute(config.actor.model.model_path)
+    for env in (config.env.train, config.env.eval):
+        env.video_cfg.video_base_dir = _absolute(env.video_cfg.video_base_dir)
+
+
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().absolute())
 
 
 def _compare_chunk_steps(config: RunConfig, given: Sequence[int]) -> None:

@@ -25,7 +25,7 @@ class Facts:
         config: the configuration.
         envs: `{"train": EnvSpec, "eval": EnvSpec}`.
         policy, needs: of the model and the algorithm; None where none is chosen (collecting
-            demonstrations needs no model).
+            demonstrations needs no model), and `needs` where nothing is trained (`only_eval`).
         workers: number of processes of each component.
     """
 
@@ -51,13 +51,14 @@ def gather_facts(config: RunConfig, registry: Registry, plan: Plan | None = None
     }
     model, algorithm = config.actor.model, config.algorithm
     plan = plan or make_plan(config.cluster, Inventory.local())
+    trains = bool(algorithm.name) and not config.runner.only_eval
     return Facts(
         config=config,
         envs=envs,
         policy=_spec(registry, "model", model.model_type, model, envs["train"])
         if model.model_type
         else None,
-        needs=_spec(registry, "algorithm", algorithm.name, algorithm) if algorithm.name else None,
+        needs=_spec(registry, "algorithm", algorithm.name, algorithm) if trains else None,
         workers={name: plan.world_size(name) for name in ("env", "rollout", "actor")},
     )
 

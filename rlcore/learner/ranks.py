@@ -18,19 +18,23 @@ from torch import Tensor, nn
 from rlcore.algo.metric import Metrics
 from rlcore.rollout.trajectory import Trajectory
 
-RENDEZVOUS_SECONDS = 180.0
 NO_DECISION = -1
 
 
-def join(module: nn.Module, *, url: str, rank: int, world_size: int) -> None:
-    """Meet the other ranks at `url` (`tcp://HOST:PORT`) and take rank 0's weights."""
+def join(module: nn.Module, *, url: str, rank: int, world_size: int, timeout: float) -> None:
+    """Meet the other ranks at `url` (`tcp://HOST:PORT`) and take rank 0's weights.
+
+    Args:
+        timeout: seconds that a rank waits for the others, here and in every sum: ranks hold
+            unequal shares of a minibatch, so it must cover the longest of them.
+    """
     device = next(module.parameters()).device
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         init_method=url,
         rank=rank,
         world_size=world_size,
-        timeout=timedelta(seconds=RENDEZVOUS_SECONDS),
+        timeout=timedelta(seconds=timeout),
     )
     for tensor in [*module.parameters(), *module.buffers()]:
         dist.broadcast(tensor.data, src=0)

@@ -25,7 +25,7 @@ from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
 from rlcore.rollout.trajectory import Trajectory
-from rlcore.track.metrics import advantage_metrics
+from rlcore.track.metrics import advantage_metrics, rollout_metrics
 
 APPROX_KL = "train/actor/approx_kl"
 
@@ -89,6 +89,7 @@ class Learner:
         rates = self._optimizer.learning_rates()
         numbers = ranks.merge_metrics(metrics).numbers(steps)
         return {
+            **rollout_metrics(batch),
             **advantage_metrics(advantages),
             APPROX_KL: float("nan"),  # unless a step was made
             **numbers,

@@ -65,7 +65,7 @@ def assemble(config: RunConfig, registry: Registry | None = None) -> Assembly:
         env_seats=placement.seats("env"),
         policy_seats=(),
     )
-    if facts.policy is not None and facts.needs is not None:
+    if facts.policy is not None:
         policy = _policy_workers(config, facts.envs["train"], placement, registry)
         plan = replace(plan, policy=policy, policy_seats=placement.seats("actor"))
     return Assembly(
@@ -104,10 +104,11 @@ def _policy_workers(
             "separate and hybrid placements (--dry-run), but does not run them yet",
             hint="cluster.component_placement={env: all, rollout: all, actor: all}",
         )
+    name = config.algorithm.name
     return tuple(
         PolicyWorkerSettings(
             policy_target=registry.get("model", config.actor.model.model_type).spec.target,
-            algorithm_target=registry.get("algorithm", config.algorithm.name).spec.target,
+            algorithm_target=registry.get("algorithm", name).spec.target if name else "",
             actor=config.actor,
             algorithm=config.algorithm,
             env_spec=env_spec,

@@ -18,6 +18,7 @@ from rlcore.loop.tables import (
 )
 from rlcore.rollout.schedule import evaluation_columns
 from rlcore.track.metrics import env_metrics
+from rlcore.track.summary import Summary, build_summary, write_summary
 from rlcore.track.video import Film, write_mosaic
 
 EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired
@@ -27,7 +28,7 @@ def run(config: RunConfig) -> list[EpisodeResult]:
     """`rlcore eval`: evaluate `actor.model.model_path` and print the table."""
     with open_session(config) as session:
         results = evaluate(session, "eval")
-        session.progress.line(table(session, results, "success"))
+        conclude(session, after=results)
     return results
 
 
@@ -81,6 +82,53 @@ def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResul
 def table(session: Session, results: list[EpisodeResult], title: str) -> str:
     """The per-task table with groups and both averages, as text."""
     return plain_table(success_rows(results, session.assembly.env_specs["eval"].task_groups), title)
+
+
+def conclude(
+    session: Session,
+    *,
+    after: list[EpisodeResult],
+    before: list[EpisodeResult] | None = None,
+    control: list[EpisodeResult] | None = None,
+) -> Summary:
+    """Write `summary.json`, and say last what came out and where it is."""
+    summary = build_summary(
+        before=before,
+        after=after,
+        control=control,
+        seed=session.config.runner.seed,
+        seconds=session.clock.seconds,
+        env_steps=session.totals.env_steps,
+        episodes=session.totals.episodes,
+    )
+    write_summary(session.folder.summary, summary)
+    session.progress.line(table(session, after, "success after"))
+    for line in _closing(summary):
+        session.progress.line(line)
+    session.progress.line(f"run folder: {session.folder.path}")
+    return summary
+
+
+def _closing(summary: Summary) -> list[str]:
+    """The last lines of a run: success on both sides, and what the difference is worth."""
+    lines = []
+    for name, side in (
+        ("before", summary["success_before"]),
+        ("after ", summary["success_after"]),
+        ("control", summary.get("success_control")),
+    ):
+        if side is not None:
+            lines.append(
+                f"success {name}  {side['rate']:.3f}  [{side['lo']:.3f}, {side['hi']:.3f}]"
+                f"  n={side['n']}"
+            )
+    gain = summary["paired_difference"]
+    if gain is not None:
+        lines.append(
+            f"difference      {gain['mean']:+.3f}  [{gain['lo']:+.3f}, {gain['hi']:+.3f}]"
+            "  paired, 95%"
+        )
+    return lines
 
 
 def film(session: Session, gathered: Gathered, side: str, label: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.config.schema import RunConfig
 from rlcore.loop.collect import collect
-from rlcore.loop.evaluate import evaluate, table
+from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session
 from rlcore.track.files import write_text
 
@@ -17,8 +17,7 @@ def run(config: RunConfig) -> Path:
     """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint."""
     with open_session(config) as session:
         path = starting_policy(session)
-        results = evaluate(session, "sft")
-        session.progress.line(table(session, results, "success"))
+        conclude(session, after=evaluate(session, "sft"))
         session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
     return path
 
@@ -56,6 +55,9 @@ def _share(session: Session, path: Path) -> Path:
 def _log(session: Session, history: dict[str, Any], name: str) -> None:
     """Keep the history as `NAME.json`, and say where validation stands."""
     write_text(session.folder.path / f"{name}.json", json.dumps(history, indent=1) + "\n")
+    for kind in ("train_loss", "val_loss"):
+        for step, loss in history[kind]:
+            session.trackers.log({f"{name}/{kind}": loss}, step=step)
     if not history["val_loss"]:
         return
     first, last = history["val_loss"][0][1], history["val_loss"][-1][1]

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from rlcore.config.schema import RunConfig
 from rlcore.loop import sft
-from rlcore.loop.evaluate import evaluate, film, table
+from rlcore.loop.evaluate import conclude, evaluate, film
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, open_session
-from rlcore.loop.tables import EpisodeResult
 from rlcore.rollout.schedule import training_columns
 from rlcore.track.checkpoint import save_checkpoint
 from rlcore.track.metrics import env_metrics
-from rlcore.track.summary import Summary, build_summary, write_summary
+from rlcore.track.summary import Summary
 
 
 def run(config: RunConfig) -> Summary:
     """`rlcore train`: the whole story; returns what `summary.json` holds."""
     with open_session(config) as session:
         if config.runner.only_eval:
-            results = evaluate(session, "eval")
-            session.progress.line(table(session, results, "success"))
-            return conclude(session, None, results, None)
+            return conclude(session, after=evaluate(session, "eval"))
         start = sft.starting_policy(session) if config.sft.enabled else None
         before = evaluate(session, "before") if config.runner.val_before_train else None
         updates = reinforce(session)
@@ -36,7 +33,7 @@ def run(config: RunConfig) -> Summary:
             spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
             sft.go_on(session, start, seconds=spent)
             control = evaluate(session, "control", update=updates)
-        return conclude(session, before, after, control)
+        return conclude(session, before=before, after=after, control=control)
 
 
 def reinforce(session: Session) -> int:
@@ -124,52 +121,6 @@ def checkpoint(session: Session, update: int) -> None:
             state={"seed": session.config.runner.seed, **vars(session.totals)},
         )
     session.hooks.rlcore_after_checkpoint(run=session, update=update, path=path)
-
-
-def conclude(
-    session: Session,
-    before: list[EpisodeResult] | None,
-    after: list[EpisodeResult],
-    control: list[EpisodeResult] | None,
-) -> Summary:
-    """Write `summary.json` and say what came out."""
-    summary = build_summary(
-        before=before,
-        after=after,
-        control=control,
-        seed=session.config.runner.seed,
-        seconds=session.clock.seconds,
-        env_steps=session.totals.env_steps,
-        episodes=session.totals.episodes,
-    )
-    write_summary(session.folder.summary, summary)
-    session.progress.line(table(session, after, "success after"))
-    for line in _closing(summary):
-        session.progress.line(line)
-    session.progress.line(f"run folder: {session.folder.path}")
-    return summary
-
-
-def _closing(summary: Summary) -> list[str]:
-    """The last lines of a run: success on both sides, and what the difference is worth."""
-    lines = []
-    for name, side in (
-        ("before", summary["success_before"]),
-        ("after ", summary["success_after"]),
-        ("control", summary.get("success_control")),
-    ):
-        if side is not None:
-            lines.append(
-                f"success {name}  {side['rate']:.3f}  [{side['lo']:.3f}, {side['hi']:.3f}]"
-                f"  n={side['n']}"
-            )
-    gain = summary["paired_difference"]
-    if gain is not None:
-        lines.append(
-            f"difference      {gain['mean']:+.3f}  [{gain['lo']:+.3f}, {gain['hi']:+.3f}]"
-            "  paired, 95%"
-        )
-    return lines
 
 
 def _times(gathered: Gathered, seconds: float) -> dict[str, float]:

@@ -14,6 +14,7 @@ from rlcore.specs import PolicySpec
 GIB = 2**30
 BYTES = {"fp32": 4, "bf16": 2}
 WIDTH = 100
+NOT_RUN = "this version plans such a placement, but does not train or evaluate on it yet"
 _ADAMW_MOMENTS = 2
 
 
@@ -78,8 +79,8 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str) -> list[str]:
         if plan.fused
         else "rollout and actor are processes of their own, each with its copy of the weights"
     )
-    lines = [
-        how,
+    lines = [how] if plan.fused else [how, NOT_RUN]
+    lines += [
         f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
         f"{spec.trainable_parameters:,} trained",
     ]

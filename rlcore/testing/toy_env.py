@@ -90,7 +90,7 @@ class ToyEnv:
             yield self._demonstrate(episode, action_noise, speed, stride, seed)
 
     def record(self, rows: Sequence[int]) -> None:
-        self._recorded = {row: self._recorded.get(row, []) for row in rows}
+        self._recorded = {row: [] for row in rows}
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
         frames = {row: kept for row, kept in self._recorded.items() if kept}

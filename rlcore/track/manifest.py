@@ -72,7 +72,7 @@ def build_manifest(
 
     Args:
         seeds: `{what: root seed}`.
-        device: where the policy runs, in words, e.g. "cpu" or "cuda (NVIDIA H200)".
+        device: where the policy runs, in words, e.g. "cpu" or "cuda".
         protocol: of the evaluations; None where the run has none.
         render_settings: :attr:`rlcore.specs.EnvSpec.render_settings`.
         command: the command line; this process's if None.

@@ -156,7 +156,10 @@ class RayChannel:
         ray.get(self._actor.put.remote(key, [ray.put(message)]))
 
     def count(self, amounts: Mapping[str, int]) -> None:
-        self._actor.count.remote(dict(amounts))
+        import ray
+
+        # waited for, so that no count arrives after its conversation has ended
+        ray.get(self._actor.count.remote(dict(amounts)))
 
     def receive(self, request: Receive) -> Any:
         import ray

@@ -33,7 +33,8 @@ class PolicyWorkerSettings:
     """What a policy worker is made of.
 
     Attributes:
-        policy_target, algorithm_target: factories, `"module:attr"`.
+        policy_target, algorithm_target: factories, `"module:attr"`; no algorithm ("") where the
+            policy is evaluated only.
         actor, algorithm: their settings.
         env_spec: what the policy will see.
         seed: root seed.
@@ -111,19 +112,23 @@ class PolicyWorker:
         """Where the policy ranks meet: `tcp://ADDRESS:PORT`, free on rank 0's host now."""
         import socket
 
+        import ray
+
         with socket.socket() as probe:
             probe.bind(("", 0))
             port = probe.getsockname()[1]
-        return f"tcp://{socket.gethostbyname(socket.gethostname())}:{port}"
+        # what the other nodes know this one by; a host name may resolve to a loopback address
+        return f"tcp://{ray.util.get_node_ip_address()}:{port}"
 
-    def join(self, url: str, rank: int, world_size: int) -> None:
-        """Form a process group with the other policy ranks and take rank 0's weights."""
+    def join(self, url: str, rank: int, world_size: int, timeout: float) -> None:
+        """Form a process group with the other policy ranks and take rank 0's weights; a rank
+        waits `timeout` seconds for the others, then and in every update."""
         from torch import nn
 
         from rlcore.learner.ranks import join
 
         assert isinstance(self.policy, nn.Module)  # as every policy is
-        join(self.policy, url=url, rank=rank, world_size=world_size)
+        join(self.policy, url=url, rank=rank, world_size=world_size, timeout=timeout)
 
     def converse(self, job: CollectJob) -> Conversation:
         """Gather what the job says; keeps the trajectory, returns a :class:`CollectSummary`."""
@@ -136,13 +141,10 @@ class PolicyWorker:
 
     def update(self, update: int) -> dict[str, float]:
         """One policy update from the kept trajectory, which is given up; returns metrics."""
-        from rlcore.track.metrics import rollout_metrics
-
         if self._trajectory is None:
             raise WorkerError("asked to update without a trajectory")
         trajectory, self._trajectory = self._trajectory, None
-        metrics = self.learner.update(trajectory, update)
-        return {**rollout_metrics(trajectory), **metrics}
+        return self.learner.update(trajectory, update)
 
     def supervised(
         self,

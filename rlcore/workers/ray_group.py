@@ -161,12 +161,15 @@ class RayGroup:
 
     def _join(self) -> None:
         """Let the policy ranks form one process group."""
-        url = ray.get(self._policy[0].call.remote("rendezvous", {}), timeout=self._timeouts.start)
-        world = len(self._policy)
+        first = self._policy[0].call.remote("rendezvous", {})
+        url = self._wait({first: "policy worker 0"}, self._timeouts.start, "rendezvous")[0]
+        shared = {
+            "url": url,
+            "world_size": len(self._policy),
+            "timeout": self._timeouts.update,
+        }
         refs = {
-            worker.call.remote("join", {"url": url, "rank": rank, "world_size": world}): (
-                f"policy worker {rank}"
-            )
+            worker.call.remote("join", {**shared, "rank": rank}): f"policy worker {rank}"
             for rank, worker in enumerate(self._policy)
         }
         self._wait(refs, self._timeouts.start, "join")
@@ -196,7 +199,8 @@ class RayGroup:
                     "cluster.backend=local to look at it under pdb",
                 )
         if on_count is not None:
-            ray.get(self._channel.clear.remote())
+            on_count(ray.get(self._channel.totals.remote(), timeout=self._timeouts.stop))
+            ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
         return [_result(ref, name, doing) for ref, name in refs.items()]
 
 

@@ -50,7 +50,9 @@ class StagePlayer:
         self._recorded_columns: dict[int, int] = {}
 
     def start(self) -> EnvMessage:
-        """Give every row a column and reset it."""
+        """Give every row a column and reset it. Nothing is filmed that an earlier player, maybe
+        one that did not come to its end, had filmed on the same env."""
+        self._stop_recording()
         fresh = [row for row in range(self._env.num_envs) if self._next_column(row)]
         return self._message(None, [], fresh, None)
 
@@ -141,6 +143,8 @@ class StagePlayer:
             observation = self._reset(fresh)
             self.seconds["env_reset"] += time.perf_counter() - begin
         self._waiting = [row for row, state in enumerate(self._rows) if state is not None]
+        if self._job.record and not self._waiting:
+            self._stop_recording()
         states = [state for state in self._rows if state is not None]
         message = EnvMessage(
             sequence=self._sequence,
@@ -180,6 +184,11 @@ class StagePlayer:
         self._recorded_columns = {
             row: state.column.number for row, state in enumerate(self._rows) if state is not None
         }
+
+    def _stop_recording(self) -> None:
+        """Film no row, and let go of frames nobody took."""
+        self._env.record([])
+        self._env.recorded()
 
     def _keep_frames(self) -> None:
         if not self._job.record:

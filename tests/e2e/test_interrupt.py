@@ -26,7 +26,7 @@ def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Sig
         "env=toy",
         "model=toy",
         "algorithm=ppo",
-        "runner.max_epochs=-1",
+        "runner.max_epochs=100000",
         f"runner.logger.log_path={log_path}",
         "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
         "runner.val_before_train=false",

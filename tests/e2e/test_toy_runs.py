@@ -10,6 +10,7 @@ import psutil
 import pytest
 import ray
 
+from rlcore.cli.eval import EVAL
 from rlcore.config.compose import compose
 from rlcore.errors import WorkerError
 from rlcore.loop import evaluate, train
@@ -100,6 +101,25 @@ def test_the_saved_policy_evaluates_to_the_same_episodes(log_path: Path):
         )
     )
     assert again == read_results(folder / "eval" / "after.parquet")
+
+
+def test_an_evaluation_needs_no_algorithm_and_no_critic(log_path: Path):
+    config = compose(
+        [
+            "env=toy",
+            "model=toy",
+            "actor.model.add_value_head=false",
+            "runner.only_eval=true",
+            "cluster.backend=local",
+            "env.eval.trials_per_task=2",
+            f"runner.logger.log_path={log_path}",
+        ],
+        require=EVAL.require,
+    )
+    assert config.algorithm.name == ""
+    starts = {(result.task, result.trial) for result in evaluate.run(config)}
+    assert len(starts) == 8  # 4 tasks, 2 trials
+    assert (log_path / "run" / "summary.json").is_file()
 
 
 def test_equal_seeds_give_equal_runs_and_others_do_not(log_path: Path):

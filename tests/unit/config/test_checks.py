@@ -12,6 +12,7 @@ from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.old_names import ConfigWarning
 from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
+from rlcore.specs import AlgorithmNeeds
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 SHARED = "cluster.component_placement={env: 0-1, rollout: 2-3, actor: 2-3}"
@@ -45,6 +46,37 @@ def test_a_good_configuration_passes(facts):
         (["env.train.total_num_envs=0"], "env.train.total_num_envs must be at least 1, got 0"),
         (["algorithm.gamma=1.5"], "algorithm.gamma must be in (0, 1], got 1.5"),
         (["collect.speed=0"], "collect.speed must be in (0, 1], got 0.0"),
+        (["runner.max_epochs=-1"],
+         "runner.max_epochs or runner.max_steps must be at least 1, or training never ends, got -1 "
+         "and -1"),
+        (["sft.enabled=true", "sft.val_fraction=0"], "sft.val_fraction must be in (0, 1), got 0.0"),
+        (["sft.val_fraction=1"], "sft.val_fraction must be in (0, 1), got 1.0"),
+        (["sft.enabled=true", "collect.episodes_per_task=1"],
+         "collect.episodes_per_task must be at least 2 with sft.enabled (one of them validates), "
+         "got 1"),
+        (["rollout.forward_batch=0"], "rollout.forward_batch must be at least 1, got 0"),
+        (["cluster.torch_threads=0"], "cluster.torch_threads must be at least 1, got 0"),
+        (["env.train.num_processes=-1"], "env.train.num_processes must be at least 0, got -1"),
+        (["env.eval.num_processes=-1"], "env.eval.num_processes must be at least 0, got -1"),
+        (["collect.action_noise=-0.1"], "collect.action_noise must be at least 0, got -0.1"),
+        (["actor.optim.lr_warmup_steps=-1"], "actor.optim.lr_warmup_steps must be at least 0"),
+        (["actor.optim.lr=0"], "actor.optim.lr must be more than 0, got 0.0"),
+        (["actor.optim.lr=nan"], "actor.optim.lr must be more than 0, got nan"),
+        (["actor.optim.value_lr=-1e-4"], "actor.optim.value_lr must be more than 0, got -0.0001"),
+        (["sft.lr=0"], "sft.lr must be more than 0, got 0.0"),
+        (["actor.optim.clip_grad=0"], "actor.optim.clip_grad must be more than 0, got 0.0"),
+        (["actor.optim.adam_eps=0"], "actor.optim.adam_eps must be more than 0, got 0.0"),
+        (["actor.optim.adam_beta1=1"], "actor.optim.adam_beta1 must be in [0, 1), got 1.0"),
+        (["actor.optim.adam_beta2=-0.1"], "actor.optim.adam_beta2 must be in [0, 1), got -0.1"),
+        (["cluster.timeouts.env=0"], "cluster.timeouts.env must be more than 0, got 0.0"),
+        (["cluster.timeouts.stop=-1"], "cluster.timeouts.stop must be more than 0, got -1.0"),
+        (["env.eval.video_cfg.fps=0"], "env.eval.video_cfg.fps must be at least 1, got 0"),
+        (["env.train.video_cfg.save_video=true", "env.train.video_cfg.num_episodes=0"],
+         "env.train.video_cfg.num_episodes must be at least 1 with save_video, got 0"),
+        # stages of one env process, for the rollout processes 0 and 1
+        (["cluster.component_placement={env: 0, rollout: 1-2, actor: 1-2}"],
+         "env processes x rollout.pipeline_stage_num must be at least the number of rollout "
+         "processes = 2, got 1 x 1 = 1"),
         # 2 env workers x 2 stages = 4 parts
         (["env.train.total_num_envs=6", "rollout.pipeline_stage_num=2"],
          "env.train.total_num_envs must be divisible by env workers x stages = 2 x 2 = 4, got 6"),
@@ -107,6 +139,50 @@ def test_what_does_not_fit_is_refused(facts, overrides, sentence):
 )  # fmt: skip
 def test_parts_that_do_not_fit_each_other_are_refused(facts, change, sentence):
     assert any(sentence in said for said in problems(change(facts())))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["runner.max_epochs=-1", "runner.max_steps=100"],
+        ["runner.max_epochs=-1", "runner.only_eval=true"],
+        ["env.train.num_processes=0"],  # in the worker's own process
+        ["rollout.forward_batch=null", "cluster.torch_threads=null"],
+        ["env.train.video_cfg.num_episodes=0"],  # no video is asked for
+        ["collect.episodes_per_task=1"],  # nothing is supervised
+        ["actor.optim.adam_beta1=0"],
+        ["rollout.pipeline_stage_num=2",
+         "cluster.component_placement={env: 0, rollout: 1-2, actor: 1-2}"],
+    ],
+)  # fmt: skip
+def test_the_edges_of_what_is_allowed(facts, overrides):
+    assert problems(facts("actor.global_batch_size=256", *overrides)) == []
+
+
+@pytest.mark.parametrize(
+    ("needs", "auto_reset", "refused"),
+    [
+        (AlgorithmNeeds(values=True, bootstrap_values=True), False, True),
+        (AlgorithmNeeds(values=True), True, True),  # a column is cut in the midst of an episode
+        (AlgorithmNeeds(values=True), False, False),
+        (AlgorithmNeeds(), True, False),
+    ],
+)
+def test_bootstrapping_needs_final_frames(facts, needs, auto_reset, refused):
+    found = facts(f"env.train.auto_reset={auto_reset}", "actor.global_batch_size=256")
+    found = replace(found, needs=needs)
+    assert problems(found) == []
+    train = replace(found.envs["train"], renders_final=False)
+    said = problems(replace(found, envs={**found.envs, "train": train}))
+    assert [s.split(":")[0] for s in said] == (
+        ["env.train.render_final must be true"] if refused else []
+    )
+
+
+def test_an_evaluation_asks_nothing_of_the_algorithm(facts):
+    overrides = ("actor.model.add_value_head=false", "actor.global_batch_size=256")
+    assert any("plain needs values" in said for said in problems(facts(*overrides)))
+    assert problems(facts(*overrides, "runner.only_eval=true")) == []
 
 
 def test_supervised_training_needs_a_teacher_and_a_loss(facts):

@@ -67,6 +67,16 @@ def test_separate_copies_and_a_gpu_that_is_too_small():
     assert any("fullest GPU holds 3.50 GiB of 3.00 GiB: TOO MUCH" in line for line in lines)
 
 
+def test_a_placement_that_is_planned_only_says_so():
+    def said(mapping):
+        lines = lines_of(mapping, Node(cpus=4), policy(10, 10))
+        below = lines[max(i for i, line in enumerate(lines) if "─" in line) + 1 :]
+        return any("does not train or evaluate on it yet" in line for line in below)
+
+    assert said({"env": "0", "rollout": "1", "actor": "2"})
+    assert not said({"env": "0", "rollout": "1-2", "actor": "1-2"})
+
+
 def test_one_line_per_node_and_no_wider_than_a_terminal():
     lines = lines_of({"env,rollout,actor": "all"}, Node(cpus=8, gpus=8), policy(10, 10), nodes=2)
     assert sum(line.startswith("node ") for line in lines) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,12 @@ import torch
 from rlcore.errors import WorkerError
 from rlcore.rollout.collect import CollectJob, converse
 from rlcore.rollout.messages import InteractJob, Receive, Route, Send
-from rlcore.rollout.schedule import chunks_per_column, deal, training_columns
+from rlcore.rollout.schedule import (
+    chunks_per_column,
+    deal,
+    evaluation_columns,
+    training_columns,
+)
 from rlcore.testing.toy_env import ToyEnv
 from rlcore.testing.toy_policy import ToyPolicy
 from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
@@ -150,6 +157,83 @@ def test_recorded_columns_have_a_frame_a_step():
     for column, film in videos.items():
         assert len(film) == int(trajectory.valid[:, column].sum())
         assert film.dtype == np.uint8
+
+
+def test_filming_ends_with_the_job_on_shared_simulators():
+    """No row takes a second column, so nothing but the end of the job switches filming off."""
+    train = ToyEnvConfig(env_type="toy", total_num_envs=12)
+    evaluation = replace(train, split="heldout", trials_per_task=2)  # 8 columns on 12 rows
+    spec = env_spec(train)
+    make = "rlcore.testing.toy_env:make"
+    worker = EnvWorker(
+        EnvWorkerSettings(
+            sides={"train": EnvSide(make, train), "eval": EnvSide(make, evaluation)},
+            rank=0,
+            world_size=1,
+            stages=1,
+            num_processes=1,
+            policy_timeout=5.0,
+        )
+    )
+    policy = ToyPolicy(
+        ToyModelConfig(model_type="toy", num_action_chunks=CHUNK, add_value_head=True), spec
+    )
+
+    def act(side, record=()):
+        columns = (
+            evaluation_columns(spec, evaluation)
+            if side == "eval"
+            else training_columns(spec, train, seed=1, update=0, num_action_chunks=CHUNK)
+        )
+        assert len(columns) <= train.total_num_envs
+        job = InteractJob(
+            side=side,
+            columns=(tuple(columns),),
+            chunks_per_column=None,
+            bootstrap=False,
+            record=frozenset(record),
+        )
+        collect = CollectJob(
+            (Route(0, 0),),
+            seed=1,
+            phase=side,
+            update=0,
+            deterministic=True,
+            keep=False,
+            forward_batch=4,
+            env_timeout=5.0,
+        )
+        report, result = interleave([worker.converse(job), converse(policy, collect)])
+        lengths = {outcome.episode: outcome.length for outcome in result.outcomes}
+        by_column = [lengths[column.episodes[0]] for column in columns]
+        return report.videos, by_column
+
+    worker.start("train")
+    worker.start("eval")
+    (env,), (other,) = worker._envs["train"], worker._envs["eval"]
+    assert env is other
+    first, lengths = act("eval", record=(0, 5))
+    assert {column: len(film) for column, film in first.items()} == {0: lengths[0], 5: lengths[5]}
+    assert act("train")[0] == {}
+    assert env.recorded() == {}  # training drew no frame for a video
+    again, _ = act("eval", record=(0, 5))
+    assert all(np.array_equal(first[column], again[column]) for column in (0, 5))
+    env.record([3])  # as a conversation leaves it that broke off
+    env.chunk_step(np.zeros((12, CHUNK, 2), dtype=np.float32))
+    assert act("train")[0] == {}
+    assert env.recorded() == {}
+
+
+def test_toy_env_films_from_the_call_on():
+    env = ToyEnv(ToyEnvConfig(env_type="toy"), 2)
+    env.reset()
+    still = np.zeros((2, 3, 2), dtype=np.float32)
+    env.record([0, 1])
+    env.chunk_step(still)
+    env.record([1])
+    assert env.recorded() == {}
+    env.chunk_step(still)
+    assert {row: len(frames) for row, frames in env.recorded().items()} == {1: 3}
 
 
 def test_a_deadlock_is_named():

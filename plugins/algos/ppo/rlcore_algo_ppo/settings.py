@@ -38,7 +38,12 @@ class PPOConfig(AlgorithmConfig):
 
 def needs(config: PPOConfig) -> AlgorithmNeeds:
     """A critic; values of final observations if they are bootstrapped from; the log-probs of
-    the reference weights if drifting from them costs something."""
+    the reference weights if drifting from them costs something.
+
+    Raises:
+        ConfigError: settings that have no meaning, before anything starts; see :func:`check`.
+    """
+    check(config)
     return AlgorithmNeeds(
         values=True,
         bootstrap_values=config.bootstrap_type != "none",

@@ -152,6 +152,8 @@ def test_needs_follow_the_settings():
 def test_settings_without_meaning_are_refused(key, value):
     with pytest.raises(ConfigError, match=rf"algorithm\.{key} must .* got '?{value}"):
         PPO(PPOConfig(**{key: value}))
+    with pytest.raises(ConfigError, match=rf"algorithm\.{key} must "):
+        needs(PPOConfig(**{key: value}))  # asked before anything starts
 
 
 def test_plugin_is_found_through_its_entry_point_and_names_what_exists():

@@ -45,6 +45,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
             "antialiasing": not config.fast_render,
             "reflection": False,
         },
+        renders_final=config.render_final,
     )
 
 

@@ -55,6 +55,11 @@ def test_spec_is_narrowed_by_name() -> None:
     assert env_spec(MetaWorldConfig()).render_settings["fast_render"] is False
 
 
+def test_spec_says_whether_final_frames_are_drawn() -> None:
+    assert env_spec(MetaWorldConfig()).renders_final
+    assert not env_spec(MetaWorldConfig(render_final=False)).renders_final
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
