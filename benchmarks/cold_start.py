@@ -37,7 +37,7 @@ SHORT = (
     "env.eval.video_cfg.save_video=false",
 )
 """Every phase once and as short as it goes, so that what is left is start-up."""
-PHASE = re.compile(r"^\[\d+(?:/\d+)?\] (?P<name>[^:]+): .*?(?P<seconds>\d+\.\d) s\b")
+PHASE = re.compile(r"^(?:\[\d+(?:/\d+)?\] )?(?P<name>[^:/]+)(?:/\d+)?: .*?(?P<seconds>\d+\.\d) s\b")
 FOLDER = "run folder: "
 FIRST_STEPS, FIRST_UPDATE = "demonstrations", "update 1"
 # What happens before a run says its first word, each in a fresh process.
