@@ -280,14 +280,20 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     local = cluster.address is None
     main_thread = threading.current_thread() is threading.main_thread()
     on_terminate = signal.getsignal(signal.SIGTERM) if main_thread else None
-    ray.init(
-        address="local" if local else cluster.address,
-        include_dashboard=False if local else None,
-        object_store_memory=OBJECT_STORE_BYTES if local else None,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        configure_logging=True,
-    )
+    try:
+        ray.init(
+            address="local" if local else cluster.address,
+            include_dashboard=False if local else None,
+            object_store_memory=OBJECT_STORE_BYTES if local else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=True,
+        )
+    except Exception as error:  # Ray raises bare exceptions here
+        raise WorkerError(
+            f"Ray did not start: {str(error).splitlines()[0]}",
+            hint="an overloaded machine? try again, or use cluster.backend=local",
+        ) from error
     if main_thread:  # Ray replaces the handler by one that exits without a word
         signal.signal(signal.SIGTERM, on_terminate or signal.SIG_DFL)
     try:

@@ -28,6 +28,9 @@ PUBLISHED_METRICS = {
 
 SMALL_QUICKSTART = [
     "experiment=quickstart",
+    "env.train.tasks=[button-press-topdown-v3,faucet-open-v3]",
+    "env.eval.tasks=[button-press-topdown-v3,faucet-open-v3]",
+    "collect.speed=1.0",
     "collect.episodes_per_task=2",
     "collect.stride=5",
     "sft.max_steps=15",
@@ -38,7 +41,7 @@ SMALL_QUICKSTART = [
     "env.train.max_episode_steps=70",
     "env.eval.total_num_envs=6",
     "env.eval.max_episode_steps=70",
-    "env.eval.trials_per_task=2",
+    "env.eval.trials_per_task=3",
     "actor.global_batch_size=32",
     "actor.micro_batch_size=32",
     "algorithm.update_epoch=1",
@@ -76,7 +79,7 @@ def test_evaluations_are_paired_and_held_out(folder: Path):
     sides = [read_results(folder / "eval" / f"{label}.parquet") for label in ("before", "after")]
     starts = [[(r.task, r.trial) for r in side] for side in sides]
     assert starts[0] == starts[1]
-    assert len(set(starts[0])) == 6  # 3 tasks, 2 trials, each once
+    assert len(set(starts[0])) == 6  # 2 tasks, 3 trials, each once
     assert all(trial >= 10000 for _, trial in starts[0])
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["success_after"]["n"] == 6

@@ -63,11 +63,15 @@ def test_update_line_shows_the_metrics_there_are(plain):
         progress.update_line(
             3, 10,
             {"env/success_once": 0.5, "train/actor/approx_kl": 0.01234, "time/env": 3.0,
-             "time/update": 1.0},
+             "time/update": 1.0, "time/rollout": 5.0},
         )  # fmt: skip
         with progress.phase("rollout"):
             pass
-    assert lines(plain)[0] == "update 3/10: success 0.500, kl 0.0123"
+    # 5 s of rollout and 1 s of update, 7 more of them: 42 s = 0.7 min
+    assert lines(plain)[0] == (
+        "update 3/10: success 0.500, kl 0.0123, 6.0 s (env 75% update 25%), "
+        "0.7 min of training left"
+    )
     assert "(env 75% update 25%)" in lines(plain)[1]
 
 
