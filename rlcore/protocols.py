@@ -179,8 +179,16 @@ class PolicyOutput:
 
 @dataclass
 class Evaluation:
-    """Recomputed quantities: logprobs `[B, C, A]`, values `[B, V]`, entropy `[B, C, A]` or
-    broadcastable to it; all float32 with gradients."""
+    """Recomputed quantities, all float32 with gradients.
+
+    Attributes:
+        logprobs: elementwise `[B, C, A]`.
+        values: `[B, V]`.
+        entropy: elementwise `[B, C, A]` or broadcastable to it, summed up to
+            `algorithm.entropy_type`; or one entry per chunk `[B, 1, 1]`, which the policy has
+            reduced itself (to a mean over steps and entries, say) and which is never summed
+            again: it counts once per chunk.
+    """
 
     logprobs: torch.Tensor
     values: torch.Tensor
@@ -287,7 +295,7 @@ class Algorithm(Protocol):
     ) -> tuple[torch.Tensor, dict[str, Metric]]:
         """This micro-batch's share of its minibatch's loss, and metrics by canonical name.
 
-        Shapes: log-probs `[B, C, A]`, entropy broadcastable to it, values and returns `[B, V]`,
+        Shapes: log-probs `[B, C, A]`, entropy as in :class:`Evaluation`, values, returns `[B, V]`,
         advantages `[B, 1]` or `[B, C]`, valid bool `[B, C]`; all float32. `weights` add up to
         the minibatch's loss over micro-batches and ranks, so the loss is a weighted sum.
         """

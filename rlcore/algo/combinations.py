@@ -38,8 +38,14 @@ _RATIO = (
     "one ratio per chunk can't be weighed by C advantages: use logprob_type action_level or "
     "token_level, or reward_type chunk_level"
 )
-_NARROW = "advantages per action need a value per action: the value head must have width C"
-_WIDE = "one reward per chunk has one value: the value head must have width 1"
+_NARROW = (
+    "advantages per action need a value per action: the value head must have width C (a value per "
+    "action: the model's value_type=action_level)"
+)
+_WIDE = (
+    "one reward per chunk has one value: the value head must have width 1 (a value per chunk: the "
+    "model's value_type=chunk_level)"
+)
 
 
 def _reason(reward_type: str, logprob_type: str, value_width: str) -> str:

@@ -42,6 +42,26 @@ def at_level(x: Tensor, valid: Tensor, level: str) -> Tensor:
     raise ConfigError(f"no granularity {level!r}; choices: token_level, action_level, chunk_level")
 
 
+def entropy_at_level(entropy: Tensor, valid: Tensor, level: str) -> Tensor:
+    """Entropy at `level`: elementwise entries are summed, one entry per chunk is left as it is.
+
+    A policy that gives one entry per chunk has reduced its entropy itself (to a mean, say); to
+    spread it over the C x A entries and sum it again would count it C x A times.
+
+    Args:
+        entropy: `[..., C, A]`, or `[..., 1, 1]`.
+        valid: bool `[..., C]`.
+        level: as for :func:`at_level`.
+
+    Returns:
+        As :func:`at_level`; an entry per chunk stays `[..., 1, 1]` at every level, as the value
+        of all elements of its chunk.
+    """
+    if entropy.shape[-2:] == (1, 1):
+        return torch.where(valid.any(-1)[..., None, None], entropy, 0.0)
+    return at_level(entropy, valid, level)
+
+
 def valid_at_level(valid: Tensor, entries: int, level: str) -> Tensor:
     """Which elements at `level` are valid: bool `[..., C, A]`, `[..., C, 1]` or `[..., 1, 1]`.
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlcore.algo.loss import entropy_mean, kl_to_reference, policy_loss
 from rlcore.algo.metric import Metric
-from rlcore.algo.reduce import Weights, at_level
+from rlcore.algo.reduce import Weights, at_level, entropy_at_level
 from rlcore.config.schema import AlgorithmConfig
 
 
@@ -41,7 +41,8 @@ class ClippedSurrogate:
         Args:
             logprobs, old_logprobs: float32 `[B, C, A]`.
             reference_logprobs: likewise, or None where `kl_beta` is 0.
-            entropy: broadcastable to `[B, C, A]`.
+            entropy: elementwise `[B, C, A]` (or `[B, C, 1]`, `[B, 1, A]`, spread over it), or one
+                entry per chunk `[B, 1, 1]`, see :func:`entropy_at_level`.
             advantages: `[B, D]`, D = 1 or C.
             valid: bool `[B, C]`.
             weights: of the B samples.
@@ -59,7 +60,9 @@ class ClippedSurrogate:
             clip_ratio_c=shared.clip_ratio_c,
             clip_log_ratio=shared.clip_log_ratio,
         )
-        entropies = at_level(entropy.expand_as(logprobs), valid, shared.entropy_type)
+        if entropy.shape[1:] != (1, 1):
+            entropy = entropy.expand_as(logprobs)
+        entropies = entropy_at_level(entropy, valid, shared.entropy_type)
         bonus, more = entropy_mean(entropy=entropies, weights=weights.entropy)
         loss, metrics = loss - shared.entropy_bonus * bonus, {**metrics, **more}
         if reference_logprobs is not None:

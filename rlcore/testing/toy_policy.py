@@ -61,7 +61,8 @@ class ToyPolicy(nn.Module):
         )
         self.mean = nn.Linear(config.hidden, outputs)
         self.log_std = nn.Parameter(torch.full((outputs,), math.log(config.init_std)))
-        self.value = nn.Linear(config.hidden + 1, 1) if config.add_value_head else None
+        values = self.spec.value_dim
+        self.value = nn.Linear(config.hidden + 1, values) if values else None
 
     def prepare(self, observation: Observation) -> Inputs:
         sentences = [SENTENCES.index(text) for text in observation["task_descriptions"]]
@@ -74,19 +75,20 @@ class ToyPolicy(nn.Module):
 
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in inputs.items()}
-        noise = torch.from_numpy(keys.normal("action", self._chunk_shape))
+        noise = torch.from_numpy(keys.normal("action", self._chunk_shape)).to(self._device)
         with torch.no_grad():
             mean, std, values = self._forward(tensors)
             actions = mean if deterministic else mean + std * noise
             logprobs = torch.zeros_like(mean) if deterministic else _logprob(actions, mean, std)
-        return PolicyOutput(actions.numpy(), logprobs, values, {"actions": actions})
+        return PolicyOutput(actions.cpu().numpy(), logprobs, values, {"actions": actions})
 
     def evaluate(
         self, inputs: Mapping[str, torch.Tensor], replay: Mapping[str, torch.Tensor]
     ) -> Evaluation:
         mean, std, values = self._forward(inputs)
         entropy = 0.5 * torch.log(2 * math.pi * math.e * std**2)
-        return Evaluation(_logprob(replay["actions"], mean, std), values, entropy.expand_as(mean))
+        logprobs = _logprob(replay["actions"].to(self._device), mean, std)
+        return Evaluation(logprobs, values, entropy.expand_as(mean))
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
@@ -113,6 +115,7 @@ class ToyPolicy(nn.Module):
     ) -> torch.Tensor:
         mean, std, _ = self._forward(inputs)
         # the spread is exploration, not the expert's: only the mean is fitted
+        actions, mask = actions.to(self._device), mask.to(self._device)
         loss = (-_logprob(actions, mean, std.detach())).mean(-1)
         return (loss * mask).sum(-1) / mask.sum(-1)
 
@@ -134,13 +137,18 @@ class ToyPolicy(nn.Module):
         (path / "config.json").write_text(json.dumps(dataclasses.asdict(self._config), indent=2))
 
     @property
+    def _device(self) -> torch.device:
+        return self.log_std.device
+
+    @property
     def _chunk_shape(self) -> tuple[int, int]:
         return self.spec.num_action_chunks, self.spec.action_dim
 
     def _forward(
         self, inputs: Mapping[str, torch.Tensor]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mean `[B, C, A]`, std `[C, A]`, values `[B, V]`."""
+        """Mean `[B, C, A]`, std `[C, A]`, values `[B, V]`, on the parameters' device."""
+        inputs = {name: tensor.to(self._device) for name, tensor in inputs.items()}
         task = nn.functional.one_hot(inputs["task"], len(GOALS)).float()
         pixels = inputs["image"].flatten(1).float() / 255.0
         hidden = self.body(torch.cat([pixels, inputs["state"], task], dim=1))

@@ -30,6 +30,11 @@ class ToyModelConfig(ModelConfig):
 
     hidden: int = key("width of the hidden layers", 64)
     init_std: float = key("initial standard deviation of the actions", 0.3)
+    value_type: str = key(
+        "one value per decision or per executed action (algorithm.reward_type=action_level)",
+        "chunk_level",
+        choices=("chunk_level", "action_level"),
+    )
 
 
 def env_spec(config: ToyEnvConfig) -> EnvSpec:
@@ -70,7 +75,9 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
     hidden = config.hidden
     body = inputs * hidden + hidden + hidden * hidden + hidden
     heads = hidden * outputs + 2 * outputs
-    critic = hidden + 2 if config.add_value_head else 0
+    per_action = config.value_type == "action_level"
+    values = (config.num_action_chunks if per_action else 1) if config.add_value_head else 0
+    critic = (hidden + 2) * values  # reads the elapsed fraction too
     return PolicySpec(
         name="toy",
         num_images=1,
@@ -78,7 +85,7 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
         action_dim=env.action_dim,
         num_action_chunks=config.num_action_chunks,
         action_horizon=config.num_action_chunks,
-        value_dim=1 if config.add_value_head else 0,
+        value_dim=values,
         sft="gaussian_likelihood",
         parameters=body + heads + critic,
         trainable_parameters=body + heads + critic,

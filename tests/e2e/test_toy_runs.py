@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 import ray
+from safetensors.torch import load_file
 
 from rlcore.cli.eval import EVAL
 from rlcore.config.compose import compose
@@ -85,6 +86,24 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
     checkpoint = load_checkpoint(folder)
     assert checkpoint.step == 3
     assert checkpoint.state["env_steps"] == summary["env_steps"]
+
+
+def test_a_value_and_a_reward_per_action(log_path: Path):
+    summary = run(
+        log_path,
+        "cluster.backend=local",
+        "runner.max_epochs=1",
+        "algorithm.reward_type=action_level",
+        "algorithm.logprob_type=action_level",
+        "actor.model.value_type=action_level",
+    )
+    assert summary["episodes"] == 12
+    folder = log_path / "run"
+    losses = [line["train/critic/value_loss"] for line in numbers(folder)
+              if "train/critic/value_loss" in line]  # fmt: skip
+    assert len(losses) == 1 and losses[0] > 0
+    weights = load_file(load_checkpoint(folder).policy_path / "model.safetensors")
+    assert weights["value.weight"].shape == (2, 65)  # C values of 64 features and the time
 
 
 def test_the_saved_policy_evaluates_to_the_same_episodes(log_path: Path):

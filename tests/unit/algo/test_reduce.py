@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.algo.reduce import Weights, at_level, batch_weights, valid_at_level
+from rlcore.algo.reduce import (
+    Weights,
+    at_level,
+    batch_weights,
+    entropy_at_level,
+    valid_at_level,
+)
 from rlcore.errors import ConfigError
 
 LEVELS = ("token_level", "action_level", "chunk_level")
@@ -23,6 +29,20 @@ def test_levels_by_hand():
     assert valid_at_level(valid, 2, "action_level").tolist() == [[True], [True], [False]]
     assert valid_at_level(valid, 2, "chunk_level").tolist() == [[True]]
     assert not valid_at_level(torch.zeros(3, dtype=torch.bool), 2, "chunk_level").any()
+
+
+def test_an_entropy_per_chunk_is_not_summed_again():
+    # two chunks of two actions with three entries; the second chunk was never executed
+    valid = torch.tensor([[True, False], [False, False]])
+    mean = torch.tensor([0.7, float("nan")])[:, None, None]
+    for level in LEVELS:
+        assert entropy_at_level(mean, valid, level).tolist() == [
+            [[pytest.approx(0.7)]],
+            [[0.0]],
+        ]
+    # elementwise: the three entries of the executed action, 3 * 0.5
+    entries = torch.full((2, 2, 3), 0.5)
+    assert entropy_at_level(entries, valid, "chunk_level").flatten().tolist() == [1.5, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,8 @@ def test_a_good_configuration_passes(facts):
          "got 3"),
         (["algorithm.reward_type=action_level"],
          "algorithm.reward_type=action_level and logprob_type=chunk_level must go together with"),
+        (["algorithm.reward_type=action_level", "algorithm.logprob_type=action_level"],
+         "a value per action: the model's value_type=action_level"),
         (["actor.global_batch_size=300"],
          "actor.global_batch_size must be divisible by micro_batch_size x actor ranks = 128 x 2 = "
          "256, got 300"),

@@ -43,7 +43,8 @@ class LinearPolicy(nn.Module):
         mean = self.mean(features).view(-1, self.actions, self.entries)
         error = (replay["action"].float() - mean) / self.log_std.exp()
         logprobs = -0.5 * error.square() - self.log_std
-        return Evaluation(logprobs, self.value(features), (self.log_std + 1.4).view(1, 1, 1))
+        entropy = (self.log_std + 1.4).expand_as(logprobs)  # elementwise
+        return Evaluation(logprobs, self.value(features), entropy)
 
     def sft_loss(self, inputs, actions, mask, keys) -> torch.Tensor:
         noise = torch.from_numpy(keys.normal("noise", (4,))) * 0.01

@@ -127,6 +127,37 @@ def test_loss_is_the_sum_of_its_terms_by_hand():
     assert metrics["train/critic/value_loss"].number(1) == pytest.approx(2.5)
 
 
+@pytest.mark.parametrize(
+    ("shape", "level", "expected"),
+    [
+        ((2, 1, 1), "chunk_level", 3.0),  # (2 + 4) / 2 chunks
+        ((2, 1, 1), "action_level", 3.0),  # each chunk's mean stands for its 5 actions
+        ((2, 1, 1), "token_level", 3.0),
+        ((2, 5, 4), "chunk_level", 60.0),  # elementwise: 20 entries a chunk, summed: (40 + 80) / 2
+        ((2, 5, 1), "chunk_level", 60.0),
+        ((2, 5, 4), "token_level", 3.0),
+    ],
+)
+def test_an_entropy_per_chunk_counts_once_per_chunk(shape, level, expected):
+    zeros, valid = torch.zeros(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)
+    entries = {"chunk_level": (1, 1), "action_level": (5, 1), "token_level": (5, 4)}[level]
+    weights = torch.full((2, *entries), 1 / (2 * entries[0] * entries[1]))  # token-mean
+    loss, metrics = PPO(PPOConfig(entropy_bonus=0.5, entropy_type=level)).loss(
+        logprobs=zeros,
+        old_logprobs=zeros,
+        reference_logprobs=None,
+        entropy=torch.tensor([2.0, 4.0])[:, None, None].expand(shape),
+        values=torch.zeros(2, 1),
+        old_values=torch.zeros(2, 1),
+        returns=torch.zeros(2, 1),
+        advantages=torch.zeros(2, 1),
+        valid=valid,
+        weights=Weights(torch.full((2, 1, 1), 0.5), weights, torch.full((2, 1), 0.5)),
+    )
+    assert metrics["train/actor/entropy"].number(1) == pytest.approx(expected)
+    assert float(loss) == pytest.approx(-0.5 * expected)
+
+
 def test_needs_follow_the_settings():
     assert needs(PPOConfig()).values and not needs(PPOConfig()).bootstrap_values
     assert needs(PPOConfig(bootstrap_type="standard")).bootstrap_values

@@ -118,7 +118,11 @@ class OpenPIPolicy(nn.Module):
         )
 
     def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
-        """Log-probs, values and entropy of stored decisions at the current weights."""
+        """Log-probs, values and entropy of stored decisions at the current weights.
+
+        The entropy is `[B, 1, 1]`, the mean over the executed entries (as in RLinf's
+        openpi_action_model.py), so that `entropy_bonus` does not grow with C and A.
+        """
         prefix, state, elapsed = self._network_inputs(inputs)
         score = self.actor.recompute(
             prefix,
@@ -131,7 +135,7 @@ class OpenPIPolicy(nn.Module):
         return Evaluation(
             logprobs=self._executed(score.logprobs),
             values=score.values,
-            entropy=self._executed(score.entropy),
+            entropy=self._executed(score.entropy).mean(dim=(1, 2), keepdim=True),
         )
 
     def set_progress(self, update: int) -> None:
@@ -276,6 +280,7 @@ def _actor(config: OpenPIModelConfig, resolved: Resolved, network: PiNetwork) ->
         chunk=config.num_action_chunks if openpi.chunk_critic_input else None,
         elapsed=openpi.critic_elapsed,
         hidden=resolved.critic_hidden,
+        outputs=resolved.values,
     )
     low, high = openpi.noise_logvar_range
     return FlowActor(network, flow, critic if config.add_value_head else None, (low, high))

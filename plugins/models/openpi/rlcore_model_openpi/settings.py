@@ -12,6 +12,7 @@ from rlcore.config.schema import ModelConfig, key
 
 NOISE_METHODS = ("flow_sde", "flow_noise", "flow_cps", "flow_ode")
 VALUE_VLM_MODES = ("mean_token", "last_token", "first_token")
+VALUE_TYPES = ("chunk_level", "action_level")
 
 
 @dataclass
@@ -55,6 +56,11 @@ class OpenPIConfig:
     ignore_last: bool = key("the last denoising step is never the stochastic one", False)
     safe_get_logprob: bool = key("-(x - mean)^2 in place of the Gaussian log-prob", False)
     train_expert_only: bool = key("freeze the VLM, train the action expert and heads", True)
+    value_type: str = key(
+        "one value per decision or per executed action (algorithm.reward_type=action_level)",
+        "chunk_level",
+        choices=VALUE_TYPES,
+    )
     value_after_vlm: bool = key("the critic reads the VLM's output, not the action expert's", False)
     value_vlm_mode: str = key(
         "value_after_vlm: which tokens of the VLM's output the critic reads",

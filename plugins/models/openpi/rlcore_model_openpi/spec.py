@@ -13,6 +13,7 @@ from rlcore_model_openpi.files import check_folder, load_stats
 from rlcore_model_openpi.normalize import Normalizer
 from rlcore_model_openpi.settings import (
     NOISE_METHODS,
+    VALUE_TYPES,
     VALUE_VLM_MODES,
     OpenPIModelConfig,
 )
@@ -44,6 +45,7 @@ class Resolved:
         discrete_state: whether the prompt holds the state (π0.5).
         action_dim: A, entries of the env's action.
         critic_hidden: hidden widths of the critic.
+        values: V, values per decision; 0 without a critic.
     """
 
     data: DataConfig
@@ -52,6 +54,7 @@ class Resolved:
     discrete_state: bool
     action_dim: int
     critic_hidden: tuple[int, ...]
+    values: int
 
     @property
     def uses_state(self) -> bool:
@@ -72,6 +75,7 @@ def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
         discrete_state=discrete,
         action_dim=_given(config.action_dim, env_spec.action_dim),
         critic_hidden=tuple(openpi.critic_hidden or data.critic_hidden),
+        values=_values(config),
     )
 
 
@@ -96,7 +100,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         action_dim=resolved.action_dim,
         num_action_chunks=config.num_action_chunks,
         action_horizon=resolved.size.action_horizon,
-        value_dim=int(config.add_value_head),
+        value_dim=resolved.values,
         sft="flow_matching",
         parameters=total,
         trainable_parameters=trainable,
@@ -147,6 +151,13 @@ def _given(value: int | None, otherwise: int) -> int:
     return otherwise if value is None else value
 
 
+def _values(config: OpenPIModelConfig) -> int:
+    """V: none, one per decision or one per executed action."""
+    if not config.add_value_head:
+        return 0
+    return config.num_action_chunks if config.openpi.value_type == "action_level" else 1
+
+
 def _parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[int, int]:
     """All parameters, and those that reinforcement trains."""
     size, heads = resolved.size, _head_parameters(config, resolved)
@@ -163,7 +174,7 @@ def _head_parameters(config: OpenPIModelConfig, resolved: Resolved) -> int:
     count = 0
     if config.add_value_head:
         width = size.vlm_width if openpi.value_after_vlm else size.expert_width
-        count += _mlp(width + int(openpi.critic_elapsed), *resolved.critic_hidden, 1)
+        count += _mlp(width + int(openpi.critic_elapsed), *resolved.critic_hidden, resolved.values)
     if openpi.noise_method == "flow_noise":
         count += _mlp(size.expert_width, *_NOISE_HIDDEN, size.action_dim)
     return count
@@ -242,6 +253,16 @@ def _check_critic(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSp
         openpi.value_vlm_mode in VALUE_VLM_MODES,
         f"{KEY}.value_vlm_mode must be one of {', '.join(VALUE_VLM_MODES)}; "
         f"got {openpi.value_vlm_mode!r}.{did_you_mean(openpi.value_vlm_mode, VALUE_VLM_MODES)}",
+    )
+    _require(
+        openpi.value_type in VALUE_TYPES,
+        f"{KEY}.value_type must be one of {', '.join(VALUE_TYPES)}; got {openpi.value_type!r}."
+        f"{did_you_mean(openpi.value_type, VALUE_TYPES)}",
+    )
+    _require(
+        config.add_value_head or openpi.value_type == "chunk_level",
+        f"{KEY}.value_type must be chunk_level without a critic: "
+        "actor.model.add_value_head is false",
     )
     set_keys = [name for name in _HEAD_ONLY if vars(openpi)[name]]
     _require(

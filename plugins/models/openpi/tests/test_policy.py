@@ -20,6 +20,7 @@ VALUE_MODES = {
     "expert_chunk_detached": {"chunk_critic_input": True, "detach_critic_input": True},
     "vlm_mean": {"value_after_vlm": True, "critic_elapsed": True},
     "vlm_last": {"value_after_vlm": True, "value_vlm_mode": "last_token"},
+    "per_action": {"value_type": "action_level", **EXPERT},
     "vlm_first": {"value_after_vlm": True, "value_vlm_mode": "first_token"},
 }
 EXPLORATION = {
@@ -124,6 +125,23 @@ def test_gradients_reach_policy_and_critic(env_spec, observe):
     assert all(p.grad is None for p in groups["policy"])  # detached
     policy.evaluate(as_tensors(inputs), out.replay).logprobs.sum().backward()
     assert sum(float(p.grad.abs().sum()) for p in groups["policy"] if p.grad is not None) > 0
+
+
+def test_entropy_is_the_mean_over_executed_entries(env_spec, observe):
+    # Where the head's range is one point, every std is 0.5, whatever the weights: each step has
+    # entropy log(2 pi e 0.25) / 2 = (1.8378771 + 1 - 1.3862944) / 2 = 0.7257914, and the initial
+    # noise log(2 pi e) / 2 = 1.4189385. Joint, K = 3: (3 * 0.7257914 + 1.4189385) / 4 = 0.8990782
+    for joint, expected in ((False, 0.7257914), (True, 0.8990782)):
+        policy = build(
+            env_spec,
+            noise_method="flow_noise",
+            joint_logprob=joint,
+            noise_logvar_range=[0.5, 0.5],
+        )
+        inputs = policy.prepare(observe(env_spec, 3))
+        out = policy.act(inputs, keys(3))
+        entropy = policy.evaluate(as_tensors(inputs), out.replay).entropy
+        torch.testing.assert_close(entropy, torch.full((3, 1, 1), expected), atol=1e-5, rtol=0)
 
 
 # -- randomness ---------------------------------------------------------------------------------
@@ -343,6 +361,7 @@ def test_supervised_training_learns(env_spec, demonstrate):
         ({}, {"train_expert_only": True}),
         ({}, {"train_expert_only": True, "noise_method": "flow_noise", **EXPERT}),
         ({}, {"config_name": "pi05_metaworld", "value_after_vlm": True}),
+        ({}, {"value_type": "action_level", **EXPERT}),
         ({"is_lora": True, "lora_rank": 4}, {}),
         ({"is_lora": True, "lora_rank": 2, "add_value_head": False}, {"size": "small"}),
     ],

@@ -79,6 +79,18 @@ def test_round_trip_is_bitwise(saved, env_spec, observe):
     assert all(p.requires_grad and not p.is_meta for group in groups.values() for p in group)
 
 
+def test_round_trip_of_a_value_per_action(saved, env_spec, observe, tmp_path):
+    config = settings(value_type="action_level")
+    policy = make(config, env_spec=env_spec)
+    policy.save_pretrained(tmp_path / "per_action")
+    other = make(at(config, tmp_path / "per_action"), env_spec=env_spec)
+    assert_equal_outputs(policy, other, observe(env_spec, 3))
+    assert other.act(other.prepare(observe(env_spec, 3)), KEYS).values.shape == (3, 4)  # C
+    _, folder = saved  # its critic gives one value per decision
+    with pytest.raises(CheckpointError):
+        make(at(config, folder), env_spec=env_spec)
+
+
 @pytest.mark.parametrize("config_name", ["pi0_metaworld", "pi05_metaworld"])
 def test_round_trip_of_the_siglip_layout(env_spec, observe, tmp_path, config_name):
     config = settings(size="small", config_name=config_name, noise_method="flow_sde")

@@ -45,6 +45,14 @@ def test_published_sizes(env_spec):
     assert (spec.action_horizon, spec.value_dim, spec.state_dim) == (10, 0, 0)
 
 
+def test_a_value_per_action(env_spec):
+    per_chunk = policy_spec(settings(), env_spec)
+    per_action = policy_spec(settings(openpi={"value_type": "action_level"}), env_spec)
+    assert (per_chunk.value_dim, per_action.value_dim) == (1, 5)
+    # four more outputs of the published critic's last layer, 128 weights and a bias each
+    assert per_action.parameters - per_chunk.parameters == 4 * 129
+
+
 def other(action: int, state: int, cameras: int = 3):
     from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 
@@ -95,6 +103,8 @@ def test_nulls_come_from_the_config_name():
         ({}, {"ignore_last": True, "num_steps": 1}, "at least 2 with ignore_last"),
         ({}, {"value_vlm_mode": "max_token"}, "value_vlm_mode must be one of mean_token"),
         ({"add_value_head": False}, {"value_after_vlm": True}, "value_after_vlm.* must be false"),
+        ({}, {"value_type": "action_levl"}, "Did you mean 'action_level'"),
+        ({"add_value_head": False}, {"value_type": "action_level"}, "must be chunk_level without"),
         ({"add_value_head": False}, {"critic_elapsed": True}, "critic_elapsed.* must be false"),
         ({}, {"value_after_vlm": True, "chunk_critic_input": True}, "chunk_critic_input must be"),
         ({"is_lora": True}, {"train_expert_only": True}, "train_expert_only must be false"),

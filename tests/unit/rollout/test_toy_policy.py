@@ -1,0 +1,56 @@
+"""The toy policy: its values per action, and that it computes where its parameters are."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlcore.rollout.rng import RowKeys
+from rlcore.testing.toy_policy import SENTENCES, ToyPolicy, make
+from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
+
+KEYS = RowKeys(((0, 0), (0, 1)))
+OBSERVATION = {
+    "cameras": {"top": np.zeros((2, 16, 16, 3), dtype=np.uint8)},
+    "states": np.zeros((2, 2), dtype=np.float32),
+    "task_descriptions": SENTENCES[:2],
+    "elapsed": np.zeros(2, dtype=np.float32),
+}
+
+
+def settings(**keys) -> ToyModelConfig:
+    return ToyModelConfig(model_type="toy", num_action_chunks=3, add_value_head=True, **keys)
+
+
+@pytest.mark.parametrize(("value_type", "width"), [("chunk_level", 1), ("action_level", 3)])
+def test_values_per_chunk_or_per_action(tmp_path, value_type, width):
+    config, env = settings(value_type=value_type), env_spec(ToyEnvConfig(max_episode_steps=20))
+    policy = ToyPolicy(config, env)
+    out = policy.act(policy.prepare(OBSERVATION), KEYS)
+    assert out.values.shape == (2, width) and policy.spec.value_dim == width
+    assert policy.spec.parameters == sum(p.numel() for p in policy.parameters())
+    policy.save_pretrained(tmp_path)
+    config.model_path = str(tmp_path)
+    again = make(config, env_spec=env)
+    assert torch.equal(again.act(again.prepare(OBSERVATION), KEYS).values, out.values)
+
+
+def test_computes_on_the_device_of_its_parameters():
+    """The meta device stands for any other than the host: it refuses to mix with it."""
+    policy = ToyPolicy(settings(), env_spec(ToyEnvConfig(max_episode_steps=20)))
+    inputs = policy.prepare(OBSERVATION)
+    host = {name: torch.from_numpy(array) for name, array in inputs.items()}
+    replay = policy.act(inputs, KEYS).replay
+    targets, mask = torch.zeros(2, 3, 2), torch.ones(2, 3, dtype=torch.bool)
+    policy.to("meta")
+    assert policy.evaluate(host, replay).logprobs.is_meta
+    assert policy.sft_loss(host, targets, mask, KEYS).is_meta
+    # all of it ran there; what meta alone can't do is the copy back to the host
+    with pytest.raises(NotImplementedError, match="copy out of meta"):
+        policy.act(inputs, KEYS)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_acts_on_a_gpu():
+    policy = ToyPolicy(settings(), env_spec(ToyEnvConfig(max_episode_steps=20))).cuda()
+    out = policy.act(policy.prepare(OBSERVATION), KEYS)
+    assert isinstance(out.actions, np.ndarray) and out.values.is_cuda
