@@ -39,7 +39,7 @@ class Effort:
 
     Attributes:
         rollouts: measured rollouts of ours.
-        episodes: over which components are timed.
+        episodes: of each task, over which components are timed.
         batches: sizes at which the policy is tried alone.
         peer_envs: numbers of envs at which the peer is tried.
         peer_repeats: episodes of the peer, at each number.
@@ -100,23 +100,24 @@ class Report:
         ]
 
     def _cost_lines(self) -> list[str]:
-        costs, crowd, work = self.costs, self.crowded, self.rollout.work
-        needed = costs.cpu(work)
+        work = self.rollout.work
+        alone, busy = self.costs.cpu(work), self.crowded.cpu(work)
+        decisions = sum(one.decisions for one in work)
         times = {
-            "reset": (work.episodes, costs.reset, crowd.reset),
-            "physics": (work.env_steps, costs.step, crowd.step),
-            "render": (work.decisions, costs.frame, crowd.frame),
-            "policy": (work.decisions, costs.row, crowd.row),
+            "reset": sum(one.episodes for one in work),
+            "physics": self.rollout.env_steps,
+            "render": decisions,
+            "policy": decisions,
         }
-        total = sum(needed.values())
-        batches = ", ".join(f"{size}: {row * 1e3:.2f}" for size, row in costs.rows.items())
+        batches = ", ".join(f"{size}: {row * 1e3:.2f}" for size, row in self.costs.rows.items())
         return [
             "components alone       times  CPU ms each  all cores busy  CPU s a rollout",
             *(
-                f"  {name:<10}{count:16d}{alone * 1e3:13.2f}{busy * 1e3:16.2f}{needed[name]:17.2f}"
-                for name, (count, alone, busy) in times.items()
+                f"  {name:<10}{count:16d}{alone[name] / count * 1e3:13.2f}"
+                f"{busy[name] / count * 1e3:16.2f}{alone[name]:17.2f}"
+                for name, count in times.items()
             ),
-            f"  {'all':<10}{'':45}{total:17.2f}",
+            f"  {'all':<10}{'':45}{sum(alone.values()):17.2f}",
             f"  policy, CPU ms per row by batch: {batches}",
         ]
 
@@ -238,7 +239,8 @@ def _components_and_peer(
     _say(f"AsyncVectorEnv with {', '.join(map(str, effort.peer_envs))} envs")
     mount = CAMERAS[config.camera]
     scene = Scene(
-        task=spec.tasks[0],
+        tasks=spec.tasks,
+        sentences=spec.descriptions,
         camera=mount.name,
         position=mount.position,
         size=config.image_size,
@@ -255,8 +257,8 @@ def _say(what: str) -> None:
 
 def _effort(options: argparse.Namespace) -> Effort:
     if options.quick:
-        return Effort(1, 1, (8,), (2,), 1)
-    return Effort(options.rollouts, 8, BATCHES, options.peer_envs, 3)
+        return Effort(1, 1, (8,), (3,), 1)
+    return Effort(options.rollouts, 4, BATCHES, options.peer_envs, 3)
 
 
 def _arguments() -> argparse.Namespace:
@@ -266,8 +268,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--peer-envs",
         type=lambda text: tuple(int(part) for part in text.split(",")),
-        default=(4, 8, 16),
-        help="numbers of envs at which the peer is tried, e.g. 4,8",
+        default=(3, 6, 12),
+        help="numbers of envs at which the peer is tried; best a multiple of the tasks",
     )
     parser.add_argument("--quick", action="store_true", help="does it run? figures mean nothing")
     parser.add_argument("--json", type=Path, help="write the figures here too")

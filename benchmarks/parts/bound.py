@@ -39,75 +39,86 @@ CROWD_STEPS = 10  # between frames of a crowd, as in a chunk
 
 
 @dataclass(frozen=True)
+class TaskCosts:
+    """CPU-seconds of one use of each part of a task's simulation.
+
+    Attributes:
+        reset: an exact start, settling steps included, nothing drawn.
+        step: one physics step with its reward, nothing drawn.
+        frame: one frame.
+    """
+
+    reset: float
+    step: float
+    frame: float
+
+
+@dataclass(frozen=True)
 class Costs:
     """CPU-seconds of one use of each component.
 
     Attributes:
-        step: one physics step with its reward, nothing drawn.
-        reset: an exact start, settling steps included, nothing drawn.
-        frame: one frame.
+        tasks: of simulation, by task.
         rows: `{batch: per row}` of a decision: preparing the observation and acting on it.
     """
 
-    step: float
-    reset: float
-    frame: float
+    tasks: tuple[TaskCosts, ...]
     rows: dict[int, float]
 
     @property
     def best_batch(self) -> int:
         return min(self.rows, key=lambda batch: self.rows[batch])
 
-    @property
-    def row(self) -> float:
-        """Per row at the best batch."""
-        return self.rows[self.best_batch]
-
-    def cpu(self, work: Work) -> dict[str, float]:
-        """CPU-seconds the work needs, by component."""
+    def cpu(self, work: Sequence[Work]) -> dict[str, float]:
+        """CPU-seconds the work of each task needs in all, by component."""
+        pairs = list(zip(work, self.tasks, strict=True))
         return {
-            "reset": work.episodes * self.reset,
-            "physics": work.env_steps * self.step,
-            "render": work.decisions * self.frame,
-            "policy": work.decisions * self.row,
+            "reset": sum(one.episodes * cost.reset for one, cost in pairs),
+            "physics": sum(one.env_steps * cost.step for one, cost in pairs),
+            "render": sum(one.decisions * cost.frame for one, cost in pairs),
+            "policy": sum(one.decisions for one in work) * self.rows[self.best_batch],
         }
 
-    def speed(self, work: Work, cores: int) -> float:
+    def speed(self, work: Sequence[Work], cores: int) -> float:
         """Env steps per second with all cores busy all the time."""
-        return work.env_steps * cores / sum(self.cpu(work).values())
+        return sum(one.env_steps for one in work) * cores / sum(self.cpu(work).values())
 
 
 def measure_costs(
     config: MetaWorldConfig, spec: EnvSpec, actor: Actor, episodes: int, batches: Sequence[int]
 ) -> Costs:
-    """Play `episodes` with the policy to have its actions, then time each component alone.
+    """Play `episodes` of each task with the policy to have its actions, then time each component
+    alone. Costs are medians; the first episode of a task warms up and is left out."""
+    torch.set_num_threads(1)
+    costs, frames = [], []
+    for task in range(len(spec.tasks)):
+        cost, seen = _measure_task(config, spec, actor, task, episodes)
+        costs.append(cost)
+        frames += seen
+    return Costs(tuple(costs), {batch: _decide(actor, frames, batch) for batch in batches})
 
-    The first episode of each pass warms up and is left out. Costs are medians over episodes.
-    """
+
+def _measure_task(
+    config: MetaWorldConfig, spec: EnvSpec, actor: Actor, task: int, episodes: int
+) -> tuple[TaskCosts, list[np.ndarray]]:
+    """Costs of a task, and the frames the policy saw."""
     view = View(config.camera, config.image_size, config.fast_render)
-    simulator = Simulator(spec.tasks[0], view, config.settle_steps)
+    simulator = Simulator(spec.tasks[task], view, config.settle_steps)
     renderer = Renderer(simulator.model, view)
     trials = spec.trials(config.split)[: episodes + 1]
-    torch.set_num_threads(1)
     played, frames = [], []
     for trial in trials:
-        actions, seen = _play(simulator, renderer, config, spec, actor, trial)
-        played.append(actions)
+        actions, seen = _play(simulator, renderer, config, spec, actor, task, trial)
+        played.append((trial, actions))
         frames += seen
-    simulated = [
-        _simulate(simulator, trial, actions) for trial, actions in zip(trials, played, strict=True)
-    ][1:]
-    drawn = [
-        _draw(simulator, renderer, config, trial, actions, actor.chunk)
-        for trial, actions in zip(trials, played, strict=True)
-    ][1:]
+    simulated = [_simulate(simulator, *one) for one in played][1:]
+    drawn = [_draw(simulator, renderer, config, *one, actor.chunk) for one in played][1:]
     renderer.close()
-    return Costs(
+    return TaskCosts(
         reset=median(reset for reset, _ in simulated),
         step=median(step for _, step in simulated),
         frame=median(drawn),
-        rows={batch: _decide(actor, frames, batch) for batch in batches},
-    )
+    ), frames
 
 
 def _play(
@@ -116,6 +127,7 @@ def _play(
     config: MetaWorldConfig,
     spec: EnvSpec,
     actor: Actor,
+    task: int,
     trial: int,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """An episode with the policy, untimed: its actions float32 `[L, A]` and frames it saw."""
@@ -129,9 +141,9 @@ def _play(
         frames.append(frame)
         elapsed = len(executed) / config.max_episode_steps
         observation = actor.observation(
-            frame[None], simulator.states[None], np.array([elapsed]), [spec.descriptions[0]]
+            frame[None], simulator.states[None], np.array([elapsed]), [spec.descriptions[task]]
         )
-        chunk = actor.act(observation, [Episode(0, trial)], len(frames) - 1)[0]
+        chunk = actor.act(observation, [Episode(task, trial)], len(frames) - 1)[0]
         for action in chunk[: config.max_episode_steps - len(executed)]:
             _, solved = simulator.step(action)
             executed.append(action)

@@ -22,7 +22,7 @@ WORKER_TITLE, CHANNEL_TITLE = "ray::WorkerProcess", "ray::ChannelActor"
 
 @dataclass(frozen=True)
 class Work:
-    """What a rollout did: how often it needed each component.
+    """What a rollout did on one task: how often it needed each component.
 
     Attributes:
         env_steps: physics steps of episodes.
@@ -40,7 +40,7 @@ class Rollout:
     """One measured rollout.
 
     Attributes:
-        work: what it did.
+        work: what it did, by task.
         wall: seconds.
         phases: wall seconds as the workers report them: "env" and "policy" busy, "wait_env".
         cpu: CPU-seconds by role: "simulators", "env worker", "policy worker", "channel",
@@ -48,16 +48,20 @@ class Rollout:
         simulators: CPU-seconds of each simulator process.
     """
 
-    work: Work
+    work: tuple[Work, ...]
     wall: float
     phases: dict[str, float]
     cpu: dict[str, float]
     simulators: tuple[float, ...]
 
     @property
+    def env_steps(self) -> int:
+        return sum(work.env_steps for work in self.work)
+
+    @property
     def speed(self) -> float:
         """Env steps per second."""
-        return self.work.env_steps / self.wall
+        return self.env_steps / self.wall
 
 
 def measure_rollouts(assembly: Assembly, repeats: int) -> list[Rollout]:
@@ -97,7 +101,10 @@ def _rollout(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
         if role == "simulators":
             simulators.append(used)
     return Rollout(
-        work=_work(gathered, assembly.policy_spec.num_action_chunks),
+        work=tuple(
+            _work(gathered, task, assembly.policy_spec.num_action_chunks)
+            for task in range(len(assembly.env_specs["train"].tasks))
+        ),
         wall=wall,
         phases=gathered.seconds,
         cpu=dict(cpu),
@@ -105,11 +112,12 @@ def _rollout(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
     )
 
 
-def _work(gathered: Gathered, chunk: int) -> Work:
+def _work(gathered: Gathered, task: int, chunk: int) -> Work:
+    lengths = [one.length for one in gathered.outcomes if one.episode.task == task]
     return Work(
-        env_steps=gathered.env_steps,
-        episodes=len(gathered.outcomes),
-        decisions=sum(-(-outcome.length // chunk) for outcome in gathered.outcomes),
+        env_steps=sum(lengths),
+        episodes=len(lengths),
+        decisions=sum(-(-length // chunk) for length in lengths),
     )
 
 

@@ -30,14 +30,16 @@ class Scene:
     """What a peer env shows and when it ends; sent to its process.
 
     Attributes:
-        task: MetaWorld's name of it.
+        tasks: MetaWorld's names; envs take them in turn.
+        sentences: what the policy is told of each.
         camera, position: camera of the scene, and where it is moved to.
         size: pixels of a side.
         max_steps: time limit.
         fast: no shadows and no antialiasing.
     """
 
-    task: str
+    tasks: tuple[str, ...]
+    sentences: tuple[str, ...]
     camera: str
     position: tuple[float, float, float] | None
     size: int
@@ -45,13 +47,13 @@ class Scene:
     fast: bool
 
 
-def make_env(scene: Scene) -> gym.Env[Any, Any]:
+def make_env(scene: Scene, row: int) -> gym.Env[Any, Any]:
     """One env, in the process that asks. Its settings must stand before the first frame."""
     import metaworld  # noqa: F401  registers the ids
 
     env = gym.make(
         "Meta-World/MT1",
-        env_name=scene.task,
+        env_name=scene.tasks[row % len(scene.tasks)],
         render_mode="rgb_array",
         camera_name=scene.camera,
         width=scene.size,
@@ -85,7 +87,7 @@ def measure_peer(
 def _measure(scene: Scene, actor: Actor, num_envs: int, repeats: int) -> float:
     with _one_thread_each():
         envs = gym.vector.AsyncVectorEnv(
-            [functools.partial(make_env, scene)] * num_envs,
+            [functools.partial(make_env, scene, row) for row in range(num_envs)],
             context="spawn",
             autoreset_mode=gym.vector.AutoresetMode.SAME_STEP,  # every step is a step of a task
         )
@@ -116,8 +118,9 @@ def _episode(
     """
     from rlcore.specs import Episode
 
-    sentences = [actor.sentence] * envs.num_envs
-    episodes = [Episode(0, row, turn) for row in range(envs.num_envs)]
+    tasks = [row % len(scene.tasks) for row in range(envs.num_envs)]
+    sentences = [scene.sentences[task] for task in tasks]
+    episodes = [Episode(task, row, turn) for row, task in enumerate(tasks)]
     for first in range(0, scene.max_steps, actor.chunk):
         # the scene's camera hangs upside down
         frames = np.ascontiguousarray(seen[PIXELS][:, ::-1, ::-1])
