@@ -28,9 +28,11 @@ AT_LEAST_ONE = (
     "algorithm.update_epoch",
     "collect.episodes_per_task",
     "collect.stride",
+    "collect.max_episode_steps",
     "sft.max_steps",
     "sft.batch_size",
     "sft.val_interval",
+    "sft.patience",
     *(f"{side}.{name}" for side in SIDES for name in PER_ENV),
 )
 AT_LEAST_ZERO = (

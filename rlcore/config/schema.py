@@ -275,6 +275,9 @@ class CollectConfig(Settings):
     action_noise: float = key("std of the noise on executed actions, for recovery", 0.0)
     speed: float = key("factor on the expert's motion commands, in (0, 1]", 1.0)
     stride: int = key("env steps between rendered frames", 1)
+    max_episode_steps: int | None = key(
+        "time limit of a demonstration in env steps; null: env.train.max_episode_steps"
+    )
 
 
 @dataclass
@@ -289,6 +292,9 @@ class SFTConfig(Settings):
     weight_decay: float = key("AdamW weight decay", 0.0)
     val_fraction: float = key("share of the demonstrations kept for validation", 0.2)
     val_interval: int = key("optimizer steps between validation losses", 50)
+    patience: int | None = key(
+        "validations without a gain of 5% after which training ends; null: only at max_steps"
+    )
     control: bool = key(
         "after training, also go on with SFT for as long as RL took, from the same start, "
         "and evaluate it",

@@ -24,8 +24,7 @@ GRAD_NORM = 1.0
 """Norm to which supervised gradients are clipped."""
 
 PLATEAU = 0.05
-"""Validation has levelled off if its best over the last quarter of the steps is less than this
-share below its best before."""
+"""Validation has levelled off if its best of late is less than this share below its best before."""
 
 OnProgress = Callable[[int, int, dict[str, float]], None]
 """Called with (steps done, steps in all or 0 if limited by time, latest losses)."""
@@ -59,6 +58,7 @@ class SupervisedHistory:
         steps: optimizer steps done.
         skipped_steps: left out, as their gradient was not finite.
         seconds: wall time.
+        patience: validations that count as late; None: those of the last quarter of the steps.
     """
 
     train_loss: list[tuple[int, float]] = field(default_factory=list)
@@ -66,6 +66,7 @@ class SupervisedHistory:
     steps: int = 0
     skipped_steps: int = 0
     seconds: float = 0.0
+    patience: int | None = None
 
     @property
     def best_step(self) -> int | None:
@@ -73,18 +74,16 @@ class SupervisedHistory:
         return min(self.val_loss, key=lambda point: point[1])[0] if self.val_loss else None
 
     @property
-    def last_quarter_improvement(self) -> float | None:
-        """(best before - best in the last quarter) / best before; negative if it got worse.
-
-        The last quarter: validations after three quarters of the steps. None if there are no
-        validations on one of the sides.
-        """
-        if not self.val_loss:
-            return None
-        first, end = self.val_loss[0][0], self.val_loss[-1][0]
-        cut = first + 0.75 * (end - first)
-        before = [loss for step, loss in self.val_loss if step <= cut]
-        late = [loss for step, loss in self.val_loss if step > cut]
+    def late_improvement(self) -> float | None:
+        """(best before - best of late) / best before; negative if it got worse. None if there
+        are no validations on one of the sides."""
+        steps = [step for step, _ in self.val_loss]
+        losses = [loss for _, loss in self.val_loss]
+        if self.patience is not None:
+            early = max(len(losses) - self.patience, 0)
+        else:
+            early = sum(step <= steps[0] + 0.75 * (steps[-1] - steps[0]) for step in steps)
+        before, late = losses[:early], losses[early:]
         if not before or not late or min(before) <= 0:
             return None
         return (min(before) - min(late)) / min(before)
@@ -92,7 +91,7 @@ class SupervisedHistory:
     @property
     def plateaued(self) -> bool:
         """Whether validation has levelled off (see :data:`PLATEAU`)."""
-        improvement = self.last_quarter_improvement
+        improvement = self.late_improvement
         return improvement is not None and improvement < PLATEAU
 
     def summary(self) -> dict[str, Any]:
@@ -100,7 +99,7 @@ class SupervisedHistory:
         return {
             **asdict(self),
             "best_step": self.best_step,
-            "last_quarter_improvement": self.last_quarter_improvement,
+            "late_improvement": self.late_improvement,
             "plateaued": self.plateaued,
         }
 
@@ -141,14 +140,17 @@ class SupervisedTrainer:
         *,
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
-        """Train for `max_steps` steps."""
+        """Train for `max_steps` steps, or until validation has levelled off over the last
+        `patience` validations."""
         steps = self._config.max_steps
         return self._run(
             train,
             val,
             first=0,
             total=steps,
-            stop=lambda done, _: done >= steps,
+            stop=lambda history, _: (
+                history.steps >= steps or (history.patience is not None and history.plateaued)
+            ),
             on_progress=on_progress,
         )
 
@@ -186,34 +188,43 @@ class SupervisedTrainer:
         *,
         first: int,
         total: int,
-        stop: Callable[[int, float], bool],
+        stop: Callable[[SupervisedHistory, float], bool],
         on_progress: OnProgress | None,
     ) -> SupervisedHistory:
-        """Steps `first`, `first + 1`, ... until `stop(steps done, seconds spent)`."""
+        """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)`."""
         if not len(train):
             raise ConfigError(
                 "there are no demonstrations to train on",
                 hint="raise collect.episodes_per_task or lower sft.val_fraction",
             )
-        history, started = SupervisedHistory(), time.monotonic()
+        history, started = SupervisedHistory(patience=self._config.patience), time.monotonic()
         latest: dict[str, float] = {}
         skipped_before = self._optimizer.skipped_steps
         while True:
-            finished = stop(history.steps, time.monotonic() - started)
-            due = history.steps % self._config.val_interval == 0
-            if len(val) and (due or finished):
-                latest["sft/val_loss"] = self.validate(val)
-                history.val_loss.append((first + history.steps, latest["sft/val_loss"]))
-            if finished:
+            if len(val) and history.steps % self._config.val_interval == 0:
+                self._record_validation(history, val, first, latest)
+            if stop(history, time.monotonic() - started):
                 break
             latest["sft/train_loss"] = self._step(train, first + history.steps)
             history.train_loss.append((first + history.steps, latest["sft/train_loss"]))
             history.steps += 1
             if on_progress is not None:
                 on_progress(history.steps, total, dict(latest))
+        if len(val) and history.steps % self._config.val_interval:
+            self._record_validation(history, val, first, latest)
         history.skipped_steps = self._optimizer.skipped_steps - skipped_before
         history.seconds = time.monotonic() - started
         return history
+
+    def _record_validation(
+        self,
+        history: SupervisedHistory,
+        val: SupervisedSamples,
+        first: int,
+        latest: dict[str, float],
+    ) -> None:
+        latest["sft/val_loss"] = self.validate(val)
+        history.val_loss.append((first + history.steps, latest["sft/val_loss"]))
 
     def _step(self, samples: SupervisedSamples, step: int) -> float:
         """One optimizer step; the loss of its batch."""

@@ -105,6 +105,7 @@ def _play(session: Session, episodes: Sequence[Episode]) -> list[Demonstration]:
                 "speed": collect.speed,
                 "stride": collect.stride,
                 "seed": session.config.runner.seed,
+                "max_steps": collect.max_episode_steps,
             }
             for share in shares
         ],
@@ -118,6 +119,5 @@ def _give_up(spec: EnvSpec, missing: dict[int, int]) -> None:
     raise WorkerError(
         f"the expert did not succeed often enough: still missing {short} after "
         f"{ATTEMPTS_PER_SUCCESS} attempts per wanted success",
-        hint="raise env.train.max_episode_steps, lower collect.action_noise, or raise "
-        "collect.speed",
+        hint="raise collect.max_episode_steps, lower collect.action_noise, or raise collect.speed",
     )

@@ -7,6 +7,7 @@ copy from when writing one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,9 +86,10 @@ class ToyEnv:
         speed: float,
         stride: int,
         seed: int,
+        max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
         for episode in episodes:
-            yield self._demonstrate(episode, action_noise, speed, stride, seed)
+            yield self._demonstrate(episode, action_noise, speed, stride, seed, max_steps)
 
     def record(self, rows: Sequence[int]) -> None:
         self._recorded = {row: [] for row in rows}
@@ -141,9 +143,16 @@ class ToyEnv:
         return np.where(run, given, 0.0).astype(np.float32), terminated, truncated
 
     def _demonstrate(
-        self, episode: Episode, action_noise: float, speed: float, stride: int, seed: int
+        self,
+        episode: Episode,
+        action_noise: float,
+        speed: float,
+        stride: int,
+        seed: int,
+        max_steps: int | None,
     ) -> Demonstration:
-        one = ToyEnv(self._config, 1)
+        limit = self.spec.max_episode_steps if max_steps is None else max_steps
+        one = ToyEnv(replace(self._config, max_episode_steps=limit), 1)
         one.reset(options={"episodes": [episode]})
         noise = generator(seed, "toy noise", *episode)
         frames: list[np.ndarray] = []

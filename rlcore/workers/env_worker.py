@@ -179,12 +179,18 @@ class EnvWorker:
         speed: float,
         stride: int,
         seed: int,
+        max_steps: int | None = None,
     ) -> list[Demonstration]:
         """Expert episodes of the given addresses (see :meth:`rlcore.protocols.Env.demonstrate`)."""
         self.start("train")
         return list(
             self._envs["train"][0].demonstrate(
-                episodes, action_noise=action_noise, speed=speed, stride=stride, seed=seed
+                episodes,
+                action_noise=action_noise,
+                speed=speed,
+                stride=stride,
+                seed=seed,
+                max_steps=max_steps,
             )
         )
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -84,22 +85,42 @@ def history_of(losses):
 def test_plateau_by_hand():
     # steps 0 .. 80: the last quarter is 70 and 80. Best before 0.5, late 0.49: 2% better
     level = history_of([1, 0.8, 0.6, 0.55, 0.5, 0.51, 0.52, 0.49, 0.5])
-    assert level.last_quarter_improvement == pytest.approx(0.02)
+    assert level.late_improvement == pytest.approx(0.02)
     assert level.plateaued and level.best_step == 70
     # best before 0.6, late 0.45: 25% better
     falling = history_of([1, 0.9, 0.8, 0.7, 0.65, 0.62, 0.6, 0.5, 0.45])
-    assert falling.last_quarter_improvement == pytest.approx(0.25)
+    assert falling.late_improvement == pytest.approx(0.25)
     assert not falling.plateaued
     rising = history_of([1, 0.5, 0.6, 0.7, 0.8])  # steps 0 .. 40: the last quarter is 40
-    assert rising.last_quarter_improvement == pytest.approx(-0.6)
+    assert rising.late_improvement == pytest.approx(-0.6)
     assert rising.plateaued and rising.best_step == 10
+
+
+def test_patience_says_what_is_late():
+    losses = [1, 0.8, 0.6, 0.55, 0.5, 0.51, 0.52, 0.49, 0.5]
+    history = history_of(losses)
+    history.patience = 5  # late: 0.5 .. 0.5, best 0.49; before: best 0.55, so 11% better
+    assert history.late_improvement == pytest.approx(0.06 / 0.55)
+    assert not history.plateaued
+    history.patience = 9  # nothing is left to compare with
+    assert history.late_improvement is None and not history.plateaued
+
+
+def test_training_ends_when_patience_does(policy, monkeypatch):
+    losses = iter([1.0, 0.6, 0.4, 0.39, 0.41, 0.1])
+    trainer = SupervisedTrainer(policy, replace(CONFIG, val_interval=7, patience=2), seed=0)
+    monkeypatch.setattr(trainer, "validate", lambda _: next(losses))
+    history = trainer.fit(samples(100, seed=1), samples(33, seed=2))
+    # after 28 steps the last two, 0.39 and 0.41, are less than 5% below the 0.4 before them
+    assert [loss for _, loss in history.val_loss] == [1.0, 0.6, 0.4, 0.39, 0.41]
+    assert history.steps == 28 < CONFIG.max_steps and history.plateaued
 
 
 def test_without_validation_nothing_is_claimed(policy):
     none = samples(0, seed=0)
     history = SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(20, seed=1), none)
     assert history.val_loss == [] and history.best_step is None
-    assert history.last_quarter_improvement is None and not history.plateaued
+    assert history.late_improvement is None and not history.plateaued
 
 
 def test_refusals(policy):

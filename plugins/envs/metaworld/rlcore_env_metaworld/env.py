@@ -179,16 +179,18 @@ class MetaWorldEnv:
         speed: float,
         stride: int,
         seed: int,
+        max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
         """Expert episodes (see the protocol), in parallel over the processes, in the order in
         which they end. The rows keep their episodes."""
-        if not 0.0 < speed <= 1.0 or stride < 1 or action_noise < 0.0:
+        limit = self.spec.max_episode_steps if max_steps is None else max_steps
+        if not 0.0 < speed <= 1.0 or min(stride, limit) < 1 or action_noise < 0.0:
             raise ConfigError(
-                "demonstrations need speed in (0, 1], stride >= 1 and action_noise >= 0, got "
-                f"{speed}, {stride} and {action_noise}"
+                "demonstrations need speed in (0, 1], stride and max_steps >= 1 and "
+                f"action_noise >= 0, got {speed}, {stride}, {limit} and {action_noise}"
             )
         waiting = deque(
-            Demonstrate(self._checked(episode), action_noise, speed, stride, seed)
+            Demonstrate(self._checked(episode), action_noise, speed, stride, seed, limit)
             for episode in episodes
         )
         self._require_no_chunk()

@@ -24,9 +24,8 @@ def play_expert(
     wish: Demonstrate,
     *,
     sentence: str,
-    max_steps: int,
 ) -> Demonstration:
-    """One expert episode, from its start to success or to the time limit.
+    """One expert episode, from its start to success or to its time limit.
 
     The expert's action is clipped to [-1, 1] and its motion scaled by `speed`; that is the action
     stored. Executed is the stored action plus Gaussian noise, clipped again, so that the data
@@ -40,7 +39,7 @@ def play_expert(
     frame_steps: list[int] = []
     solved = False
     simulator.start(wish.episode.trial)
-    while not solved and len(actions) < max_steps:
+    while not solved and len(actions) < wish.max_steps:
         if len(actions) % wish.stride == 0:
             frame = np.empty((view.size, view.size, 3), dtype=np.uint8)
             simulator.draw(renderer, frame)

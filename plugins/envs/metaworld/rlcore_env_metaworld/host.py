@@ -126,7 +126,6 @@ class RowHost:
                 self._view,
                 command,
                 sentence=self._spec.descriptions[command.episode.task],
-                max_steps=self._rules.max_steps,
             )
         finally:
             self._pool.give_back(simulator)

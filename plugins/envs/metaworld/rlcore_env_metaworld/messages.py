@@ -58,6 +58,7 @@ class Demonstrate:
     speed: float
     stride: int
     seed: int
+    max_steps: int
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def test_a_hung_process_is_named_with_row_and_episode_in_time(make: EnvMaker) ->
 def test_a_failure_in_the_simulator_reaches_the_caller(make: EnvMaker) -> None:
     env = make(1, 1)
     env.reset()
-    wish = Demonstrate(Episode(99, 0), action_noise=0.0, speed=1.0, stride=1, seed=0)
+    wish = Demonstrate(Episode(99, 0), action_noise=0.0, speed=1.0, stride=1, seed=0, max_steps=9)
     with pytest.raises(WorkerError) as caught:  # task 99 gets past no check of the env itself
         list(env._demonstrate(deque([wish])))
     assert "IndexError" in str(caught.value) and "simulator process 1 of 1" in str(caught.value)

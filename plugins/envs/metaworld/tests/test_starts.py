@@ -150,3 +150,13 @@ def test_every_task_starts_exactly_and_its_expert_solves_it(task: str, make: Env
     played = list(env.demonstrate(episodes, action_noise=0.0, speed=1.0, stride=100, seed=0))
     # 391 of 400 expert episodes succeed over all tasks; the worst task solves about two thirds.
     assert sum(demonstration.success for demonstration in played) >= 2
+
+
+def test_a_demonstration_may_take_longer_than_an_episode(make: EnvMaker) -> None:
+    env = make(1, 0, tasks=[BUTTON], max_episode_steps=20)
+    settings = {"action_noise": 0.0, "speed": 1.0, "stride": 100, "seed": 0}
+    (cut,) = env.demonstrate([Episode(0, 3)], **settings)
+    (whole,) = env.demonstrate([Episode(0, 3)], **settings, max_steps=120)
+    assert not cut.success and len(cut.actions) == 20
+    assert whole.success and 20 < len(whole.actions) < 120
+    np.testing.assert_array_equal(whole.actions[:20], cut.actions)
