@@ -58,6 +58,10 @@ class AssetError(UserError):
     """Something the machine lacks: a GL library, a driver, simulator assets."""
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as a scheduler sends it: the run ends as it does on Ctrl-C, workers stopped."""
+
+
 class WorkerError(UserError):
     """A worker process that failed, died or did not answer in its time."""
 

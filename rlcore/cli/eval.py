@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.main import VERBS
-from rlcore.cli.request import Request
+from rlcore.cli.request import EXPERIMENT, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
-from rlcore.errors import CheckpointError
 
 EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run", require=("env", "model"))
-CONFIG = "config.yaml"
-EXPERIMENT = "experiment="
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,18 +38,15 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
 def of_run(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The run's configuration with its checkpoint as the model, under a name of its own."""
     from rlcore.track.checkpoint import POLICY, find_checkpoint
+    from rlcore.track.folder import RunFolder
 
     checkpoint = find_checkpoint(folder.resolve())
-    run = next((parent for parent in checkpoint.parents if (parent / CONFIG).is_file()), None)
-    if run is None:
-        raise CheckpointError(
-            f"{folder} lies in no run: no {CONFIG} above it",
-            hint=f"rlcore eval EXPERIMENT actor.model.model_path={checkpoint / POLICY}",
-        )
+    run = RunFolder.containing(checkpoint)
     own = [
         "runner.only_eval=true",
         f"actor.model.model_path='{checkpoint / POLICY}'",
         f"runner.logger.experiment_name='{run.name}-eval'",
+        "runner.resume_dir=null",
         "rollout.model.model_path=null",
     ]
-    return load(run / CONFIG, [*own, *overrides])
+    return load(run.config, [*own, *overrides])

@@ -16,10 +16,11 @@ from types import FrameType
 from typing import TextIO
 
 import rlcore
-from rlcore.errors import UserError, did_you_mean
+from rlcore.errors import Terminated, UserError, did_you_mean
 
 VERBS = {
     "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
+    "resume": "go on with an interrupted run: resume RUN [key=value ...]",
     "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
@@ -49,10 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `rlcore plugins | head`
         sys.stderr.close()
         return 1
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, as a scheduler sends it: the run ends as it does on Ctrl-C, workers stopped."""
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

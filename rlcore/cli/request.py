@@ -11,6 +11,9 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
 
+EXPERIMENT = "experiment="
+"""What a bare first word is an abbreviation of; verbs that take a run's folder look behind it."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -48,7 +51,7 @@ def parse_request(verb: str, arguments: Sequence[str]) -> Request:
         key = bare[0] if bare else None
         words = [word for word in words if word != key]
     elif words and not _is_override(words[0]):
-        words[0] = f"experiment={words[0]}"
+        words[0] = EXPERIMENT + words[0]
     for word in words:
         if not _is_override(word):
             raise ConfigError(

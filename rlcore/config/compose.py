@@ -198,6 +198,7 @@ def _share_checkpoint(config: RunConfig) -> None:
 def _make_paths_absolute(config: RunConfig) -> None:
     """Paths are meant from where the user stands; a worker's folder may be another one."""
     config.collect.path = _absolute(config.collect.path)
+    config.runner.resume_dir = _absolute(config.runner.resume_dir)
     config.actor.model.model_path = _absolute(config.actor.model.model_path)
     for env in (config.env.train, config.env.eval):
         env.video_cfg.video_base_dir = _absolute(env.video_cfg.video_base_dir)

@@ -19,6 +19,7 @@ PER_ENV = (
 )
 AT_LEAST_ONE = (
     "cluster.num_nodes",
+    "runner.keep_last",
     "cluster.torch_threads",
     "rollout.pipeline_stage_num",
     "rollout.forward_batch",

@@ -103,6 +103,20 @@ class RunnerConfig(Settings):
     val_before_train: bool = key("evaluate before the first update", True)
     val_check_interval: int = key("updates between evaluations; -1: only before and after", -1)
     save_interval: int = key("updates between checkpoints; -1: only the last", -1)
+    keep_last: int | None = key("newest checkpoints that stay on disk; null: all")
+    keep_best: bool = key(
+        "the checkpoint with the best success on training starts (mean over the updates since "
+        "the one before) stays too, named by checkpoints/best",
+        False,
+    )
+    resume_dir: str | None = key(
+        "folder of a run, or of one of its checkpoints, to go on with (rlcore resume RUN)"
+    )
+    auto_resume: bool = key(
+        "go on from the last checkpoint when a worker fails, and with the unfinished run in "
+        "this run's folder when there is one",
+        False,
+    )
     logger: LoggerConfig = key("folder and trackers", LoggerConfig())
 
 

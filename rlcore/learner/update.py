@@ -228,14 +228,26 @@ class Learner:
         groups = [self._optimizer.parameters(name) for name in ("policy", "value")]
         return [parameter for group in groups for parameter in group if parameter.requires_grad]
 
+    def _named_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        for group in ("policy", "value"):
+            for index, parameter in enumerate(self._optimizer.parameters(group)):
+                yield f"{group}.{index}", parameter
+
     # -- state --------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """`{"tensors": {name: tensor}, "state": json-able}`: optimizer and reference weights."""
+        """`{"tensors": {name: tensor}, "state": json-able}`: optimizer and reference weights.
+
+        With adapters also all trained parameters: a saved policy has them merged into its
+        weights, from which they can't be had back.
+        """
         saved = self._optimizer.state_dict()
         tensors = {f"optimizer.{name}": tensor for name, tensor in saved["tensors"].items()}
         for index, tensor in enumerate(self._reference or []):
             tensors[f"reference.{index}"] = tensor.cpu().clone()
+        if self._actor.model.is_lora:
+            for name, parameter in self._named_parameters():
+                tensors[f"parameters.{name}"] = parameter.detach().cpu().clone()
         return {"tensors": tensors, "state": {"optimizer": saved["state"]}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
@@ -244,9 +256,14 @@ class Learner:
         Raises:
             CheckpointError: it is of other parameters, or lacks the reference weights.
         """
+        tensors = saved["tensors"]
+        if self._actor.model.is_lora:
+            with torch.no_grad():
+                for name, parameter in self._named_parameters():
+                    parameter.copy_(tensors[f"parameters.{name}"])
         optimizer = {
             name.removeprefix("optimizer."): tensor
-            for name, tensor in saved["tensors"].items()
+            for name, tensor in tensors.items()
             if name.startswith("optimizer.")
         }
         self._optimizer.load_state_dict(
@@ -254,10 +271,10 @@ class Learner:
         )
         for index in range(len(self._reference or [])):
             name = f"reference.{index}"
-            if name not in saved["tensors"]:
+            if name not in tensors:
                 raise CheckpointError(
                     f"the checkpoint lacks {name}: it was written without reference weights",
                     hint="set algorithm.kl_beta as it was, or start a new run from its weights",
                 )
             assert self._reference is not None
-            self._reference[index] = saved["tensors"][name].clone().to(self._device)
+            self._reference[index] = tensors[name].clone().to(self._device)

@@ -38,6 +38,8 @@ class Session:
         trackers, progress, clock: who is told.
         hooks: pluggy's hook caller, for the run-phase hooks.
         totals: env steps and episodes of training.
+        successes: success of each update's episodes since the last checkpoint.
+        best: the highest mean of these so far, None before the first.
     """
 
     assembly: Assembly
@@ -48,6 +50,8 @@ class Session:
     clock: Clock
     hooks: Any
     totals: Totals = field(default_factory=Totals)
+    successes: list[float] = field(default_factory=list)
+    best: float | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -56,12 +60,17 @@ class Session:
 
 @contextlib.contextmanager
 def open_session(
-    config: RunConfig, registry: Registry | None = None, *, with_policy: bool = True
+    config: RunConfig,
+    registry: Registry | None = None,
+    *,
+    with_policy: bool = True,
+    folder: RunFolder | None = None,
 ) -> Iterator[Session]:
     """Assemble, make the folder, start the workers; stop them whatever happens inside.
 
     Args:
         with_policy: false where only the simulators are needed.
+        folder: that of the run to go on with; None makes a new one.
 
     Raises:
         UserError: anything wrong that can be known before a worker starts, raised before the
@@ -71,7 +80,8 @@ def open_session(
     assembly = assemble(config, registry)
     if not with_policy:
         assembly = replace(assembly, plan=assembly.plan.without_policy())
-    folder = RunFolder.create(config.runner.logger.log_path, config.runner.logger.experiment_name)
+    logger = config.runner.logger
+    folder = folder or RunFolder.create(logger.log_path, logger.experiment_name)
     folder.write_config(to_yaml(config))
     write_manifest(
         folder.manifest,

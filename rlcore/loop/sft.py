@@ -10,7 +10,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.loop.collect import collect
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session
-from rlcore.track.files import write_text
+from rlcore.track.files import replacing_folder, write_text
 
 
 def run(config: RunConfig) -> Path:
@@ -24,14 +24,23 @@ def run(config: RunConfig) -> Path:
 
 def starting_policy(session: Session) -> Path:
     """Demonstrations, then supervised training from the present weights; saved and loaded on
-    every rank. Returns the folder of the checkpoint."""
+    every rank. Returns the folder of the checkpoint.
+
+    What an interrupted run has already made is taken up."""
+    path = session.folder.sft
+    if path.is_dir():  # written under another name and renamed, so it is whole
+        session.group.policy("load", path=str(path))
+        if not session.folder.metrics.stat().st_size:  # taken back, for want of a checkpoint
+            history = json.loads((session.folder.path / "sft.json").read_text(encoding="utf-8"))
+            _log(session, history, "sft")
+        return path
     data = collect(session)
     with session.clock.measure("sft"), session.progress.phase("supervised training"):
         history = session.group.policy_on_first(
             "supervised", data=str(data), sft=session.config.sft
         )
     _log(session, history, "sft")
-    return _share(session, session.folder.path / "sft")
+    return _share(session, path)
 
 
 def go_on(session: Session, start: Path, *, seconds: float) -> None:
@@ -47,7 +56,8 @@ def go_on(session: Session, start: Path, *, seconds: float) -> None:
 
 
 def _share(session: Session, path: Path) -> Path:
-    session.group.policy_on_first("save", path=str(path))
+    with replacing_folder(path) as partial:
+        session.group.policy_on_first("save", path=str(partial))
     session.group.policy("load", path=str(path))
     return path
 

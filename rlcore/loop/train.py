@@ -7,47 +7,95 @@ demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlcore.config.schema import RunConfig
-from rlcore.loop import sft
+from rlcore.errors import WorkerError
+from rlcore.loop import resume, sft
 from rlcore.loop.evaluate import conclude, evaluate, film
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, open_session
+from rlcore.loop.stopping import StopSignals
 from rlcore.rollout.schedule import training_columns
-from rlcore.track.checkpoint import save_checkpoint
+from rlcore.track.checkpoint import keep_last, mark_best, save_checkpoint
 from rlcore.track.metrics import env_metrics
 from rlcore.track.summary import Summary
 
 
 def run(config: RunConfig) -> Summary:
-    """`rlcore train`: the whole story; returns what `summary.json` holds."""
-    with open_session(config) as session:
-        if config.runner.only_eval:
-            return conclude(session, after=evaluate(session, "eval"))
-        start = sft.starting_policy(session) if config.sft.enabled else None
-        before = evaluate(session, "before") if config.runner.val_before_train else None
-        updates = reinforce(session)
-        checkpoint(session, updates)
-        after = evaluate(session, "after", update=updates)
-        control = None
-        if start is not None and config.sft.control:
-            spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
-            sft.go_on(session, start, seconds=spent)
-            control = evaluate(session, "control", update=updates)
-        return conclude(session, before=before, after=after, control=control)
+    """`rlcore train`: the whole story; returns what `summary.json` holds.
+
+    Raises:
+        UserError: as :func:`rlcore.loop.session.open_session`, or a worker that failed.
+        KeyboardInterrupt: the run was asked to stop; a checkpoint was made where it could be.
+    """
+    saved = resume.find(config)
+    while True:
+        with open_session(config, folder=saved.folder if saved else None) as session:
+            try:
+                return _story(session, saved)
+            except WorkerError as error:
+                saved = resume.after_failure(session, error, saved)
 
 
-def reinforce(session: Session) -> int:
-    """Rollouts and updates until the configured number is reached; returns updates done."""
+def _story(session: Session, saved: resume.Saved | None) -> Summary:
+    config = session.config
+    resume.forget_later_metrics(session, saved)
+    if config.runner.only_eval:
+        return conclude(session, after=evaluate(session, "eval"))
+    start = sft.starting_policy(session) if config.sft.enabled else None
+    before = None
+    if config.runner.val_before_train:
+        before = resume.earlier_evaluation(session, saved, "before") or evaluate(session, "before")
+    updates = reinforce(session, resume.restore(session, saved))
+    after = evaluate(session, "after", update=updates)
+    control = None
+    if start is not None and config.sft.control:
+        spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
+        sft.go_on(session, start, seconds=spent)
+        control = evaluate(session, "control", update=updates)
+    return conclude(session, before=before, after=after, control=control)
+
+
+def reinforce(session: Session, done: int = 0) -> int:
+    """Rollouts and updates until the configured number is reached, and a checkpoint of where
+    that led; returns updates done.
+
+    Args:
+        done: updates that were made before, by the run that this one goes on with.
+
+    Raises:
+        KeyboardInterrupt: a signal asked for an end; the checkpoint was made.
+    """
+    with StopSignals(session.progress.line) as stop:
+        update = _updates(session, done, stop)
+        checkpoint(session, update)
+    if stop.requested:
+        session.progress.line(
+            f"stopped after update {update}; go on with: rlcore resume {session.folder.path}"
+        )
+        raise stop.interruption
+    return update
+
+
+def _updates(session: Session, update: int, stop: StopSignals) -> int:
+    """Updates from number `update` on; returns how many are done at the end."""
     runner = session.config.runner
-    update = 0
     while update != runner.max_epochs and (
         runner.max_steps < 0 or session.totals.env_steps < runner.max_steps
     ):
+        totals = replace(session.totals)
         metrics = rollout(session, update)
+        if stop.requested:  # give up what was gathered: the policy is as the last update left it
+            session.totals = totals
+            return update
         metrics |= improve(session, update)
         update += 1
         session.trackers.log(metrics, step=update)
+        session.successes.append(metrics["env/success_once"])
         session.progress.update_line(update, runner.max_epochs, metrics)
+        if stop.requested:
+            return update
         last = update == runner.max_epochs
         if runner.val_check_interval > 0 and update % runner.val_check_interval == 0 and not last:
             evaluate(session, f"step_{update:06d}", update=update)
@@ -112,15 +160,34 @@ def improve(session: Session, update: int) -> dict[str, float]:
 def checkpoint(session: Session, update: int) -> None:
     """Policy, optimizer and counters under `checkpoints/step_XXXXXX`; `latest` points to it."""
     session.hooks.rlcore_before_checkpoint(run=session, update=update)
+    best = _is_best(session)
     with session.clock.measure("checkpoint"):
+        on_first = session.group.policy_on_first
         path = save_checkpoint(
             session.folder.checkpoints,
             update,
-            save_policy=lambda path: session.group.policy_on_first("save", path=str(path)),
-            optimizer=session.group.policy_on_first("optimizer_state"),
-            state={"seed": session.config.runner.seed, **vars(session.totals)},
+            save_policy=lambda path: on_first("save", path=str(path)),
+            save_learner=lambda path: on_first("save_learner", path=str(path)),
+            state=resume.state(session),
         )
+        if best:
+            mark_best(session.folder.checkpoints, update)
+        if session.config.runner.keep_last is not None:
+            keep_last(session.folder.checkpoints, session.config.runner.keep_last)
     session.hooks.rlcore_after_checkpoint(run=session, update=update, path=path)
+
+
+def _is_best(session: Session) -> bool:
+    """Whether the updates since the last checkpoint succeeded more often than any before. Those
+    are training starts: held-out ones must not choose what is then reported on them."""
+    successes, session.successes = session.successes, []
+    if not (session.config.runner.keep_best and successes):
+        return False
+    success = sum(successes) / len(successes)
+    if session.best is not None and success <= session.best:
+        return False
+    session.best = success
+    return True
 
 
 def _times(gathered: Gathered, seconds: float) -> dict[str, float]:

@@ -4,8 +4,9 @@
       latest                    name of the newest complete checkpoint
       step_000010/
         actor/                  what the policy's `save_pretrained` wrote
-        optimizer.safetensors   tensors of the optimizer state
-        state.json              the rest of it, the run's own state, sizes of all files
+        learner.safetensors     tensors of the learner: optimizer moments, reference weights
+        learner.json            its counters
+        state.json              the run's own state, sizes of all files
 
 A checkpoint is written under a temporary name, flushed and renamed: it is whole or not there.
 """
@@ -24,8 +25,9 @@ from rlcore.track.files import replacing_folder, write_text
 from rlcore.track.tensors import flatten_tensors, unflatten_tensors
 
 FORMAT = "rlcore-checkpoint"
-FORMAT_VERSION = 1
-POLICY, OPTIMIZER, STATE, LATEST = "actor", "optimizer.safetensors", "state.json", "latest"
+FORMAT_VERSION = 2
+POLICY, STATE, LATEST, BEST = "actor", "state.json", "latest", "best"
+LEARNER = "learner"  # .safetensors and .json
 PREFIX = "step_"
 
 
@@ -37,14 +39,12 @@ class Checkpoint:
         path: its folder.
         step: policy updates done.
         policy_path: the folder to load the policy from (`actor.model.model_path`).
-        optimizer: the optimizer state as it was given, tensors on the CPU; None if none was.
         state: the run's own state as it was given.
     """
 
     path: Path
     step: int
     policy_path: Path
-    optimizer: Any
     state: dict[str, Any]
 
 
@@ -53,7 +53,7 @@ def save_checkpoint(
     step: int,
     *,
     save_policy: Callable[[Path], object],
-    optimizer: Any | None = None,
+    save_learner: Callable[[Path], object] | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write `folder/step_NNNNNN/` and make it `latest`; an older one of that step is superseded.
@@ -63,24 +63,21 @@ def save_checkpoint(
         step: policy updates done.
         save_policy: writes the policy into the folder it is given (`save_pretrained`, wherever
             the policy lives).
-        optimizer: a state dict: tensors and JSON values in dicts, lists and tuples, nested.
-        state: JSON values: counters, history, generator keys.
-
-    Raises:
-        TypeError: a value that is neither a tensor nor JSON.
+        save_learner: the same for what the learner needs to go on (:func:`write_learner`).
+        state: JSON values: counters, seconds, where the metrics ended.
     """
     target = folder / f"{PREFIX}{step:06d}"
     with replacing_folder(target) as partial:
         (partial / POLICY).mkdir()
         save_policy(partial / POLICY)
-        plain = None if optimizer is None else _save_tensors(optimizer, partial / OPTIMIZER)
+        if save_learner is not None:
+            save_learner(partial)
         text = json.dumps(
             {
                 "format": FORMAT,
                 "version": FORMAT_VERSION,
                 "step": step,
                 "state": dict(state or {}),
-                "optimizer": plain,
                 "files": _sizes(partial),
             },
             indent=1,
@@ -91,7 +88,8 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a checkpoint; the policy itself is loaded by its model from `policy_path`.
+    """Read what the driver needs of a checkpoint. The policy is loaded by its model from
+    `policy_path`, the learner's state by :func:`read_learner`, both where they live.
 
     Args:
         path: a checkpoint's folder, or a `checkpoints/` folder or run, of which the latest is
@@ -103,12 +101,10 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     found = find_checkpoint(Path(path))
     facts = _read_facts(found / STATE)
     _check_sizes(found, facts["files"])
-    plain = facts["optimizer"]
     return Checkpoint(
         path=found,
         step=facts["step"],
         policy_path=found / POLICY,
-        optimizer=None if plain is None else _load_tensors(plain, found / OPTIMIZER),
         state=facts["state"],
     )
 
@@ -133,17 +129,26 @@ def find_checkpoint(path: Path) -> Path:
     )
 
 
+def mark_best(folder: Path, step: int) -> None:
+    """Let `best` name the checkpoint of that step, so that :func:`keep_last` spares it."""
+    write_text(folder / BEST, f"{PREFIX}{step:06d}\n")
+
+
 def keep_last(folder: Path, count: int) -> list[Path]:
-    """Remove all but the newest `count` checkpoints; the one `latest` names always stays.
+    """Remove all but the newest `count` checkpoints; those `latest` and `best` name always stay.
 
     Returns:
         The folders removed.
     """
     if count < 1:
         raise ValueError(f"at least one checkpoint must stay, got {count}")
-    latest = (folder / LATEST).read_text(encoding="utf-8").strip()
+    named = {
+        (folder / pointer).read_text(encoding="utf-8").strip()
+        for pointer in (LATEST, BEST)
+        if (folder / pointer).is_file()
+    }
     steps = sorted(folder.glob(f"{PREFIX}*"), key=lambda one: int(one.name[len(PREFIX) :]))
-    removed = [one for one in steps[:-count] if one.name != latest]
+    removed = [one for one in steps[:-count] if one.name not in named]
     for one in removed:
         shutil.rmtree(one)
     return removed
@@ -152,18 +157,30 @@ def keep_last(folder: Path, count: int) -> list[Path]:
 # -- the parts of a checkpoint --------------------------------------------------------------------
 
 
-def _save_tensors(tree: Any, path: Path) -> Any:
+def write_learner(folder: Path, tree: Any) -> None:
+    """The learner's state into a checkpoint's folder: tensors and JSON values, nested.
+
+    Raises:
+        TypeError: a value that is neither a tensor nor JSON.
+    """
     from safetensors.torch import save_file
 
     tensors, plain = flatten_tensors(tree)
-    save_file(tensors, path)
-    return plain
+    save_file(tensors, folder / f"{LEARNER}.safetensors")
+    (folder / f"{LEARNER}.json").write_text(json.dumps(plain, indent=1), encoding="utf-8")
 
 
-def _load_tensors(plain: Any, path: Path) -> Any:
+def read_learner(folder: Path) -> Any:
+    """What :func:`write_learner` was given, tensors on the CPU.
+
+    Raises:
+        CheckpointError: missing or damaged.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    path = folder / f"{LEARNER}.safetensors"
+    plain = _read_json(path.with_suffix(".json"))
     try:
         return unflatten_tensors(load_file(path), plain)
     except (OSError, SafetensorError) as error:
@@ -189,10 +206,7 @@ def _check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
+    facts = _read_json(path)
     if not isinstance(facts, dict) or "format" not in facts or facts["format"] != FORMAT:
         raise CheckpointError(f"{path.parent} is not a checkpoint of rlcore")
     if facts["version"] != FORMAT_VERSION:
@@ -201,3 +215,10 @@ def _read_facts(path: Path) -> dict[str, Any]:
             f"this rlcore reads {FORMAT_VERSION}"
         )
     return facts
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error

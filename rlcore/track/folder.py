@@ -61,6 +61,24 @@ class RunFolder:
             )
         return folder
 
+    @classmethod
+    def containing(cls, path: str | Path) -> RunFolder:
+        """The run that `path` is or lies in.
+
+        Raises:
+            CheckpointError: there is nothing, or it lies in no run.
+        """
+        inside = Path(path).expanduser().absolute()
+        if not inside.exists():
+            raise CheckpointError(f"there is no run at {inside}")
+        for folder in (inside, *inside.parents):
+            if cls(folder).config.is_file():
+                return cls(folder)
+        raise CheckpointError(
+            f"{inside} lies in no run: no config.yaml in it or above it",
+            hint="give the folder that holds config.yaml and checkpoints/",
+        )
+
     def write_config(self, text: str) -> None:
         """Keep the resolved configuration (YAML)."""
         write_text(self.config, text)
@@ -88,6 +106,11 @@ class RunFolder:
     @property
     def tensorboard(self) -> Path:
         return self.path / "tensorboard"
+
+    @property
+    def sft(self) -> Path:
+        """The supervised start."""
+        return self.path / "sft"
 
     @property
     def checkpoints(self) -> Path:

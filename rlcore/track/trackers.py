@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -46,6 +47,12 @@ class MetricsLog:
 
     def close(self) -> None:
         self._file.close()
+
+
+def cut_metrics(path: Path, size: int) -> None:
+    """Take back what was logged beyond the first `size` bytes, as it is going to happen again."""
+    if path.is_file():
+        os.truncate(path, min(size, path.stat().st_size))
 
 
 def read_metrics(path: Path) -> list[dict[str, float | None]]:

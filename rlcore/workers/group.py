@@ -148,7 +148,8 @@ POLICY_METHODS: dict[str, Callable[..., Any]] = {
     "supervised": PolicyWorker.supervised,
     "save": PolicyWorker.save,
     "load": PolicyWorker.load,
-    "optimizer_state": PolicyWorker.optimizer_state,
+    "save_learner": PolicyWorker.save_learner,
+    "load_learner": PolicyWorker.load_learner,
     "stop": PolicyWorker.stop,
 }
 

@@ -175,9 +175,17 @@ class PolicyWorker:
         """The policy alone, loadable as `actor.model.model_path`."""
         self.policy.save_pretrained(Path(path))
 
-    def optimizer_state(self) -> dict[str, Any]:
-        """Optimizer, scheduler and counters of the learner, on the host."""
-        return self.learner.state_dict()
+    def save_learner(self, path: str) -> None:
+        """Optimizer, scheduler and counters, into a checkpoint's folder."""
+        from rlcore.track.checkpoint import write_learner
+
+        write_learner(Path(path), self.learner.state_dict())
+
+    def load_learner(self, path: str) -> None:
+        """Go on from what :meth:`save_learner` wrote."""
+        from rlcore.track.checkpoint import read_learner
+
+        self.learner.load_state_dict(read_learner(Path(path)))
 
     def load(self, path: str) -> None:
         """Replace the weights by those of a saved policy; the optimizer starts afresh."""

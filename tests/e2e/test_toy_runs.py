@@ -85,7 +85,7 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
     assert sum(line["env/episodes"] for line in lines if "env/episodes" in line) == 36
     checkpoint = load_checkpoint(folder)
     assert checkpoint.step == 3
-    assert checkpoint.state["env_steps"] == summary["env_steps"]
+    assert checkpoint.state["totals"]["env_steps"] == summary["env_steps"]
 
 
 def test_a_value_and_a_reward_per_action(log_path: Path):

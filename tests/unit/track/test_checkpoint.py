@@ -12,7 +12,10 @@ from rlcore.track.checkpoint import (
     find_checkpoint,
     keep_last,
     load_checkpoint,
+    mark_best,
+    read_learner,
     save_checkpoint,
+    write_learner,
 )
 from rlcore.track.tensors import flatten_tensors, unflatten_tensors
 
@@ -23,8 +26,17 @@ def save_policy(path):
     (path / "assets" / "stats.json").write_text("{}")
 
 
-def save(folder, step, optimizer=None, state=None):
-    return save_checkpoint(folder, step, save_policy=save_policy, optimizer=optimizer, state=state)
+def save(folder, step, learner=None, state=None):
+    def save_learner(path):
+        write_learner(path, learner)
+
+    return save_checkpoint(
+        folder,
+        step,
+        save_policy=save_policy,
+        save_learner=None if learner is None else save_learner,
+        state=state,
+    )
 
 
 def trained_optimizer(steps=3):
@@ -46,8 +58,9 @@ def test_optimizer_goes_on_bitwise(tmp_path):
     resumed, again = trained_optimizer(3)
     again.load_state_dict(torch.optim.AdamW(resumed.parameters()).state_dict())  # forget all
     read = load_checkpoint(tmp_path)
-    assert read.optimizer["skipped"] == 2
-    again.load_state_dict(read.optimizer["optimizer"])
+    learner = read_learner(read.path)
+    assert learner["skipped"] == 2
+    again.load_state_dict(learner["optimizer"])
     again.zero_grad()
     resumed(torch.ones(4, 3)).square().sum().backward()
     again.step()
@@ -60,7 +73,8 @@ def test_what_is_written(tmp_path):
     assert sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file()) == [
         "actor/assets/stats.json",
         "actor/model.safetensors",
-        "optimizer.safetensors",
+        "learner.json",
+        "learner.safetensors",
         "state.json",
     ]
     assert (tmp_path / "latest").read_text().strip() == "step_000010"
@@ -93,11 +107,6 @@ def test_nested_state_comes_back_exactly():
 def test_state_that_cannot_be_kept_is_refused(tree):
     with pytest.raises(TypeError):
         flatten_tensors(tree)
-
-
-def test_no_optimizer(tmp_path):
-    save(tmp_path, 1)
-    assert load_checkpoint(tmp_path).optimizer is None
 
 
 def test_found_by_itself_by_its_folder_and_by_its_run(tmp_path):
@@ -151,8 +160,8 @@ def same_size_garbage(file):
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [
-        ("optimizer.safetensors", cut, r"optimizer\.safetensors is damaged"),
-        ("optimizer.safetensors", same_size_garbage, r"optimizer\.safetensors is damaged"),
+        ("learner.safetensors", cut, r"learner\.safetensors is damaged"),
+        ("learner.safetensors", same_size_garbage, r"learner\.safetensors is damaged"),
         ("actor/model.safetensors", cut, r"model\.safetensors is damaged"),
         ("actor/model.safetensors", lambda file: file.unlink(), "incomplete"),
         ("state.json", cut, r"state\.json is damaged"),
@@ -164,7 +173,7 @@ def test_damage_is_named(tmp_path, name, damage, message):
     path = save(tmp_path, 1, {"a": torch.zeros(4)})
     damage(path / name)
     with pytest.raises(CheckpointError, match=message):
-        load_checkpoint(path)
+        read_learner(load_checkpoint(path).path)
 
 
 def test_missing_and_foreign(tmp_path):
@@ -194,5 +203,10 @@ def test_keep_last(tmp_path):
     assert sorted(p.name for p in tmp_path.glob("step_*")) == ["step_000015", "step_1000000"]
     (tmp_path / "latest").write_text("step_000015\n")
     assert keep_last(tmp_path, 1) == []  # the latest stays, whatever its number
+    mark_best(tmp_path, 1_000_000)
+    save(tmp_path, 1_000_001)
+    save(tmp_path, 1_000_002)
+    removed = keep_last(tmp_path, 1)  # the best stays too
+    assert [p.name for p in removed] == ["step_000015", "step_1000001"]
     with pytest.raises(ValueError, match="at least one"):
         keep_last(tmp_path, 0)

@@ -1,0 +1,37 @@
+"""`rlcore resume RUN [overrides]`: the run's own configuration, from its last checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.cli.main import VERBS
+from rlcore.cli.request import EXPERIMENT, Request
+from rlcore.cli.verbs import Verb, run_verb
+from rlcore.config.compose import load
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+
+RESUME = Verb("resume", VERBS["resume"], "rlcore.loop.train:run")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Resume; see :func:`rlcore.cli.verbs.run_verb`."""
+    return run_verb(RESUME, arguments, configure)
+
+
+def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
+    """The configuration of the run named first, with changes.
+
+    Raises:
+        UserError: no run is named, or the folder holds none.
+    """
+    from rlcore.track.folder import RunFolder
+
+    if not overrides or not overrides[0].startswith(EXPERIMENT):
+        raise ConfigError(
+            "which run is to be resumed?", hint="rlcore resume RUN, a folder like logs/quickstart"
+        )
+    folder = Path(overrides[0].removeprefix(EXPERIMENT)).absolute()
+    run = RunFolder.containing(folder)
+    return load(run.config, [*overrides[1:], f"runner.resume_dir='{folder}'"])

@@ -1,0 +1,207 @@
+"""Resumed equals uninterrupted: the same numbers and, bit for bit, the same weights."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rlcore.cli.main import main
+from rlcore.config.compose import compose, load
+from rlcore.errors import CheckpointError, ConfigError, WorkerError
+from rlcore.loop import train
+from rlcore.loop.session import Session
+from rlcore.loop.tables import read_results
+from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.trackers import read_metrics
+
+COMMON = [
+    "env=toy",
+    "model=toy",
+    "algorithm=ppo",
+    "algorithm.kl_beta=0.01",  # so that there are reference weights to restore
+    "sft.enabled=true",
+    "sft.max_steps=30",
+    "collect.episodes_per_task=2",
+    "env.train.total_num_envs=8",
+    "env.eval.total_num_envs=8",
+    "env.eval.trials_per_task=3",
+    "rollout.forward_batch=4",
+    "actor.micro_batch_size=16",
+    "actor.global_batch_size=32",
+    "actor.optim.lr_warmup_steps=9",
+    "runner.max_epochs=4",
+    "runner.save_interval=1",
+    "cluster.backend=local",
+]
+FULL = "whole"
+
+
+def start(log_path: Path, name: str, *overrides: str) -> Path:
+    names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
+    train.run(compose([*COMMON, *names, *overrides]))
+    return log_path / name
+
+
+def go_on(run: Path, *overrides: str) -> None:
+    train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides]))
+
+
+def numbers(run: Path) -> list[dict[str, float | None]]:
+    return [
+        {k: v for k, v in line.items() if not k.startswith("time") and "per_second" not in k}
+        for line in read_metrics(run / "metrics.jsonl")
+    ]
+
+
+def assert_same(run: Path, whole: Path) -> None:
+    assert numbers(run) == numbers(whole)
+    ours, theirs = load_checkpoint(run), load_checkpoint(whole)
+    assert ours.step == theirs.step == 4
+    for part in ("actor/model.safetensors", "learner.safetensors"):
+        mine, other = load_file(ours.path / part), load_file(theirs.path / part)
+        assert mine.keys() == other.keys() and mine
+        assert all(torch.equal(mine[name], other[name]) for name in mine), part
+    for label in ("before", "after"):
+        file = f"eval/{label}.parquet"
+        assert read_results(run / file) == read_results(whole / file)
+    totals = "totals"
+    assert ours.state[totals] == theirs.state[totals]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of four updates that nothing interrupted."""
+    return start(tmp_path_factory.mktemp("runs"), FULL)
+
+
+def test_after_a_shorter_run(log_path: Path, whole: Path):
+    run = start(log_path, "short", "runner.max_epochs=2")
+    go_on(run, "runner.max_epochs=4")
+    assert_same(run, whole)
+
+
+def test_from_an_earlier_checkpoint(log_path: Path, whole: Path):
+    run = start(log_path, "short")
+    (run / "summary.json").unlink()
+    train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}/checkpoints/step_000001'"]))
+    assert_same(run, whole)
+
+
+class Failing:
+    """Stands in for a step of the loop; a worker fails before those updates, once for each."""
+
+    def __init__(self, step: Callable[..., Any], updates: Iterable[int]) -> None:
+        self._step = step
+        self._updates = list(updates)
+
+    def __call__(self, session: Session, update: int) -> Any:
+        if update in self._updates:
+            self._updates.remove(update)
+            raise WorkerError(f"told to fail in update {update}")
+        return self._step(session, update)
+
+
+def test_after_a_failure_before_the_first_checkpoint(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(train, "improve", Failing(train.improve, [0]))
+    with pytest.raises(WorkerError):
+        start(log_path, "broken")
+    run = log_path / "broken"
+    assert (run / "sft").is_dir() and not (run / "checkpoints").exists()
+    go_on(run)
+    assert_same(run, whole)
+
+
+@pytest.mark.parametrize("step", ["rollout", "improve", "checkpoint"])
+def test_a_failure_again_and_again(
+    log_path: Path,
+    whole: Path,
+    step: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr(train, step, Failing(vars(train)[step], [1, 3]))
+    run = start(log_path, "brittle", "runner.auto_resume=true")
+    assert capsys.readouterr().out.count("going on from update") == 2
+    assert_same(run, whole)
+
+
+def test_no_progress_ends_it(log_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(train, "improve", Failing(train.improve, [2, 2, 2]))
+    with pytest.raises(WorkerError, match="told to fail"):
+        start(log_path, "hopeless", "runner.auto_resume=true")
+    assert load_checkpoint(log_path / "hopeless").step == 2
+
+
+def test_the_same_command_again_goes_on(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(train, "improve", Failing(train.improve, [2]))
+    with pytest.raises(WorkerError):
+        start(log_path, "job")
+    run = start(log_path, "job", "runner.auto_resume=true")
+    assert [path.name for path in log_path.iterdir()] == ["job"]
+    assert_same(run, whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_makes_a_checkpoint(
+    log_path: Path, whole: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
+):
+    run = log_path / "stopped"
+
+    def interrupt_once_under_way() -> None:
+        while not (run / "checkpoints" / "latest").is_file():
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=interrupt_once_under_way, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        start(log_path, "stopped", "runner.max_epochs=1000")
+    step = load_checkpoint(run).step
+    assert 1 <= step < 1000
+    said = capsys.readouterr().out
+    assert f"{number.name}: stopping" in said
+    assert f"stopped after update {step}; go on with: rlcore resume {run}" in said
+    assert not (run / "summary.json").exists()
+    if step < 4:
+        go_on(run, "runner.max_epochs=4")
+        assert_same(run, whole)
+
+
+def test_the_command(log_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = start(log_path, "short", "runner.max_epochs=1")
+    assert main(["resume", str(run)]) == ConfigError.exit_code
+    assert "is finished: 1 of 1 updates are done" in capsys.readouterr().err
+    assert main(["resume", str(run), "runner.max_epochs=2"]) == 0
+    assert load_checkpoint(run).step == 2
+    assert main(["resume"]) == ConfigError.exit_code
+    assert "which run is to be resumed?" in capsys.readouterr().err
+    assert main(["resume", str(log_path / "gone")]) == CheckpointError.exit_code
+    assert "there is no run at" in capsys.readouterr().err
+
+
+def test_another_seed_is_refused(log_path: Path):
+    run = start(log_path, "short", "runner.max_epochs=1")
+    with pytest.raises(CheckpointError, match=r"seed 0, runner\.seed is 1"):
+        go_on(run, "runner.max_epochs=2", "runner.seed=1")
+
+
+def test_what_stays_on_disk(log_path: Path):
+    run = start(log_path, "tidy", "runner.keep_last=1", "runner.keep_best=true")
+    success = {line["step"]: line["env/success_once"] for line in numbers(run)
+               if "env/success_once" in line}  # fmt: skip
+    best = max(success, key=lambda step: success[step])
+    assert (run / "checkpoints" / "best").read_text().strip() == f"step_{int(best or 0):06d}"
+    kept = {path.name for path in (run / "checkpoints").glob("step_*")}
+    assert kept == {f"step_{int(best or 0):06d}", "step_000004"}
