@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rlcore.config import tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.schema import RunConfig
@@ -21,10 +19,15 @@ from rlcore.rollout.rng import generator
 TOY = ("env=toy", "model=toy", "algorithm=ppo")
 METAWORLD = ("env=metaworld", "model=pi0_tiny", "algorithm=ppo")
 QUICKSTART = ("experiment=quickstart",)
-BASES = {TOY: ("toy", "toy"), METAWORLD: ("metaworld", "openpi"), QUICKSTART: ("metaworld", "openpi")}
+BASES = {
+    TOY: ("toy", "toy"),
+    METAWORLD: ("metaworld", "openpi"),
+    QUICKSTART: ("metaworld", "openpi"),
+}
 VERBS = ("train", "eval", "sft", "collect")
 RECIPE = "damaged"
-UNSIGNED = ("actor.", "algorithm.", "cluster.", "collect.", "env.", "rollout.", "runner.", "sft.")
+ASK = (f"experiment={RECIPE}",)
+ONE_PROCESS_EACH = "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}"
 # Numbers that mean something below zero.
 SIGNED = {"env.train.reward_coef", "env.eval.reward_coef", "algorithm.entropy_bonus"}
 
@@ -119,7 +122,7 @@ def given(draw: Draw, base: tuple[str, ...], path: str, value: str, *culprits: s
     if draw.number(0, 3):
         plus = draw.pick(("", "", "", "+", "++"))
         return Damage(verb, (*base, f"{plus}{path}={value}"), culprits)
-    return Damage(verb, words(base), culprits, recipe(base, nested(path, value)))
+    return Damage(verb, ASK, culprits, recipe(base, nested(path, value)))
 
 
 def nested(path: str, value: str) -> str:
@@ -127,16 +130,14 @@ def nested(path: str, value: str) -> str:
     return "\n".join(lines) + f" {value}\n"
 
 
-def words(base: tuple[str, ...]) -> tuple[str, ...]:
-    return (f"experiment={RECIPE}",)
-
-
 def recipe(base: tuple[str, ...], body: str) -> bytes:
     if base == QUICKSTART:
         defaults = ["- quickstart", "- _self_"]
     else:
         defaults = [f"- override /{w.replace('=', ': ')}" for w in base]
-    return "\n".join(["# @package _global_", "defaults:", *(f"  {d}" for d in defaults), "", body]).encode()
+    return "\n".join(
+        ["# @package _global_", "defaults:", *(f"  {d}" for d in defaults), "", body]
+    ).encode()
 
 
 def any_base(draw: Draw) -> tuple[str, ...]:
@@ -174,7 +175,7 @@ def foreign_key(draw: Draw) -> Damage:
             ("runner.timeouts", TOY),
         ]
     )
-    section, _, leaf = path.rpartition(".")
+    section = path.rpartition(".")[0]
     shown = section if path.startswith("actor.model.openpi") else path
     return given(draw, base, path, "3", shown)
 
@@ -184,14 +185,16 @@ def section_as_value(draw: Draw) -> Damage:
     path = some_key(draw, base, lambda key: key.section and key.path != "env").path
     if "." not in path and path in ("algorithm",):
         path = "actor.optim"  # `algorithm=x` chooses a group
-    value = draw.pick(("7", "true", "fast", "[1, 2]"))
-    return given(draw, base, path, value.replace(" ", ""), path, value.split(",")[0].strip("[]"))
+    value = draw.pick(("7", "false", "fast", "[1,2]"))
+    return given(draw, base, path, value, path, as_python(value.split(",")[0].strip("[]")))
 
 
 def value_as_section(draw: Draw) -> Damage:
     base = any_base(draw)
     path = some_key(
-        draw, base, lambda key: not key.section and key.type.split(" ")[0] in ("int", "float", "bool", "str")
+        draw,
+        base,
+        lambda key: not key.section and key.type.split(" ")[0] in ("int", "float", "bool", "str"),
     ).path
     return given(draw, base, path, "{inner: 1}", path)
 
@@ -200,7 +203,7 @@ def value_as_section(draw: Draw) -> Damage:
 
 WRONG = {  # by the first word of a key's type
     "int": ("many", "1.5", "true", "[1]", "1e3x", "'7 envs'", "0.3"),
-    "float": ("high", "[0.1]", "true", "1,e-5".replace(",", "_x"), "'1 e-5'", "false"),
+    "float": ("high", "[0.1]", "true", "1_xe-5", "'1 e-5'", "false"),
     "bool": ("perhaps", "2.5", "[true]", "7", "tru"),
     "list[str]": ("{a: 1}", "7", "true"),
     "list[float]": ("[a, b, c]", "0.5", "{a: 1}"),
@@ -214,8 +217,11 @@ def wrong_type(draw: Draw) -> Damage:
     key = some_key(draw, base, lambda key: not key.section and first(key) in WRONG)
     value = draw.pick(WRONG[first(key)])
     shown = value.strip("'").split(",")[0].strip("[]{}").split(":")[0]
-    shown = {"true": "rue", "false": "alse"}.get(shown, shown)  # True, as Python writes it
-    return given(draw, base, key.path, value, key.path, shown)
+    return given(draw, base, key.path, value, key.path, as_python(shown))
+
+
+def as_python(text: str) -> str:
+    return {"true": "True", "false": "False", "null": "None"}.get(text, text)
 
 
 def first(key: tree.Key) -> str:
@@ -237,7 +243,11 @@ def number(key: tree.Key) -> bool:
 def not_finite(draw: Draw) -> Damage:
     base = any_base(draw)
     key = some_key(draw, base, lambda key: not key.section and first(key) == "float")
-    value = draw.pick((".nan", ".inf", "-.inf")) if False else draw.pick(("nan", "inf", "-inf", "1e999"))
+    value = (
+        draw.pick((".nan", ".inf", "-.inf"))
+        if False
+        else draw.pick(("nan", "inf", "-inf", "1e999"))
+    )
     return given(draw, base, key.path, value, key.path, {"1e999": "inf"}.get(value, value))
 
 
@@ -262,7 +272,7 @@ def bad_choice(draw: Draw) -> Damage:
     return given(draw, base, key.path, value, key.path, value)
 
 
-# -- values that do not fit each other ------------------------------------------------------------
+# -- values that do not fit each other ----------------------------------------------------------
 
 
 def cross_field(draw: Draw) -> Damage:
@@ -278,14 +288,16 @@ def cross_field(draw: Draw) -> Damage:
          ("env.train.max_steps_per_rollout_epoch", str(n - 1))),
         ((f"env.train.max_episode_steps={n}", f"env.train.max_steps_per_rollout_epoch={2 * n}"),
          ("env.train.max_steps_per_rollout_epoch", "auto_reset", str(2 * n))),
-        ((f"actor.model.num_action_chunks={n + 100}",), ("actor.model.num_action_chunks", str(n + 100))),
+        ((f"actor.model.num_action_chunks={n + 100}",),
+         ("actor.model.num_action_chunks", str(n + 100))),
         ((f"env.eval.trials_per_task={n + 1000}",), ("env.eval.trials_per_task", str(n + 1000))),
         ((f"env.eval.group_size={n}",), ("env.eval.group_size", str(n))),
         ((f"env.eval.rollout_epoch={n}",), ("env.eval.rollout_epoch", str(n))),
         (("actor.optim.lr_scheduler=cosine",), ("actor.optim.total_training_steps", "None")),
         (("actor.optim.lr_scheduler=cosine", f"actor.optim.lr_warmup_steps={n}",
           f"actor.optim.total_training_steps={n}"), ("total_training_steps", str(n))),
-        (("runner.max_epochs=-1", "runner.max_steps=-1"), ("runner.max_epochs", "runner.max_steps")),
+        (("runner.max_epochs=-1", "runner.max_steps=-1"),
+         ("runner.max_epochs", "runner.max_steps")),
         ((f"algorithm.n_chunk_steps={n + 60}",), ("algorithm.n_chunk_steps", str(n + 60))),
         (("algorithm.reward_type=action_level",), ("algorithm.reward_type", "action_level")),
         (("actor.model.add_value_head=false",), ("actor.model.add_value_head",)),
@@ -303,7 +315,8 @@ def cross_field(draw: Draw) -> Damage:
         ((f"rollout.temperature={n}",), ("temperature", str(n))),
     ]  # fmt: skip
     metaworld = [
-        ((f"actor.model.num_action_chunks={n + 10}",), ("actor.model.num_action_chunks", str(n + 10))),
+        ((f"actor.model.num_action_chunks={n + 10}",),
+         ("actor.model.num_action_chunks", str(n + 10))),
         ((f"actor.model.num_images_in_input={n}",), ("num_images_in_input", str(n))),
         ((f"actor.model.action_dim={n + 4}",), ("actor.model.action_dim", str(n + 4))),
         (("actor.model.openpi.noise_params=[0.5]",), ("noise_params", "0.5")),
@@ -324,12 +337,20 @@ def cross_field(draw: Draw) -> Damage:
     ]  # fmt: skip
     if draw.number(0, 3):
         extra, culprits = toy[draw.number(0, len(toy))]
-        return Damage("train", (*TOY, "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}", *extra), culprits)
+        return Damage(
+            "train",
+            (
+                *TOY,
+                "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+                *extra,
+            ),
+            culprits,
+        )
     extra, culprits = metaworld[draw.number(0, len(metaworld))]
     return Damage("train", (*METAWORLD, *extra), culprits)
 
 
-# -- names ----------------------------------------------------------------------------------------
+# -- names --------------------------------------------------------------------------------------
 
 
 def group_name(draw: Draw) -> Damage:
@@ -347,7 +368,7 @@ def group_name(draw: Draw) -> Damage:
     if draw.number(0, 3) == 0 and "/" not in group:
         others = [word for word in TOY if not word.startswith(f"{group}=")]
         text = recipe(tuple([*others, f"{group}={slip}"]), "")
-        return Damage(draw.pick(VERBS), words(TOY), (group, slip), text)
+        return Damage(draw.pick(VERBS), ASK, (group, slip), text)
     return Damage(draw.pick(VERBS), (*TOY, f"{group}={slip}"), (group.split("/")[0], slip))
 
 
@@ -380,7 +401,7 @@ def bad_verb_or_flag(draw: Draw) -> Damage:
     )  # type: ignore[no-any-return]
 
 
-# -- overrides and files that can't be read ---------------------------------------------------------
+# -- overrides and files that can't be read -----------------------------------------------------
 
 
 def broken_override(draw: Draw) -> Damage:
@@ -402,8 +423,8 @@ def conflict(draw: Draw) -> Damage:
     """Things that can't be said together."""
     line, culprits = draw.pick(
         [
-            (("env/eval=toy", "env=toy"), ("env",)),
-            (("env/train=toy", "model=toy", "algorithm=ppo"), ("env",)),
+            (("env/eval=toy", *TOY[1:]), ("env",)),
+            (("env/train=toy", *TOY[1:]), ("env",)),
             ((*TOY, "runner=3", "runner.seed=1"), ("runner",)),
             ((*TOY, "runner.seed=1", "runner.seed.x=2"), ("runner.seed",)),
             ((*TOY, "runner.seed=1", "runner.seed=two"), ("runner.seed", "two")),
@@ -425,7 +446,7 @@ def conflict(draw: Draw) -> Damage:
 
 def broken_yaml(draw: Draw) -> Damage:
     n = draw.number(2, 9)
-    head = "# @package _global_\ndefaults:\n  - override /env: toy\n  - override /model: toy\n  - override /algorithm: ppo\n"
+    head = recipe(TOY, "").decode()
     body, *culprits = draw.pick(
         [
             (head + "runner:\n\tseed: 1\n", RECIPE),
@@ -449,8 +470,10 @@ def broken_yaml(draw: Draw) -> Damage:
             ("# @package _global_\ndefaults:\n  - 7\n", RECIPE),
             ("# @package _global_\ndefaults:\n  - /env: toy\n", "env"),
             ("# @package _global_\ndefaults:\n  - damaged\n", RECIPE),
-            ("# @package _global_\ndefaults:\n  - override /env: [toy]\n  - {a: 1, b: 2}\n", RECIPE),
-            ("# @package _globl_\ndefaults:\n  - override /env: toy\nrunner:\n  seed: 1\n", "_globl_"),
+            ("# @package _global_\ndefaults:\n  - override /env: [toy]\n", RECIPE, "toy"),
+            ("# @package _global_\ndefaults:\n  - {a: 1, b: 2}\n", RECIPE),
+            ("# @package _globl_\ndefaults:\n  - override /env: toy\nrunner:\n  seed: 1\n",
+             "_globl_"),
             ("runner:\n  seed: 1\n", "experiment"),
             (head + "runner:\n  seed: 1\n---\nrunner:\n  seed: 2\n", RECIPE),
             (head + "runner:\n  seed: 2020-01-01\n", "runner.seed", "2020"),
@@ -476,7 +499,7 @@ def broken_yaml(draw: Draw) -> Damage:
                 (head.encode() + b"runner:\n  seed: \x07\n", [RECIPE]),
             ]
         )
-    return Damage("train", words(TOY), tuple(culprits), raw)
+    return Damage("train", ASK, tuple(culprits), raw)
 
 
 def interpolation(draw: Draw) -> Damage:
@@ -487,10 +510,12 @@ def interpolation(draw: Draw) -> Damage:
          f"${{{key.path}}}", "${actor.optim}", "${oc.env:}", "${runner", "${oc.decode:'['}",
          "${..............x}", "${a b}"]
     )  # fmt: skip
-    return given(draw, base, key.path, value, key.path)
+    # names of components are needed before anything can be resolved
+    named = key.path.rpartition(".")[2] in ("env_type", "model_type", "name")
+    return given(draw, base, key.path, value, value if named else key.path)
 
 
-# -- placement, tasks, paths ------------------------------------------------------------------------
+# -- placement, tasks, paths --------------------------------------------------------------------
 
 
 def placement(draw: Draw) -> Damage:
@@ -531,7 +556,7 @@ def placement(draw: Draw) -> Damage:
             ("null", "None"),
             ("colocated", "colocated"),
             ("''", "cluster.component_placement"),
-            ("{env: 0, rollout: '0:0-1', actor: 0}", "rollout"),
+            ("{env: 0, rollout: '0:0-1-2', actor: 0}", "rollout", "0-1-2"),
         ]
     )  # fmt: skip
     if draw.number(0, 5) == 0:
@@ -539,15 +564,26 @@ def placement(draw: Draw) -> Damage:
             [
                 ("cluster.node_groups", "[{label: a}]", "cluster.node_groups", "label"),
                 ("cluster.node_groups", "[7]", "cluster.node_groups", "7"),
-                ("cluster.node_groups", "[{label: a, node_ranks: 0-5}]", "cluster.node_groups", "0-5"),
-                ("cluster.node_groups", "[{label: a, node_ranks: 0}, {label: a, node_ranks: 0}]", "'a'"),
+                (
+                    "cluster.node_groups",
+                    "[{label: a, node_ranks: 0-5}]",
+                    "cluster.node_groups",
+                    "0-5",
+                ),
+                (
+                    "cluster.node_groups",
+                    "[{label: a, node_ranks: 0}, {label: a, node_ranks: 0}]",
+                    "'a'",
+                ),
                 ("cluster.node_groups", "[{label: a, node_ranks: x}]", "cluster.node_groups", "x"),
                 ("cluster.num_nodes", str(n), "cluster.num_nodes", str(n)),
             ]
         )
         return given(draw, any_base(draw), path, value, *culprits)
-    key = "cluster.component_placement"
-    return given(draw, any_base(draw), key, value, key, *culprits)
+    key, base = "cluster.component_placement", any_base(draw)
+    if "{'" in value:  # the command line has no quoted keys
+        return Damage(draw.pick(VERBS), ASK, (key, *culprits), recipe(base, nested(key, value)))
+    return given(draw, base, key, value, key, *culprits)
 
 
 def tasks(draw: Draw) -> Damage:
@@ -585,30 +621,36 @@ def metaworld_names(draw: Draw) -> Damage:
 def paths(draw: Draw) -> Damage:
     n = draw.number(0, 10**6)
     base = draw.pick((TOY, METAWORLD))
-    return draw.pick(
+    verb, key, place = draw.pick(
         [
-            Damage("eval", (*base, f"actor.model.model_path=/no/{n}"), ("model_path", f"/no/{n}")),
-            Damage("train", (*base, f"actor.model.model_path=no/{n}"), ("model_path", f"no/{n}")),
-            Damage("train", (*base, f"rollout.model.model_path=/no/{n}"), ("model_path", f"/no/{n}")),
-            Damage("train", (*base, "actor.model.model_path=/dev/null"), ("model_path", "/dev/null")),
-            Damage("train", (*base, "actor.model.model_path=''"), ("model_path",)),
-            Damage("train", (*base, f"runner.logger.log_path=/dev/null/{n}"), ("log_path", f"/dev/null/{n}")),
-            Damage("train", (*base, "runner.logger.log_path=/dev/null"), ("log_path", "/dev/null")),
-            Damage("train", (*base, f"env.eval.video_cfg.video_base_dir=/dev/null/{n}"), ("video_base_dir", f"/dev/null/{n}")),
-            Damage("collect", (*base, f"collect.path=/dev/null/{n}"), ("collect.path", f"/dev/null/{n}")),
-            Damage("sft", (*base, f"collect.path=/dev/null/{n}"), ("collect.path", f"/dev/null/{n}")),
-            Damage("eval", (f"/no/{n}",), (f"/no/{n}",)),
-            Damage("eval", (f"runs/{n}",), (f"runs/{n}",)),
-            Damage("eval", (".",), (".",)),
-            Damage("train", (*base, "runner.logger.log_path=~nobody_here/x"), ("log_path", "~nobody_here")),
-            Damage("train", (*base, f"--config-dir=/no/{n}"), (f"/no/{n}",)),
-            Damage("train", (*base, "--config-dir=/dev/null"), ("/dev/null",)),
+            ("eval", "actor.model.model_path", f"/no/{n}"),
+            ("train", "actor.model.model_path", f"no/{n}"),
+            ("train", "rollout.model.model_path", f"/no/{n}"),
+            ("train", "actor.model.model_path", "/dev/null"),
+            ("train", "actor.model.model_path", "''"),
+            ("train", "runner.logger.log_path", "/dev/null"),
+            ("train", "runner.logger.log_path", f"/dev/null/{n}"),
+            ("eval", "runner.logger.log_path", f"~nobody{n}/logs"),
+            ("train", "env.eval.video_cfg.video_base_dir", f"/dev/null/{n}"),
+            ("collect", "collect.path", f"/dev/null/{n}"),
+            ("sft", "collect.path", "/dev/null"),
+            ("train", "--config-dir", f"/no/{n}"),
+            ("collect", "--config-dir", "/dev/null"),
+            ("eval", "", f"/no/{n}"),
+            ("eval", "", f"runs/{n}"),
+            ("eval", "", "."),
         ]
-    )  # type: ignore[no-any-return] # fmt: skip
+    )
+    if not key:
+        return Damage("eval", (place,), (place,))
+    shown = "" if key == "--config-dir" else key.rpartition(".")[2]
+    return Damage(verb, (*base, f"{key}={place}"), (shown, place))
 
 
 def odd_text(draw: Draw) -> Damage:
-    odd = draw.pick(("\N{ZERO WIDTH SPACE}", "🤖", "\udcff", "ё", "\u202e", "\x07", "ﬁ", "\x1b[31m"))
+    odd = draw.pick(
+        ("\N{ZERO WIDTH SPACE}", "🤖", "\udcff", "ё", "\u202e", "\x07", "ﬁ", "\x1b[31m")
+    )
     return draw.pick(
         [
             Damage("train", (*TOY, f"runner.seed={odd}"), ("seed",)),
@@ -616,7 +658,7 @@ def odd_text(draw: Draw) -> Damage:
             Damage("train", (*TOY, f"env=t{odd}oy"), ("env",)),
             Damage("train", (f"quick{odd}start",), ("quick",)),
             Damage("train", (*TOY, f"actor.model.model_path=/no/{odd}"), ("/no/",)),
-            Damage("train", (*TOY, f"env.train.tasks=[\"re{odd}ach\"]"), ("tasks",)),
+            Damage("train", (*TOY, f'env.train.tasks=["re{odd}ach"]'), ("env.train", "ach")),
             Damage("eval", (f"/no/{odd}/run",), ("/no/",)),
         ]
     )  # type: ignore[no-any-return]

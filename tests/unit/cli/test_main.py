@@ -49,7 +49,7 @@ def test_an_unknown_command(capsys):
     assert main(["trian"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("error: there is no command 'trian'; choose from: train, eval")
+    assert said.err.startswith("error: there is no command 'trian'; choose from: train, resume")
     assert "Did you mean 'train'?" in said.err
 
 
@@ -119,7 +119,9 @@ def test_cfg_prints_yaml_only(loop, capsys):
 
 def test_help_of_a_key(capsys):
     assert main(["train", "--help", "runner.seed"]) == 0
-    assert capsys.readouterr().out == ("  runner.seed: int = 0\n      root of all randomness\n")
+    assert capsys.readouterr().out == (
+        "  runner.seed: int = 0 [at least 0]\n      root of all randomness\n"
+    )
     assert main(["train", "--help", "runner.sed"]) == 2
 
 
