@@ -58,6 +58,12 @@ class AssetError(UserError):
     """Something the machine lacks: a GL library, a driver, simulator assets."""
 
 
+class TrainingError(UserError):
+    """Training that broke down: numbers that are none."""
+
+    exit_code = 1
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM, as a scheduler sends it: the run ends as it does on Ctrl-C, workers stopped."""
 

@@ -173,13 +173,17 @@ class PolicyWorker:
 
     def save(self, path: str) -> None:
         """The policy alone, loadable as `actor.model.model_path`."""
-        self.policy.save_pretrained(Path(path))
+        from rlcore.track.checkpoint import writing
+
+        with writing(Path(path)):
+            self.policy.save_pretrained(Path(path))
 
     def save_learner(self, path: str) -> None:
         """Optimizer, scheduler and counters, into a checkpoint's folder."""
-        from rlcore.track.checkpoint import write_learner
+        from rlcore.track.checkpoint import write_learner, writing
 
-        write_learner(Path(path), self.learner.state_dict())
+        with writing(Path(path)):
+            write_learner(Path(path), self.learner.state_dict())
 
     def load_learner(self, path: str) -> None:
         """Go on from what :meth:`save_learner` wrote."""

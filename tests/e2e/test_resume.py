@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -205,3 +207,30 @@ def test_what_stays_on_disk(log_path: Path):
     assert (run / "checkpoints" / "best").read_text().strip() == f"step_{int(best or 0):06d}"
     kept = {path.name for path in (run / "checkpoints").glob("step_*")}
     assert kept == {f"step_{int(best or 0):06d}", "step_000004"}
+
+
+def test_a_full_disk(log_path: Path, whole: Path):
+    """A limit on the size of files stands in for it. The run ends with one error, earlier
+    checkpoints are whole, and it goes on when there is space."""
+    size = (load_checkpoint(whole).path / "learner.safetensors").stat().st_size
+    code = (
+        "import resource, signal, sys; from rlcore.cli.main import main; "
+        "from rlcore.loop import train; make = train.checkpoint\n"
+        "def full(session, update):\n"
+        "    if update == 3:\n"
+        "        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"        resource.setrlimit(resource.RLIMIT_FSIZE, ({size // 2}, {size // 2}))\n"
+        "    make(session, update)\n"
+        "train.checkpoint = full; sys.exit(main(sys.argv[1:]))"
+    )
+    words = ["train", *COMMON, f"runner.logger.log_path={log_path}",
+             "runner.logger.experiment_name=full"]  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == CheckpointError.exit_code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "can't write" in done.stderr and "step_000003" in done.stderr
+    run = log_path / "full"
+    assert load_checkpoint(run).step == 2
+    assert not list((run / "checkpoints").glob(".partial*"))
+    go_on(run)
+    assert_same(run, whole)
