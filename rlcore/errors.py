@@ -58,6 +58,12 @@ class AssetError(UserError):
     """Something the machine lacks: a GL library, a driver, simulator assets."""
 
 
+class VerificationError(UserError):
+    """A result that could not be had again."""
+
+    exit_code = 1
+
+
 class TrainingError(UserError):
     """Training that broke down: numbers that are none."""
 

@@ -16,6 +16,7 @@ from rlcore.loop.evaluate import conclude, evaluate, film
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
+from rlcore.loop.verify import freeze
 from rlcore.rollout.schedule import training_columns
 from rlcore.track.checkpoint import keep_last, mark_best, save_checkpoint
 from rlcore.track.metrics import env_metrics
@@ -49,6 +50,7 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
         before = resume.earlier_evaluation(session, saved, "before") or evaluate(session, "before")
     updates = reinforce(session, resume.restore(session, saved))
     after = evaluate(session, "after", update=updates)
+    freeze(session, updates, after)
     control = None
     if start is not None and config.sft.control:
         spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]

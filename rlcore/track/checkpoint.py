@@ -32,6 +32,11 @@ LEARNER = "learner"  # .safetensors and .json
 PREFIX = "step_"
 
 
+def checkpoint_name(step: int) -> str:
+    """Of the folder of a checkpoint."""
+    return f"{PREFIX}{step:06d}"
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint read back.
@@ -70,7 +75,7 @@ def save_checkpoint(
     Raises:
         CheckpointError: it can't be written.
     """
-    target = folder / f"{PREFIX}{step:06d}"
+    target = folder / checkpoint_name(step)
     with writing(target), replacing_folder(target) as partial:
         (partial / POLICY).mkdir()
         save_policy(partial / POLICY)
@@ -153,7 +158,7 @@ def find_checkpoint(path: Path) -> Path:
 
 def mark_best(folder: Path, step: int) -> None:
     """Let `best` name the checkpoint of that step, so that :func:`keep_last` spares it."""
-    write_text(folder / BEST, f"{PREFIX}{step:06d}\n")
+    write_text(folder / BEST, checkpoint_name(step) + "\n")
 
 
 def keep_last(folder: Path, count: int) -> list[Path]:

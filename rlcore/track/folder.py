@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.track.checkpoint import checkpoint_name
 from rlcore.track.files import write_text
 
 
@@ -115,6 +116,10 @@ class RunFolder:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
+
+    def checkpoint(self, step: int) -> Path:
+        """The checkpoint after `step` updates."""
+        return self.checkpoints / checkpoint_name(step)
 
     @property
     def evaluations(self) -> Path:
