@@ -80,6 +80,11 @@ class WorkerError(UserError):
     exit_code = 1
 
 
+class SimulatorError(WorkerError):
+    """A simulator that died or hangs. An env raises it where its episodes may be played again
+    in a new one; a simulator that raises an error by itself is not worth a second try."""
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """`" Did you mean 'x'?"` for the nearest choice, or an empty string."""
     near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)

@@ -38,6 +38,7 @@ AT_LEAST_ONE = (
 )
 AT_LEAST_ZERO = (
     "runner.seed",
+    "cluster.simulator_restarts",
     "collect.action_noise",
     "actor.optim.lr_warmup_steps",
     "sft.lr_warmup_steps",

@@ -75,6 +75,11 @@ class ClusterConfig(Settings):
         [],
     )
     timeouts: TimeoutsConfig = key("named timeouts in seconds", TimeoutsConfig())
+    simulator_restarts: int = key(
+        "times in a row that simulators which died or hang are started anew, their episodes "
+        "played again from the start; then the run ends",
+        3,
+    )
     torch_threads: int | None = key("torch threads of a policy worker; null: all its CPU slots")
 
 

@@ -89,6 +89,7 @@ def _env_workers(
             world_size=placement.world_size("env"),
             stages=config.rollout.pipeline_stage_num,
             num_processes=_cores(placement, seat),
+            restarts=config.cluster.simulator_restarts,
             policy_timeout=config.cluster.timeouts.policy,
         )
         for rank, seat in enumerate(placement.seats("env"))

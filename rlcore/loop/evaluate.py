@@ -65,6 +65,7 @@ def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResul
             ),
             phase.counts,
         )
+    report_incidents(session, gathered)
     results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config))
     write_results(session.folder.evaluations / f"{label}.parquet", results)
     if gathered.videos:
@@ -129,6 +130,12 @@ def _closing(summary: Summary) -> list[str]:
             "  paired, 95%"
         )
     return lines
+
+
+def report_incidents(session: Session, gathered: Gathered) -> None:
+    """Say what was survived: a user should know, though no figure depends on it."""
+    for incident in gathered.incidents:
+        session.progress.line(f"survived: {incident}")
 
 
 def film(session: Session, gathered: Gathered, side: str, label: str) -> None:

@@ -40,13 +40,15 @@ class GatherOrder:
 
 @dataclass
 class Gathered:
-    """Outcomes in canonical order, first episodes and films by column number, totals."""
+    """Outcomes in canonical order, first episodes and films by column number, totals, and what
+    befell workers and was survived."""
 
     outcomes: list[EpisodeOutcome]
     episodes: dict[int, Episode]
     env_steps: int
     seconds: dict[str, float]
     videos: dict[int, np.ndarray] = field(default_factory=dict)
+    incidents: list[str] = field(default_factory=list)
 
 
 def gather(
@@ -114,6 +116,7 @@ def gather(
         env_steps=sum(report.env_steps for report in reports),
         seconds=dict(seconds),
         videos={number: film for report in reports for number, film in report.videos.items()},
+        incidents=[text for report in reports for text in report.incidents],
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from rlcore.config.schema import RunConfig
 from rlcore.errors import WorkerError
 from rlcore.loop import resume, sft
-from rlcore.loop.evaluate import conclude, evaluate, film
+from rlcore.loop.evaluate import conclude, evaluate, film, report_incidents
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
@@ -136,6 +136,7 @@ def rollout(session: Session, update: int) -> dict[str, float]:
             ),
             phase.counts,
         )
+    report_incidents(session, gathered)
     if gathered.videos:
         film(session, gathered, "train", f"update_{update + 1:06d}")
     session.totals.env_steps += gathered.env_steps

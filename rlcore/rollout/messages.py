@@ -163,8 +163,10 @@ class InteractReport:
         env_steps: simulated steps.
         seconds: time spent in the simulator (reset, chunk), averaged over stages.
         videos: `{column number: frames uint8 [F, H, W, 3]}` of recorded columns.
+        incidents: what befell its simulators and was survived, one text each.
     """
 
     env_steps: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     videos: dict[int, np.ndarray] = field(default_factory=dict)
+    incidents: list[str] = field(default_factory=list)

@@ -46,6 +46,7 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
                 world_size=workers,
                 stages=stages,
                 num_processes=1,
+                restarts=0,
                 policy_timeout=5.0,
             )
         )
@@ -172,6 +173,7 @@ def test_filming_ends_with_the_job_on_shared_simulators():
             world_size=1,
             stages=1,
             num_processes=1,
+            restarts=0,
             policy_timeout=5.0,
         )
     )
