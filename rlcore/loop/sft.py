@@ -27,9 +27,7 @@ def starting_policy(session: Session) -> Path:
     every rank. Returns the folder of the checkpoint."""
     data = collect(session)
     with session.clock.measure("sft"), session.progress.phase("supervised training"):
-        history = session.group.policy_on_first(
-            "supervised", data=str(data), sft=session.config.sft
-        )
+        history = session.group.actor_on_first("supervised", data=str(data), sft=session.config.sft)
     _log(session, history, "sft")
     return _share(session, session.folder.path / "sft")
 
@@ -37,9 +35,9 @@ def starting_policy(session: Session) -> Path:
 def go_on(session: Session, start: Path, *, seconds: float) -> None:
     """The control: from the same start, more supervised training for as long as RL took."""
     data = session.config.collect.path or session.folder.demonstrations
-    session.group.policy("load", path=str(start))
+    session.group.actor("load", path=str(start))
     with session.clock.measure("control"), session.progress.phase("control: more SFT"):
-        history = session.group.policy_on_first(
+        history = session.group.actor_on_first(
             "supervised", data=str(data), sft=session.config.sft, continue_seconds=seconds
         )
     _log(session, history, "control")
@@ -47,8 +45,9 @@ def go_on(session: Session, start: Path, *, seconds: float) -> None:
 
 
 def _share(session: Session, path: Path) -> Path:
-    session.group.policy_on_first("save", path=str(path))
+    session.group.actor_on_first("save", path=str(path))
     session.group.policy("load", path=str(path))
+    session.group.sync()
     return path
 
 

@@ -57,7 +57,7 @@ def reinforce(session: Session) -> int:
 
 
 def rollout(session: Session, update: int) -> dict[str, float]:
-    """Gather one update's episodes; the trajectory stays with the policy workers."""
+    """Gather one update's episodes; the trajectory stays with the workers that acted."""
     config, assembly = session.config, session.assembly
     columns = training_columns(
         assembly.env_specs["train"],
@@ -102,7 +102,9 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.clock.measure("update") as took,
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
-        metrics: dict[str, float] = session.group.policy("update", update=update)[0]
+        session.group.hand_over()
+        metrics: dict[str, float] = session.group.actor("update", update=update)[0]
+        session.group.sync()
         phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
     metrics["time/update"] = took.seconds
     session.hooks.rlcore_after_update(run=session, update=update, metrics=metrics)
@@ -116,8 +118,8 @@ def checkpoint(session: Session, update: int) -> None:
         path = save_checkpoint(
             session.folder.checkpoints,
             update,
-            save_policy=lambda path: session.group.policy_on_first("save", path=str(path)),
-            optimizer=session.group.policy_on_first("optimizer_state"),
+            save_policy=lambda path: session.group.actor_on_first("save", path=str(path)),
+            optimizer=session.group.actor_on_first("optimizer_state"),
             state={"seed": session.config.runner.seed, **vars(session.totals)},
         )
     session.hooks.rlcore_after_checkpoint(run=session, update=update, path=path)
