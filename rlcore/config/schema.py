@@ -51,6 +51,7 @@ class TimeoutsConfig(Settings):
     env: float = key("for one chunk of simulation, or a reset", 120.0)
     policy: float = key("for one decision of the policy", 300.0)
     update: float = key("for one policy update or supervised phase", 7200.0)
+    sync: float = key("for one bucket of weights, or one piece of a trajectory", 120.0)
     stop: float = key("for a worker to stop by itself before it is killed", 10.0)
 
 

@@ -14,7 +14,7 @@ from rlcore.placement import route
 from rlcore.rollout.messages import EpisodeOutcome, InteractJob, Route
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
 from rlcore.specs import Episode
-from rlcore.workers.group import OnCount, WorkerGroup, group_ranks
+from rlcore.workers.group import OnCount, WorkerGroup
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class GatherOrder:
         side: "train" or "eval": whose env settings.
         phase, update: parts of the keys of the policy's randomness.
         deterministic: without exploration noise.
-        keep: keep the trajectory in the policy workers, for an update.
+        keep: keep the trajectory in the rollout workers, for an update.
         record: column numbers to film.
     """
 
@@ -65,7 +65,7 @@ def gather(
     from rlcore.rollout.collect import CollectJob
 
     config = assembly.config
-    env_ranks, policy_ranks = group_ranks(assembly.plan)
+    env_ranks, rollout_ranks = group.ranks("env"), group.ranks("rollout")
     stages = config.rollout.pipeline_stage_num
     routes = [Route(rank, stage) for rank in range(env_ranks) for stage in range(stages)]
     hands = dict(zip(routes, deal(list(order.columns), len(routes)), strict=True))
@@ -87,7 +87,7 @@ def gather(
     ]
     collect = [
         CollectJob(
-            routes=tuple(one for one in routes if route(*one, env_ranks, policy_ranks) == rank),
+            routes=tuple(one for one in routes if route(*one, env_ranks, rollout_ranks) == rank),
             seed=config.runner.seed,
             phase=order.phase,
             update=order.update,
@@ -96,7 +96,7 @@ def gather(
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
         )
-        for rank in range(policy_ranks)
+        for rank in range(rollout_ranks)
     ]
     reports, summaries = group.converse(interact, collect, on_count)
     outcomes = sorted(

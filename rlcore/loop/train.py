@@ -107,7 +107,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
 
 
 def rollout(session: Session, update: int) -> dict[str, float]:
-    """Gather one update's episodes; the trajectory stays with the policy workers."""
+    """Gather one update's episodes; the trajectory stays with the workers that acted."""
     config, assembly = session.config, session.assembly
     columns = training_columns(
         assembly.env_specs["train"],
@@ -153,7 +153,9 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.clock.measure("update") as took,
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
-        metrics: dict[str, float] = session.group.policy("update", update=update)[0]
+        session.group.hand_over()
+        metrics: dict[str, float] = session.group.actor("update", update=update)[0]
+        session.group.sync()
         phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
     metrics["time/update"] = took.seconds
     session.hooks.rlcore_after_update(run=session, update=update, metrics=metrics)
@@ -165,7 +167,7 @@ def checkpoint(session: Session, update: int) -> None:
     session.hooks.rlcore_before_checkpoint(run=session, update=update)
     best = _is_best(session)
     with session.clock.measure("checkpoint"):
-        on_first = session.group.policy_on_first
+        on_first = session.group.actor_on_first
         path = save_checkpoint(
             session.folder.checkpoints,
             update,

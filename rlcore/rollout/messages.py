@@ -1,4 +1,4 @@
-"""What env and rollout workers say to each other, and how a conversation is written down.
+"""What workers say to each other, and how a conversation is written down.
 
 A worker's part is a generator that yields :class:`Send` and :class:`Receive`; the backend decides
 how they are carried out (blocking on a Ray channel, or interleaved in one process). So the same
@@ -27,6 +27,14 @@ class Send:
 
 
 @dataclass(frozen=True)
+class Publish:
+    """Put `message` on each of the queues `keys`; it is stored once."""
+
+    keys: tuple[str, ...]
+    message: Any
+
+
+@dataclass(frozen=True)
 class Receive:
     """Take the next message of the queue `key`; `timeout` seconds, then an error that says
     `waiting_for`."""
@@ -43,7 +51,7 @@ class Count:
     amounts: Mapping[str, int]
 
 
-Conversation = Generator[Send | Receive | Count, Any, Any]
+Conversation = Generator[Send | Publish | Receive | Count, Any, Any]
 
 
 class Route(NamedTuple):

@@ -2,6 +2,8 @@
 
     env worker --- obs/RANK/STAGE --> rollout worker
     env worker <-- act/RANK/STAGE --- rollout worker
+    rollout worker --- trajectory/RANK/RANK --> actor worker    (where these two are processes
+    rollout worker <-- weights/RANK ----------- actor worker     of their own)
 
 Neither end knows where the other one runs. Under Ray the queues live in an actor that passes
 references, so arrays go through shared memory once and are never copied by it. In one process
@@ -16,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rlcore.errors import WorkerError
-from rlcore.rollout.messages import Conversation, Count, Receive, Send
+from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send
 
 QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run ahead
 
@@ -24,7 +26,7 @@ QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run 
 class Channel(Protocol):
     """Carries messages between conversations."""
 
-    def send(self, key: str, message: Any) -> None: ...
+    def send(self, keys: Sequence[str], message: Any) -> None: ...
 
     def receive(self, request: Receive) -> Any: ...
 
@@ -41,7 +43,9 @@ def drive(conversation: Conversation, channel: Channel) -> Any:
             return stop.value
         answer = None
         if isinstance(request, Send):
-            channel.send(request.key, request.message)
+            channel.send([request.key], request.message)
+        elif isinstance(request, Publish):
+            channel.send(request.keys, request.message)
         elif isinstance(request, Count):
             channel.count(request.amounts)
         else:
@@ -107,7 +111,8 @@ def _run_until_receive(
         elif isinstance(request, Count):
             totals.update(request.amounts)
         else:
-            queues[request.key].append(request.message)
+            for key in request.keys if isinstance(request, Publish) else (request.key,):
+                queues[key].append(request.message)
 
 
 class ChannelActor:
@@ -149,11 +154,12 @@ class RayChannel:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    def send(self, key: str, message: Any) -> None:
+    def send(self, keys: Sequence[str], message: Any) -> None:
         import ray
 
         # boxed in a list, a reference travels as a reference instead of being resolved
-        ray.get(self._actor.put.remote(key, [ray.put(message)]))
+        boxed = [ray.put(message)]
+        ray.get([self._actor.put.remote(key, boxed) for key in keys])
 
     def count(self, amounts: Mapping[str, int]) -> None:
         import ray

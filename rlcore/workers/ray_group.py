@@ -1,7 +1,7 @@
 """Workers as Ray actors.
 
-    driver --- ray.get ---> WorkerProcess(EnvWorker) x E   <- obs/act queues ->  ChannelActor
-                       \\--> WorkerProcess(PolicyWorker) x P <-/
+    driver --- ray.get ---> WorkerProcess(EnvWorker) x E  <---- queues ---->  ChannelActor
+                       \\--> WorkerProcess(RolloutWorker, ActorWorker or both) x P  <--/
 
 Every wait has a name and a timeout; an actor that dies or raises ends the run with one error that
 says which; leaving the group kills whatever is left. A cluster that this process started is shut
@@ -17,7 +17,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import ray
@@ -26,12 +25,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, UserError, WorkerError
-from rlcore.placement import Seat
-from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
-from rlcore.workers.env_worker import EnvWorker, EnvWorkerSettings
-from rlcore.workers.group import ENV_METHODS, POLICY_METHODS, GroupPlan, OnCount
-from rlcore.workers.policy_worker import CollectSummary, PolicyWorker, PolicyWorkerSettings
+from rlcore.workers.group import GroupPlan, Member, OnCount, Part, WorkerGroup
+from rlcore.workers.roles import ROLES, has_component
 
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
 OBJECT_STORE_BYTES = 1_000_000_000  # observations in flight; plasma maps it lazily
@@ -41,111 +37,86 @@ CHANNEL_CONCURRENCY = 1000  # waits parked in the channel actor, one per open qu
 class WorkerProcess:
     """The actor around any worker: holds it and its end of the channel."""
 
-    def __init__(self, settings: EnvWorkerSettings | PolicyWorkerSettings, channel: Any) -> None:
+    def __init__(self, role: str, settings: Any, channel: Any) -> None:
+        self._role = ROLES[role]
         self._channel = RayChannel(channel)
-        if isinstance(settings, EnvWorkerSettings):
-            self._worker: Any = EnvWorker(settings)
-            self._methods = ENV_METHODS
-        else:
-            self._worker = PolicyWorker(settings)
-            self._methods = POLICY_METHODS
+        self._worker = self._role.make(settings)
 
     def call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        return self._methods[method](self._worker, **arguments)
+        return self._role.calls[method](self._worker, **arguments)
 
-    def converse(self, job: Any) -> Any:
-        return drive(self._worker.converse(job), self._channel)
+    def talk(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        return drive(self._role.talks[method](self._worker, **arguments), self._channel)
 
 
-class RayGroup:
+class RayGroup(WorkerGroup):
     """See :class:`rlcore.workers.group.WorkerGroup`."""
 
     def __init__(self, plan: GroupPlan) -> None:
-        self._plan = plan
-        self._timeouts = plan.cluster.timeouts
+        super().__init__(plan)
         self._session = contextlib.ExitStack()
         self._channel: Any = None
-        self._env: list[Any] = []
-        self._policy: list[Any] = []
+        self._workers: dict[str, list[Any]] = {role: [] for role in plan.members}
 
-    def __enter__(self) -> RayGroup:
-        return self
+    def ranks(self, component: str) -> int:
+        return len(self._plan.of(component))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop(graceful=error is None)
-
-    def start(self) -> None:
-        try:
-            self._session.enter_context(cluster_session(self._plan.cluster))
-            nodes = _nodes(self._plan)
-            self._channel = (
-                ray.remote(ChannelActor)
-                .options(num_cpus=0, max_concurrency=CHANNEL_CONCURRENCY)
-                .remote()
-            )
-            for settings, seat in zip(self._plan.env, self._plan.env_seats, strict=True):
-                self._env.append(_spawn(settings, seat, nodes, self._channel))
-            for actor, seat in zip(self._plan.policy, self._plan.policy_seats, strict=True):
-                self._policy.append(_spawn(actor, seat, nodes, self._channel))
-            refs = {
-                worker.call.remote("start", {"side": "train"}): f"env worker {rank}"
-                for rank, worker in enumerate(self._env)
-            }
-            refs |= {
-                worker.call.remote("start", {}): f"policy worker {rank}"
-                for rank, worker in enumerate(self._policy)
-            }
-            self._wait(refs, self._timeouts.start, "start")
-            if len(self._policy) > 1:
-                self._join()
-        except BaseException:
-            self.stop(graceful=False)
-            raise
-
-    def converse(
-        self,
-        interact: Sequence[InteractJob],
-        collect: Sequence[Any],
-        on_count: OnCount | None = None,
-    ) -> tuple[list[InteractReport], list[CollectSummary]]:
+    def _launch(self) -> None:
+        self._session.enter_context(cluster_session(self._plan.cluster))
+        nodes = _nodes(self._plan)
+        self._channel = (
+            ray.remote(ChannelActor)
+            .options(num_cpus=0, max_concurrency=CHANNEL_CONCURRENCY)
+            .remote()
+        )
+        for role, members in self._plan.members.items():
+            for member in members:
+                self._workers[role].append(_spawn(role, member, nodes, self._channel))
         refs = {
-            worker.converse.remote(job): f"env worker {rank}"
-            for rank, (worker, job) in enumerate(zip(self._env, interact, strict=True))
+            worker.call.remote("start", {"side": "train"} if role == "env" else {}): _name(role, n)
+            for role, workers in self._workers.items()
+            for n, worker in enumerate(workers)
         }
-        refs |= {
-            worker.converse.remote(job): f"policy worker {rank}"
-            for rank, (worker, job) in enumerate(zip(self._policy, collect, strict=True))
+        self._wait(refs, self._timeouts.start, "start")
+        if self.ranks("actor") > 1:
+            self._join()
+
+    def _call(
+        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+    ) -> list[Any]:
+        return self._ask(component, method, per_rank, self._timeouts.update)
+
+    def _ask(
+        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]], timeout: float
+    ) -> list[Any]:
+        role = self._role(component)
+        asked = zip(self._workers[role], per_rank, strict=False)
+        refs = {
+            worker.call.remote(method, dict(arguments)): _name(role, rank)
+            for rank, (worker, arguments) in enumerate(asked)
         }
+        return self._wait(refs, timeout, method)
+
+    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
+        refs = {}
+        for part in parts:
+            role = self._role(part.component)
+            ref = self._workers[role][part.rank].talk.remote(part.talk, dict(part.arguments))
+            refs[ref] = _name(role, part.rank)
         # no timeout of its own: each receive inside has one, and names what it waits for
-        results = self._wait(refs, None, "gather episodes", on_count)
-        return results[: len(self._env)], results[len(self._env) :]
+        results = self._wait(
+            refs, None, " and ".join({part.talk: None for part in parts}), on_count
+        )
+        ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
+        return results
 
-    def env(self, method: str, per_rank: Sequence[Mapping[str, Any]]) -> list[Any]:
-        refs = {
-            worker.call.remote(method, dict(arguments)): f"env worker {rank}"
-            for rank, (worker, arguments) in enumerate(zip(self._env, per_rank, strict=True))
-        }
-        return self._wait(refs, self._timeouts.update, method)
-
-    def policy(self, method: str, **arguments: Any) -> list[Any]:
-        refs = {
-            worker.call.remote(method, arguments): f"policy worker {rank}"
-            for rank, worker in enumerate(self._policy)
-        }
-        return self._wait(refs, self._timeouts.update, method)
-
-    def policy_on_first(self, method: str, **arguments: Any) -> Any:
-        ref = self._policy[0].call.remote(method, arguments)
-        return self._wait({ref: "policy worker 0"}, self._timeouts.update, method)[0]
+    def _role(self, component: str) -> str:
+        return next(role for role in self._workers if has_component(role, component))
 
     def stop(self, graceful: bool = True) -> None:
         """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""
-        workers, self._env, self._policy = [*self._env, *self._policy], [], []
+        workers = [worker for members in self._workers.values() for worker in members]
+        self._workers = {role: [] for role in self._workers}
         channel, self._channel = self._channel, None
         if workers and ray.is_initialized():
             refs = [worker.call.remote("stop", {}) for worker in workers]
@@ -160,19 +131,11 @@ class RayGroup:
     # -- waiting ----------------------------------------------------------------------------
 
     def _join(self) -> None:
-        """Let the policy ranks form one process group."""
-        first = self._policy[0].call.remote("rendezvous", {})
-        url = self._wait({first: "policy worker 0"}, self._timeouts.start, "rendezvous")[0]
-        shared = {
-            "url": url,
-            "world_size": len(self._policy),
-            "timeout": self._timeouts.update,
-        }
-        refs = {
-            worker.call.remote("join", {**shared, "rank": rank}): f"policy worker {rank}"
-            for rank, worker in enumerate(self._policy)
-        }
-        self._wait(refs, self._timeouts.start, "join")
+        """Let the actor ranks form one process group."""
+        timeout, size = self._timeouts.start, self.ranks("actor")
+        (url,) = self._ask("actor", "rendezvous", [{}], timeout)
+        shared = {"url": url, "world_size": size, "timeout": self._timeouts.update}
+        self._ask("actor", "join", [{**shared, "rank": rank} for rank in range(size)], timeout)
 
     def _wait(
         self,
@@ -200,7 +163,6 @@ class RayGroup:
                 )
         if on_count is not None:
             on_count(ray.get(self._channel.totals.remote(), timeout=self._timeouts.stop))
-            ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
         return [_result(ref, name, doing) for ref, name in refs.items()]
 
 
@@ -222,15 +184,19 @@ def _result(ref: Any, name: str, doing: str) -> Any:
         ) from None
 
 
-def _spawn(settings: Any, seat: Seat, nodes: list[str], channel: Any) -> Any:
+def _name(role: str, rank: int) -> str:
+    return f"{role} worker {rank}"
+
+
+def _spawn(role: str, member: Member, nodes: list[str], channel: Any) -> Any:
     return (
         ray.remote(WorkerProcess)
         .options(
-            num_cpus=seat.cpus,
-            num_gpus=seat.gpus,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(nodes[seat.node], soft=False),
+            num_cpus=member.seat.cpus,
+            num_gpus=member.seat.gpus,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(nodes[member.seat.node], soft=False),
         )
-        .remote(settings, channel)
+        .remote(role, member.settings, channel)
     )
 
 
@@ -254,7 +220,8 @@ def _nodes(plan: GroupPlan) -> list[str]:
         )
     for resource in ("CPU", "GPU"):
         for index, node in enumerate(alive):
-            seats = [s for s in (*plan.env_seats, *plan.policy_seats) if s.node == index]
+            members = [member for members in plan.members.values() for member in members]
+            seats = [member.seat for member in members if member.seat.node == index]
             need = sum(s.cpus if resource == "CPU" else s.gpus for s in seats)
             have = node["Resources"].get(resource, 0.0)
             if need > have + 1e-6:

@@ -215,7 +215,7 @@ def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
     from rlcore.workers.ray_group import RayGroup
 
     def kill_first(self, interact: list[InteractJob], collect, on_count=None):
-        ref = self._env[0].call.remote("process_id", {})
+        ref = self._workers["env"][0].call.remote("process_id", {})
         os.kill(ray.get(ref), signal.SIGKILL)
         return original(self, interact, collect, on_count)
 
