@@ -80,6 +80,10 @@ class WorkerError(UserError):
     exit_code = 1
 
 
+class StuckError(WorkerError):
+    """Something that was waited for did not come in its time."""
+
+
 class SimulatorError(WorkerError):
     """A simulator that died or hangs. An env raises it where its episodes may be played again
     in a new one; a simulator that raises an error by itself is not worth a second try."""

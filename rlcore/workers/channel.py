@@ -13,11 +13,12 @@ they are deques, and :func:`interleave` runs the conversations in turn.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from rlcore.errors import WorkerError
+from rlcore.errors import StuckError, WorkerError
 from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send
 
 QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run ahead
@@ -121,6 +122,9 @@ class ChannelActor:
     def __init__(self) -> None:
         self._queues: dict[str, asyncio.Queue[Any]] = {}
         self._totals: Counter[str] = Counter()
+        self._beats: dict[str, tuple[float, str]] = {}
+        self._broken: str | None = None
+        self._alarm = asyncio.Event()
 
     def _queue(self, key: str) -> asyncio.Queue[Any]:
         if key not in self._queues:
@@ -128,13 +132,41 @@ class ChannelActor:
         return self._queues[key]
 
     async def put(self, key: str, boxed: list[Any]) -> None:
-        await self._queue(key).put(boxed)
+        await self._unless_broken(self._queue(key).put(boxed), None)
 
     async def get(self, key: str, timeout: float) -> list[Any] | None:
-        try:
-            return await asyncio.wait_for(self._queue(key).get(), timeout)
-        except asyncio.TimeoutError:
-            return None
+        """The next message, None if none comes in time."""
+        return await self._unless_broken(self._queue(key).get(), timeout)
+
+    async def _unless_broken(self, wait: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
+        """What is waited for, None after `timeout` seconds.
+
+        Raises:
+            WorkerError: the conversation was broken off.
+        """
+        tasks = [asyncio.ensure_future(wait), asyncio.ensure_future(self._alarm.wait())]
+        done, pending = await asyncio.wait(
+            tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in pending:
+            task.cancel()
+        if self._broken is not None:
+            raise WorkerError(f"the conversation was broken off: {self._broken}")
+        return tasks[0].result() if tasks[0] in done else None
+
+    async def break_off(self, reason: str) -> None:
+        """End the conversation for all who wait in it, or are going to, until it is cleared."""
+        self._broken = reason
+        self._alarm.set()
+
+    async def beat(self, name: str, stack: str) -> None:
+        """A sign of life of a worker, and where it is in its code."""
+        self._beats[name] = (time.monotonic(), stack)
+
+    async def beats(self) -> dict[str, tuple[float, str]]:
+        """`{worker: (seconds since its last sign of life, where it was then)}`."""
+        now = time.monotonic()
+        return {name: (now - heard, stack) for name, (heard, stack) in self._beats.items()}
 
     async def count(self, amounts: Mapping[str, int]) -> None:
         self._totals.update(amounts)
@@ -146,6 +178,8 @@ class ChannelActor:
         """Between conversations: nothing may be left in the queues, counts start at 0."""
         self._queues.clear()
         self._totals.clear()
+        self._broken = None
+        self._alarm.clear()
 
 
 class RayChannel:
@@ -172,7 +206,7 @@ class RayChannel:
 
         boxed = ray.get(self._actor.get.remote(request.key, request.timeout))
         if boxed is None:
-            raise WorkerError(
+            raise StuckError(
                 f"waited {request.timeout:.0f} s for {request.waiting_for} and nothing came",
                 hint="raise cluster.timeouts if the machine is slow; "
                 "cluster.backend=local runs the same workers in one process under pdb",

@@ -14,8 +14,10 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,20 +26,23 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskErro
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.errors import PlacementError, UserError, WorkerError
+from rlcore.errors import PlacementError, StuckError, UserError, WorkerError
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
 from rlcore.workers.group import GroupPlan, Member, OnCount, Part, WorkerGroup
 from rlcore.workers.roles import ROLES, has_component
 
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
 OBJECT_STORE_BYTES = 1_000_000_000  # observations in flight; plasma maps it lazily
+BEAT_SECONDS = 5.0  # between two signs of life of a worker
+STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
 CHANNEL_CONCURRENCY = 1000  # waits parked in the channel actor, one per open queue end
 
 
 class WorkerProcess:
     """The actor around any worker: holds it and its end of the channel."""
 
-    def __init__(self, role: str, settings: Any, channel: Any) -> None:
+    def __init__(self, role: str, name: str, settings: Any, channel: Any) -> None:
+        threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
         self._role = ROLES[role]
         self._channel = RayChannel(channel)
         self._worker = self._role.make(settings)
@@ -49,6 +54,21 @@ class WorkerProcess:
         return drive(self._role.talks[method](self._worker, **arguments), self._channel)
 
 
+def _beat(name: str, channel: Any) -> None:
+    """Tell the channel every few seconds where this process's main thread is."""
+    main = threading.main_thread().ident
+    while True:
+        stack = traceback.extract_stack(sys._current_frames()[main or 0])
+        text = "".join(traceback.format_list(stack[-STACK_FRAMES:]))
+        with contextlib.suppress(RayError):  # the group was stopped
+            channel.beat.remote(name, text)
+        time.sleep(BEAT_SECONDS)
+
+
+class WorkerLost(WorkerError):
+    """A worker process that is gone."""
+
+
 class RayGroup(WorkerGroup):
     """See :class:`rlcore.workers.group.WorkerGroup`."""
 
@@ -56,6 +76,7 @@ class RayGroup(WorkerGroup):
         super().__init__(plan)
         self._session = contextlib.ExitStack()
         self._channel: Any = None
+        self._nodes: list[str] = []
         self._workers: dict[str, list[Any]] = {role: [] for role in plan.members}
 
     def ranks(self, component: str) -> int:
@@ -63,19 +84,19 @@ class RayGroup(WorkerGroup):
 
     def _launch(self) -> None:
         self._session.enter_context(cluster_session(self._plan.cluster))
-        nodes = _nodes(self._plan)
+        self._nodes = _nodes(self._plan)
         self._channel = (
             ray.remote(ChannelActor)
             .options(num_cpus=0, max_concurrency=CHANNEL_CONCURRENCY)
             .remote()
         )
         for role, members in self._plan.members.items():
-            for member in members:
-                self._workers[role].append(_spawn(role, member, nodes, self._channel))
+            for rank, member in enumerate(members):
+                self._workers[role].append(self._spawn(role, rank, member))
         refs = {
-            worker.call.remote("start", {"side": "train"} if role == "env" else {}): _name(role, n)
+            worker.call.remote("start", _START.get(role, {})): _name(role, rank)
             for role, workers in self._workers.items()
-            for n, worker in enumerate(workers)
+            for rank, worker in enumerate(workers)
         }
         self._wait(refs, self._timeouts.start, "start")
         if self.ranks("actor") > 1:
@@ -98,17 +119,67 @@ class RayGroup(WorkerGroup):
         return self._wait(refs, timeout, method)
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
-        refs = {}
-        for part in parts:
-            role = self._role(part.component)
-            ref = self._workers[role][part.rank].talk.remote(part.talk, dict(part.arguments))
-            refs[ref] = _name(role, part.rank)
-        # no timeout of its own: each receive inside has one, and names what it waits for
-        results = self._wait(
-            refs, None, " and ".join({part.talk: None for part in parts}), on_count
-        )
+        """See the base. An env worker that dies is started anew and the whole conversation
+        repeated: all randomness is keyed, so it says again what was said, and nothing of the
+        first attempt is kept."""
+        incidents: list[str] = []
+        while True:
+            refs = {}
+            for part in parts:
+                role = self._role(part.component)
+                ref = self._workers[role][part.rank].talk.remote(part.talk, dict(part.arguments))
+                refs[ref] = _name(role, part.rank)
+            doing = " and ".join({part.talk: None for part in parts})
+            try:
+                # no timeout of its own: each receive inside has one, and names what it waits for
+                results = self._wait(refs, None, doing, on_count)
+            except WorkerLost as error:
+                incidents.append(error.message)
+                if len(incidents) > self._plan.cluster.simulator_restarts:
+                    raise
+                self._break_off(refs, error)
+                self._revive(error)
+                continue
+            ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
+            for result in results[:1] if incidents else []:
+                result.incidents[:0] = incidents
+            return results
+
+    def _break_off(self, refs: Mapping[Any, str], error: WorkerLost) -> None:
+        """End a conversation that can't be finished; its workers are free again afterwards."""
+        ray.get(self._channel.break_off.remote(error.message), timeout=self._timeouts.stop)
+        _, busy = ray.wait(list(refs), num_returns=len(refs), timeout=self._timeouts.env)
+        if busy:
+            raise error
         ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
-        return results
+
+    def _revive(self, error: WorkerLost) -> None:
+        """Start lost env workers anew; without any, it is another worker that is lost."""
+        members, workers = self._plan.members["env"], self._workers["env"]
+        lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
+        if not lost:
+            raise error
+        for rank in lost:
+            workers[rank] = self._spawn("env", rank, members[rank])
+        refs = {
+            workers[rank].call.remote("start", _START["env"]): _name("env", rank) for rank in lost
+        }
+        self._wait(refs, self._timeouts.start, "start")
+
+    def _alive(self, worker: Any) -> bool:
+        try:
+            ray.get(worker.call.remote("process_id", {}), timeout=self._timeouts.stop)
+        except RayError:
+            return False
+        return True
+
+    def _spawn(self, role: str, rank: int, member: Member) -> Any:
+        node = NodeAffinitySchedulingStrategy(self._nodes[member.seat.node], soft=False)
+        return (
+            ray.remote(WorkerProcess)
+            .options(num_cpus=member.seat.cpus, num_gpus=member.seat.gpus, scheduling_strategy=node)
+            .remote(role, _name(role, rank), member.settings, self._channel)
+        )
 
     def _role(self, component: str) -> str:
         return next(role for role in self._workers if has_component(role, component))
@@ -150,20 +221,41 @@ class RayGroup(WorkerGroup):
         while pending:
             done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
             for ref in done:
-                _result(ref, refs[ref], doing)
+                self._check(ref, refs[ref], doing)
             if on_count is not None:
                 with contextlib.suppress(RayError):
                     on_count(ray.get(self._channel.totals.remote(), timeout=POLL_SECONDS * 10))
             if pending and deadline is not None and time.monotonic() > deadline:
                 late = ", ".join(refs[ref] for ref in pending)
-                raise WorkerError(
-                    f"{late} did not finish {doing!r} within {timeout:.0f} s",
-                    hint="raise cluster.timeouts if the machine is slow, or run with "
-                    "cluster.backend=local to look at it under pdb",
+                raise self._with_stacks(
+                    StuckError(
+                        f"{late} did not finish {doing!r} within {timeout:.0f} s",
+                        hint="raise cluster.timeouts if the machine is slow, or run with "
+                        "cluster.backend=local to look at it under pdb",
+                    )
                 )
         if on_count is not None:
             on_count(ray.get(self._channel.totals.remote(), timeout=self._timeouts.stop))
         return [_result(ref, name, doing) for ref, name in refs.items()]
+
+    def _check(self, ref: Any, name: str, doing: str) -> None:
+        """Raise what a finished call raised; of a wait in vain, with where everybody was."""
+        try:
+            _result(ref, name, doing)
+        except StuckError as error:
+            raise self._with_stacks(error) from None
+
+    def _with_stacks(self, error: StuckError) -> StuckError:
+        """The error, and what the workers' heartbeats say of where they are."""
+        try:
+            beats = ray.get(self._channel.beats.remote(), timeout=self._timeouts.stop)
+        except RayError:
+            return error
+        places = [
+            f"{name}, heard of {seconds:.0f} s ago, was at:\n{stack.rstrip()}"
+            for name, (seconds, stack) in sorted(beats.items())
+        ]
+        return StuckError("\n".join([error.message, *places]), hint=error.hint)
 
 
 def _result(ref: Any, name: str, doing: str) -> Any:
@@ -178,26 +270,17 @@ def _result(ref: Any, name: str, doing: str) -> Any:
             hint="cluster.backend=local runs the same code in one process, under pdb",
         ) from None
     except (RayActorError, GetTimeoutError) as error:
-        raise WorkerError(
+        raise WorkerLost(
             f"{name} died while it was asked to {doing} (killed, or out of memory?)",
             hint=f"Ray says: {str(error).splitlines()[0]}",
         ) from None
 
 
+_START = {"env": {"side": "train"}}  # arguments of a role's `start`
+
+
 def _name(role: str, rank: int) -> str:
     return f"{role} worker {rank}"
-
-
-def _spawn(role: str, member: Member, nodes: list[str], channel: Any) -> Any:
-    return (
-        ray.remote(WorkerProcess)
-        .options(
-            num_cpus=member.seat.cpus,
-            num_gpus=member.seat.gpus,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(nodes[member.seat.node], soft=False),
-        )
-        .remote(role, member.settings, channel)
-    )
 
 
 def _nodes(plan: GroupPlan) -> list[str]:

@@ -225,6 +225,7 @@ def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
         run(
             log_path,
             "sft.enabled=false",
+            "cluster.simulator_restarts=0",
             "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
         )
     _no_actor_is_left()
