@@ -114,9 +114,11 @@ class VideoConfig(Settings):
     """Videos of episodes."""
 
     save_video: bool = key("write videos", False)
-    info_on_video: bool = key("print sentence, step and success on the frames", True)
-    video_base_dir: str | None = key("folder; null: <run>/video/{train,eval}")
-    num_episodes: int = key("episodes recorded per rollout or evaluation", 4)
+    info_on_video: bool = key(
+        "write sentence, step, return so far and success beneath the frames", True
+    )
+    video_base_dir: str | None = key("folder of the mosaics; null: <run>/video/{train,eval}")
+    num_episodes: int = key("episodes filmed per rollout or evaluation, spread over tasks", 8)
     fps: int = key("frames per second", 20)
 
 

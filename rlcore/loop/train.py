@@ -12,7 +12,7 @@ from rlcore.loop import sft
 from rlcore.loop.evaluate import conclude, evaluate, film
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, open_session
-from rlcore.rollout.schedule import training_columns
+from rlcore.rollout.schedule import filmed_columns, training_columns
 from rlcore.track.checkpoint import save_checkpoint
 from rlcore.track.metrics import env_metrics
 from rlcore.track.summary import Summary
@@ -82,7 +82,7 @@ def rollout(session: Session, update: int) -> dict[str, float]:
                 update=update,
                 deterministic=False,
                 keep=True,
-                record=frozenset(range(video.num_episodes if video.save_video else 0)),
+                record=filmed_columns(columns, video),
             ),
             phase.counts,
         )
