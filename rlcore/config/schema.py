@@ -305,6 +305,14 @@ class SFTConfig(Settings):
 
 
 @dataclass
+class RecipeConfig(Settings):
+    """What the run was composed from. Written by compose, for reports; not to be set."""
+
+    choices: list[str] = key("group choices, e.g. [experiment=NAME]", [])
+    config_dirs: list[str] = key("further folders of groups", [])
+
+
+@dataclass
 class RunConfig(Settings):
     """Root of the configuration of one run."""
 
@@ -316,3 +324,4 @@ class RunConfig(Settings):
     rollout: RolloutConfig = key("gathering of data", RolloutConfig())
     actor: ActorConfig = key("policy and optimizer", ActorConfig())
     algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
+    recipe: RecipeConfig = key("where the values come from", RecipeConfig())

@@ -18,6 +18,7 @@ from rlcore.loop.tables import (
 )
 from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.track.metrics import env_metrics
+from rlcore.track.report import write_report
 from rlcore.track.summary import Summary, build_summary, write_summary
 from rlcore.track.video import Film, caption, mosaic, write_video
 
@@ -92,7 +93,7 @@ def conclude(
     before: list[EpisodeResult] | None = None,
     control: list[EpisodeResult] | None = None,
 ) -> Summary:
-    """Write `summary.json`, and say last what came out and where it is."""
+    """Write `summary.json` and `report.html`, and say last what came out and where it is."""
     summary = build_summary(
         before=before,
         after=after,
@@ -106,6 +107,7 @@ def conclude(
     session.progress.line(table(session, after, "success after"))
     for line in _closing(summary):
         session.progress.line(line)
+    session.progress.line(f"report: {write_report(session.folder)}")
     session.progress.line(f"run folder: {session.folder.path}")
     return summary
 
