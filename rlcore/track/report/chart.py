@@ -77,10 +77,10 @@ def chart(
     x = _scale(x_lo, x_hi, LEFT, width - RIGHT)
     y = _scale(y_lo, y_hi, height - BOTTOM, TOP)
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "role": "img", "aria-label": label})
-    for tick in ticks(y_lo, y_hi, max(2, height // 60)):
+    for tick in ticks(y_lo, y_hi, height // 40):
         _line(svg, LEFT, y(tick), width - RIGHT, y(tick), "rule")
         _text(svg, LEFT - 6, y(tick) + 4, number(tick), "end")
-    for tick in ticks(x_lo, x_hi, max(2, width // 110), whole=True):
+    for tick in ticks(x_lo, x_hi, width // 80, whole=True):
         _text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
     _text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
     for one in sorted(series, key=lambda one: not one.joined):  # markers lie on top
@@ -123,7 +123,7 @@ def number(value: float) -> str:
     """A number for a label, at most four digits that matter."""
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
         return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
-    return f"{value:.4g}"
+    return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
 # -- series -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from rlcore.loop.tables import EpisodeResult
 from rlcore.track.report.record import RunRecord
 
 EMBEDDED_BYTES = 7_000_000  # of videos in a page; base64 makes 9.3 MB of them
-MOST_OF_A_KIND = 3
+MOST_OF_A_KIND = 4
 MOST_CHANGES = 2
 
 

@@ -59,14 +59,16 @@ class RunRecord:
         return self.evaluations[self.conclusion] if self.conclusion else None
 
     def series(self, name: str) -> list[tuple[int, float]]:
-        """`(step, value)` of a metric, without steps where it was no number."""
-        return [
-            (int(step), value)
+        """`(step, value)` of a metric in order, without steps where it was no number. Of a step
+        that was logged twice, by a run that went on from a checkpoint, the later value counts."""
+        found = {
+            int(step): value
             for line in self.metrics
             if (step := line.get("step")) is not None
             and (value := line.get(name)) is not None
             and isfinite(value)
-        ]
+        }
+        return sorted(found.items())
 
     def clip(self, label: str, result: EpisodeResult) -> Path | None:
         """The video of an episode, if it was filmed."""
