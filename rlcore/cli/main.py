@@ -25,6 +25,7 @@ VERBS = {
     "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
+    "report": "write a run's report again, or compare several runs",
     "plugins": "list what the installed plugins bring",
     "doctor": "check what this machine lacks",
 }

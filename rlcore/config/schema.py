@@ -134,9 +134,11 @@ class VideoConfig(Settings):
     """Videos of episodes."""
 
     save_video: bool = key("write videos", False)
-    info_on_video: bool = key("print sentence, step and success on the frames", True)
-    video_base_dir: str | None = key("folder; null: <run>/video/{train,eval}")
-    num_episodes: int = key("episodes recorded per rollout or evaluation", 4)
+    info_on_video: bool = key(
+        "write sentence, step, return so far and success beneath the frames", True
+    )
+    video_base_dir: str | None = key("folder of the mosaics; null: <run>/video/{train,eval}")
+    num_episodes: int = key("episodes filmed per rollout or evaluation, spread over tasks", 8)
     fps: int = key("frames per second", 20)
 
 
@@ -323,6 +325,14 @@ class SFTConfig(Settings):
 
 
 @dataclass
+class RecipeConfig(Settings):
+    """What the run was composed from. Written by compose, for reports; not to be set."""
+
+    choices: list[str] = key("group choices, e.g. [experiment=NAME]", [])
+    config_dirs: list[str] = key("further folders of groups", [])
+
+
+@dataclass
 class RunConfig(Settings):
     """Root of the configuration of one run."""
 
@@ -334,3 +344,4 @@ class RunConfig(Settings):
     rollout: RolloutConfig = key("gathering of data", RolloutConfig())
     actor: ActorConfig = key("policy and optimizer", ActorConfig())
     algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
+    recipe: RecipeConfig = key("where the values come from", RecipeConfig())

@@ -6,14 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from rlcore.errors import WorkerError
 from rlcore.loop.assembly import Assembly
 from rlcore.placement import route
-from rlcore.rollout.messages import EpisodeOutcome, InteractJob, Route
+from rlcore.rollout.messages import EpisodeOutcome, Footage, InteractJob, Route
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
-from rlcore.specs import Episode
 from rlcore.workers.group import OnCount, WorkerGroup
 
 
@@ -26,7 +23,7 @@ class GatherOrder:
         phase, update: parts of the keys of the policy's randomness.
         deterministic: without exploration noise.
         keep: keep the trajectory in the rollout workers, for an update.
-        record: column numbers to film.
+        record: column numbers whose first episode is filmed.
     """
 
     side: str
@@ -40,14 +37,13 @@ class GatherOrder:
 
 @dataclass
 class Gathered:
-    """Outcomes in canonical order, first episodes and films by column number, totals, and what
-    befell workers and was survived."""
+    """Outcomes in canonical order, totals, filmed episodes by column number, and what befell
+    workers and was survived."""
 
     outcomes: list[EpisodeOutcome]
-    episodes: dict[int, Episode]
     env_steps: int
     seconds: dict[str, float]
-    videos: dict[int, np.ndarray] = field(default_factory=dict)
+    videos: dict[int, Footage] = field(default_factory=dict)
     incidents: list[str] = field(default_factory=list)
 
 
@@ -112,7 +108,6 @@ def gather(
             seconds[phase] += spent / len(summaries)
     return Gathered(
         outcomes=outcomes,
-        episodes={column.number: column.episodes[0] for column in order.columns},
         env_steps=sum(report.env_steps for report in reports),
         seconds=dict(seconds),
         videos={number: film for report in reports for number, film in report.videos.items()},

@@ -17,7 +17,7 @@ from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
-from rlcore.rollout.schedule import training_columns
+from rlcore.rollout.schedule import filmed_columns, training_columns
 from rlcore.track.checkpoint import keep_last, mark_best, save_checkpoint
 from rlcore.track.metrics import env_metrics
 from rlcore.track.summary import Summary
@@ -132,7 +132,7 @@ def rollout(session: Session, update: int) -> dict[str, float]:
                 update=update,
                 deterministic=False,
                 keep=True,
-                record=frozenset(range(video.num_episodes if video.save_video else 0)),
+                record=filmed_columns(columns, video),
             ),
             phase.counts,
         )

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from rlcore.config.schema import EnvConfig
 from rlcore.errors import WorkerError
 from rlcore.plugins import load_target
@@ -221,6 +219,5 @@ class EnvWorker:
             for phase, seconds in player.seconds.items():  # they simulate side by side
                 share = seconds / len(players)
                 report.seconds[phase] = report.seconds.get(phase, 0.0) + share
-            for column, frames in player.frames.items():
-                report.videos[column] = np.stack(frames)
+            report.videos |= player.videos
         return report

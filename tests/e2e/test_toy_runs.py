@@ -78,9 +78,16 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
         "sft.json",
         "video/eval/after.mp4",
         "video/train/update_000001.mp4",
+        "recipe.yaml",
+        "report.html",
     ):
         assert (folder / name).is_file(), name
     assert list((folder / "tensorboard").glob("events*"))
+    # 8 of 20 starts (4 tasks, 5 trials), evenly: two of each task
+    clips = {path.name for path in (folder / "video/eval/after").iterdir()}
+    assert clips == {path.name for path in (folder / "video/eval/before").iterdir()}
+    assert len(clips) == 8
+    assert {name.rpartition("-")[0] for name in clips} == {task for task, _ in starts}
     lines = read_metrics(folder / "metrics.jsonl")
     assert sum(line["env/episodes"] for line in lines if "env/episodes" in line) == 36
     checkpoint = load_checkpoint(folder)
