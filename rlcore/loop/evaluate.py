@@ -108,7 +108,10 @@ def conclude(
     session.progress.line(table(session, after, "success after"))
     for line in _closing(summary):
         session.progress.line(line)
-    session.progress.line(f"report: {write_report(session.folder)}")
+    try:
+        session.progress.line(f"report: {write_report(session.folder)}")
+    except Exception as error:  # a page that can't be drawn is no reason to lose a run
+        session.progress.line(f"no report: {error!r}; try: rlcore report {session.folder.path}")
     session.progress.line(f"run folder: {session.folder.path}")
     return summary
 
