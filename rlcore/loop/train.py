@@ -149,15 +149,18 @@ def rollout(session: Session, update: int) -> dict[str, float]:
 def improve(session: Session, update: int) -> dict[str, float]:
     """One policy update from what was gathered."""
     session.hooks.rlcore_before_update(run=session, update=update)
+    with session.clock.measure("sync") as moved:
+        session.group.hand_over()
     with (
         session.clock.measure("update") as took,
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
-        session.group.hand_over()
         metrics: dict[str, float] = session.group.actor("update", update=update)[0]
-        session.group.sync()
         phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
+    with session.clock.measure("sync") as told:
+        session.group.sync()
     metrics["time/update"] = took.seconds
+    metrics["time/sync"] = moved.seconds + told.seconds
     session.hooks.rlcore_after_update(run=session, update=update, metrics=metrics)
     return metrics
 

@@ -45,8 +45,9 @@ def pack(tensor: Tensor) -> Packed:
 
 def unpack(packed: Packed) -> Tensor:
     """The tensor, in memory of its own: the store's may be taken back."""
-    dtype: torch.dtype = getattr(torch, packed.dtype)
-    return torch.from_numpy(packed.data.copy()).view(dtype).view(packed.shape)
+    tensor = torch.empty(packed.shape, dtype=getattr(torch, packed.dtype))
+    as_bytes(tensor).copy_(borrow(packed.data))
+    return tensor
 
 
 def pack_all(tensors: Mapping[str, Tensor]) -> dict[str, Packed]:
