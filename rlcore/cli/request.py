@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from rlcore.config.catalog import Catalog
 from rlcore.config.schema import RunConfig
@@ -41,7 +42,8 @@ def parse_request(verb: str, arguments: Sequence[str]) -> Request:
     """Read a verb's arguments; overrides and flags may be mixed.
 
     Raises:
-        ConfigError: a bare word behind the first, which is neither name nor override.
+        ConfigError: an unknown flag, or a bare word behind the first, which is neither name nor
+            override.
     """
     options = _parser(verb).parse_intermixed_args(list(arguments))
     words: list[str] = options.words
@@ -73,8 +75,15 @@ def _is_override(word: str) -> bool:
     return "=" in word or word.startswith("~")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its errors are ours: one sentence, no usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message, hint=f"{self.prog} --help")
+
+
 def _parser(verb: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"rlcore {verb}",
         usage=f"rlcore {verb} [EXPERIMENT] [group=option ...] [key=value ...] [flags]",
         add_help=False,

@@ -111,11 +111,12 @@ def show_plan(config: RunConfig, registry: Registry) -> None:
     Raises:
         UserError: whatever the run itself would be refused for.
     """
-    from rlcore.config.checks import check
+    from rlcore.config.checks import announce, check
     from rlcore.placement import Inventory, make_plan, render
 
     plan = make_plan(config.cluster, Inventory.local(), registry)
     facts = check(config, registry, plan)
+    announce(facts)
     print(to_yaml(config))
     print(render(plan, facts.policy or NO_POLICY, config.actor.model.precision))
 

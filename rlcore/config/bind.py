@@ -118,7 +118,7 @@ def _merge(
         here, default = tree.join(path, name), vars(section)[name]
         if tree.is_section(default):
             if not isinstance(new, Mapping):
-                raise _not_a_section(here, new, default)
+                raise not_a_section(here, new, default)
             _merge(values.setdefault(name, {}), new, default, here, root)
         elif isinstance(new, Partial):
             if not tree.is_open(section, name):
@@ -173,7 +173,8 @@ def _unknown(path: str, root: RunConfig) -> ConfigError:
     return ConfigError(f"unknown key {path!r}.{guess}", hint=hint)
 
 
-def _not_a_section(path: str, value: Any, default: Any) -> ConfigError:
+def not_a_section(path: str, value: Any, default: Any) -> ConfigError:
+    """The error for a section given as one value."""
     group = {slot.section: slot.section.replace(".", "/") for slot in SLOTS}.get(path)
     group = {"actor/model": "model", "env": "env"}.get(group or path, group)
     hint = f"{group}={value} chooses one" if group else f"rlcore train --help {path}"
@@ -193,15 +194,40 @@ def bind(values: Values, root: RunConfig) -> RunConfig:
     """
     node = OmegaConf.structured(root)
     _assign(node, values, root, "")
-    try:
-        OmegaConf.resolve(node)
-        config = OmegaConf.to_object(node)
-    except OmegaConfBaseException as error:
-        where = f"{error.full_key}: " if error.full_key else ""
-        raise ConfigError(f"{where}{_first_line(error)}") from None
+    _resolve(node, root)
+    config = OmegaConf.to_object(node)
     assert isinstance(config, RunConfig)
     _check_choices(config)
     return config
+
+
+def _resolve(node: DictConfig, root: RunConfig) -> None:
+    """Put values in place of all `${...}`."""
+    try:
+        OmegaConf.resolve(node)
+        return
+    except OmegaConfBaseException as error:
+        problem: Exception = error
+    for key in tree.walk(root):  # the error names the key that is looked for, not the one at fault
+        if key.section:
+            continue
+        section, name = _parent(node, key.path)
+        try:
+            OmegaConf.to_container(OmegaConf.create({name: section[name]}), resolve=True)
+        except OmegaConfBaseException as error:
+            given = OmegaConf.to_container(section, resolve=False)[name]  # type: ignore[index,call-overload]
+            raise ConfigError(
+                f"{key.path}: {given!r} does not resolve: {_first_line(error)}",
+                hint="${section.key} is the value of another key, ${oc.env:NAME} of a variable",
+            ) from None
+    raise ConfigError(_first_line(problem)) from None
+
+
+def _parent(node: DictConfig, path: str) -> tuple[DictConfig, str]:
+    *sections, name = path.split(".")
+    for each in sections:
+        node = node[each]
+    return node, name
 
 
 def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str) -> None:
@@ -210,14 +236,24 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
         if tree.is_section(default):
             _assign(node[name], value, default, here)
             continue
+        (field,) = (f for f in fields(section) if f.name == name)
+        wanted = tree.type_name(field)
         try:
+            _refuse_what_would_pass(wanted, value)
             node[name] = value
-        except OmegaConfBaseException:
-            (field,) = (f for f in fields(section) if f.name == name)
+        except (OmegaConfBaseException, ValueError):
             raise ConfigError(
-                f"{here} must be {tree.type_name(field)}, got {value!r}",
-                hint=f"rlcore train --help {here}",
+                f"{here} must be {wanted}, got {value!r}", hint=f"rlcore train --help {here}"
             ) from None
+
+
+def _refuse_what_would_pass(wanted: str, value: Any) -> None:
+    """Values that OmegaConf converts and nobody means: any number is true, and a text may hold
+    the character that ends it for the system. Raises ValueError."""
+    if wanted.startswith("bool") and isinstance(value, (int, float)) and value not in (0, 1):
+        raise ValueError
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError
 
 
 def _check_choices(config: RunConfig) -> None:

@@ -1,7 +1,7 @@
 """Cross-field checks: what no single key can tell, found before any worker starts.
 
 Each check is one function from :class:`Facts` to sentences "x must be ..., got ..."; all of them
-are reported together.
+are reported together. Numbers and places are checked before, as the facts are made from them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rlcore.algo.combinations import refusal
-from rlcore.config import limits
+from rlcore.config import limits, places
 from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
@@ -43,24 +43,24 @@ def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None
     registry = registry or load_plugins()
     for tracker in config.runner.logger.logger_backends:
         registry.get("tracker", tracker)
+    _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
     facts = gather_facts(config, registry, plan)
-    problems = [sentence for each in CHECKS for sentence in each(facts)]
-    if problems:
-        raise ConfigError("\n".join(problems), hint="rlcore train --help KEY explains a key")
-    if facts.policy is not None and config.actor.model.model_path is None:
-        _announce_random_weights(config)
+    _raise_all([sentence for each in CHECKS for sentence in each(facts)])
     return facts
 
 
-def _announce_random_weights(config: RunConfig) -> None:
-    """No error: a toy run starts so. With a model of real size it is a week lost."""
-    if not config.sft.enabled:
-        warn("actor.model.model_path is null: the policy starts from random weights")
+def announce(facts: Facts) -> None:
+    """Warn of what is no error, but seldom meant. With a model of real size, training from random
+    weights is a week lost; a toy run starts so."""
+    config = facts.config
+    if facts.policy is None or config.actor.model.model_path is not None or config.sft.enabled:
+        return
+    warn("actor.model.model_path is null: the policy starts from random weights")
 
 
-@_check
-def numbers_lie_in_their_range(facts: Facts) -> Iterator[str]:
-    yield from limits.violations(facts.config)
+def _raise_all(problems: list[str]) -> None:
+    if problems:
+        raise ConfigError("\n".join(problems), hint="rlcore train --help KEY explains a key")
 
 
 @_check
@@ -150,6 +150,13 @@ def chunks_fit_episodes(facts: Facts) -> Iterator[str]:
                 f"{path}.max_steps_per_rollout_epoch must be divisible by "
                 f"actor.model.num_action_chunks = {chunk}, got {steps}"
             )
+
+
+@_check
+def tasks_are_named_once(facts: Facts) -> Iterator[str]:
+    for path, env, spec in facts.sides:
+        if not spec.tasks or len(set(spec.tasks)) != len(spec.tasks):
+            yield f"{path}.tasks must name at least one task, each once, got {env.tasks}"
 
 
 @_check

@@ -15,13 +15,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
 
 from rlcore.config.bind import Partial, bind, merge, schema_for
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
+from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_plugins
@@ -55,6 +54,7 @@ def compose(
     registry = registry or load_plugins()
     catalog = Catalog(registry, config_dirs)
     groups, values = _split(catalog, parse(overrides))
+    check_recipes(catalog, groups)
     origin = RecipeConfig(groups, [str(Path(folder).absolute()) for folder in config_dirs])
     config = _finish(compose_files(catalog, groups), values, registry, origin)
     for group in require:
@@ -79,13 +79,11 @@ def load(
     groups, values = _split(Catalog(registry), parse(overrides))
     if groups:
         raise ConfigError(f"{groups[0]}: the components of a finished run can't be exchanged")
+    saved = read_mapping(Path(path))
     try:
-        saved = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    except (OSError, YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"{path} can't be read as a configuration: {error}") from None
-    if not isinstance(saved, dict):
-        raise ConfigError(f"{path} holds no configuration")
-    return _finish(FileValues({str(k): v for k, v in saved.items()}, {}), values, registry)
+        return _finish(FileValues(saved, {}), values, registry)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", hint=error.hint) from None
 
 
 def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig | None:
@@ -124,7 +122,8 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             reason = str(error).split("\n", 1)[0]
             raise ConfigError(
                 f"can't read the override {text!r}: {reason}",
-                hint="section.key=value; quote values with special characters: 'key=\"a b\"'",
+                hint="section.key=value; quote values with special characters: 'key=\"a b\"'; keys "
+                "of a mapping can't be quoted: {env: 0, rollout: 0, actor: 0}",
             ) from None
     return parsed
 
@@ -137,6 +136,8 @@ def _split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], 
         text = override.input_line or ""
         if override.is_sweep_override():
             raise ConfigError(f"{text} lists several values", hint="-m runs one job for each")
+        if not all(override.key_or_group.split(".")) or override.package is not None:
+            raise ConfigError(f"can't read the override {text!r}", hint="section.key=value")
         if override.key_or_group in catalog.groups:
             groups.append(_choice(catalog, override))
         elif override.is_delete():
@@ -150,9 +151,13 @@ def _choice(catalog: Catalog, override: Override) -> str:
     """`group=option` for Hydra. An option in other upper and lower case is understood."""
     text = (override.input_line or "").lstrip("+")
     group, name = override.key_or_group, override.value()
-    if override.is_delete() or not isinstance(name, str) or override.package is not None:
+    if override.is_delete():
         return text
     options = catalog.options(group)
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"{group} must be one of {', '.join(options) or 'none'}, got {text.partition('=')[2]!r}"
+        )
     near = [option for option in options if option.lower() == name.lower()]
     if name not in options and len(near) == 1:
         warn(f"{group}={name} is an old spelling of {group}={near[0]}")
@@ -220,16 +225,32 @@ def _share_checkpoint(config: RunConfig) -> None:
 
 
 def _make_paths_absolute(config: RunConfig) -> None:
-    """Paths are meant from where the user stands; a worker's folder may be another one."""
-    config.collect.path = _absolute(config.collect.path)
-    config.runner.resume_dir = _absolute(config.runner.resume_dir)
-    config.actor.model.model_path = _absolute(config.actor.model.model_path)
-    for env in (config.env.train, config.env.eval):
-        env.video_cfg.video_base_dir = _absolute(env.video_cfg.video_base_dir)
+    """Paths are meant from where the user stands; a worker's folder may be another one.
+
+    Raises:
+        ConfigError: an empty path, which would be the folder the user stands in; a home of nobody.
+    """
+    sections: dict[str, tuple[Any, str]] = {
+        "runner.logger.log_path": (config.runner.logger, "log_path"),
+        "runner.resume_dir": (config.runner, "resume_dir"),
+        "collect.path": (config.collect, "path"),
+        "actor.model.model_path": (config.actor.model, "model_path"),
+        "env.train.video_cfg.video_base_dir": (config.env.train.video_cfg, "video_base_dir"),
+        "env.eval.video_cfg.video_base_dir": (config.env.eval.video_cfg, "video_base_dir"),
+    }
+    for path, (section, name) in sections.items():
+        value = vars(section)[name]
+        if value is not None:
+            setattr(section, name, _absolute(path, value))
 
 
-def _absolute(path: str | None) -> str | None:
-    return None if path is None else str(Path(path).expanduser().absolute())
+def _absolute(path: str, value: str) -> str:
+    if not value.strip():
+        raise ConfigError(f"{path} must be a folder, got {value!r}")
+    try:
+        return str(Path(value).expanduser().absolute())
+    except RuntimeError as error:  # ~NAME of an unknown user
+        raise ConfigError(f"{path} must be a folder, got {value!r}: {error}") from None
 
 
 def _compare_chunk_steps(config: RunConfig, given: Sequence[int]) -> None:

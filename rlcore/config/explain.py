@@ -15,7 +15,7 @@ import yaml  # type: ignore[import-untyped]
 from rlcore.config import tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import Catalog
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import Range, RunConfig
 from rlcore.config.tree import Key
 from rlcore.errors import ConfigError, UserError
 
@@ -111,6 +111,8 @@ def _lines(keys: Iterable[Brought]) -> list[str]:
             entries.setdefault(key.path, [])
             continue
         choices = f" [{' | '.join(key.choices)}]" if key.choices else ""
+        if key.range != Range():
+            choices = f" [{key.range}]"
         entries.setdefault(key.path.rpartition(".")[0], []).extend(
             [f"  {key.path}: {key.type} = {_text(key.value)}{choices}{label}", f"      {key.help}"]
         )

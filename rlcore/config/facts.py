@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.config.schema import EnvConfig, RunConfig
-from rlcore.errors import PluginError
+from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import COMPONENTS, Inventory, Plan, make_plan
 from rlcore.plugins import Registry, load_target
 from rlcore.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec
@@ -51,7 +51,7 @@ class Facts:
 def gather_facts(config: RunConfig, registry: Registry, plan: Plan | None = None) -> Facts:
     """Specs of the chosen components and numbers of workers; starts nothing."""
     envs = {
-        side: _spec(registry, "env", settings.env_type, settings)
+        side: _spec(registry, "env", f"env.{side}", settings.env_type, settings)
         for side, settings in (("train", config.env.train), ("eval", config.env.eval))
     }
     model, algorithm = config.actor.model, config.algorithm
@@ -60,19 +60,28 @@ def gather_facts(config: RunConfig, registry: Registry, plan: Plan | None = None
     return Facts(
         config=config,
         envs=envs,
-        policy=_spec(registry, "model", model.model_type, model, envs["train"])
+        policy=_spec(registry, "model", "actor.model", model.model_type, model, envs["train"])
         if model.model_type
         else None,
-        needs=_spec(registry, "algorithm", algorithm.name, algorithm) if trains else None,
+        needs=_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+        if trains
+        else None,
         placement=plan,
     )
 
 
-def _spec(registry: Registry, kind: Kind, name: str, *arguments: Any) -> Any:
+def _spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: Any) -> Any:
+    """What a component's spec function says of its settings. A plugin knows its own keys, but
+    not which section they stand in: that is said here."""
     component = registry.get(kind, name)
     if component.spec.spec is None:
         raise PluginError(
             f"{kind} {name!r} of {component.distribution} names no spec function, so nothing can "
             "be checked before it starts"
         )
-    return load_target(component.spec.spec)(*arguments)
+    try:
+        return load_target(component.spec.spec)(*arguments)
+    except ConfigError as error:
+        if section in error.message:
+            raise
+        raise ConfigError(f"{section}: {error.message}", hint=error.hint) from None

@@ -57,7 +57,8 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
             )
     except MissingConfigException as error:
         raise _missing(catalog, error) from None
-    except (HydraException, OmegaConfBaseException, YAMLError, OSError) as error:
+    # Hydra has no type of its own for much of what it refuses.
+    except (HydraException, OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
         text = _chain(error)
         hint = "a part is chosen after its whole: env=NAME env/eval=NAME"
         raise ConfigError(

@@ -9,15 +9,84 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, is_dataclass
+from math import isfinite
 from typing import Any
 
 
-def key(help: str, default: Any = None, *, choices: Sequence[str] | None = None) -> Any:
-    """A field with its help text, and the values it may take, in the metadata.
+@dataclass(frozen=True)
+class Range:
+    """Which numbers a key may take; a bound that is None is none. nan and the infinities are
+    never within.
+
+    Attributes:
+        least, most: bounds that may be taken.
+        above, below: bounds that may not.
+        off: one value outside that switches the thing off.
+    """
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    off: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return isfinite(value) and (
+            value == self.off
+            or (
+                (self.least is None or value >= self.least)
+                and (self.above is None or value > self.above)
+                and (self.most is None or value <= self.most)
+                and (self.below is None or value < self.below)
+            )
+        )
+
+    def __str__(self) -> str:
+        """As it stands behind "must be"."""
+        low = self.least if self.above is None else self.above
+        high = self.most if self.below is None else self.below
+        if low is not None and high is not None:
+            opening, closing = (
+                "[" if self.above is None else "(",
+                "]" if self.below is None else ")",
+            )
+            text = f"in {opening}{low:g}, {high:g}{closing}"
+        elif low is not None:
+            text = f"{'at least' if self.above is None else 'more than'} {low:g}"
+        elif high is not None:
+            text = f"{'at most' if self.below is None else 'less than'} {high:g}"
+        else:
+            text = "a finite number"
+        return text if self.off is None else f"{self.off:g} (off) or {text}"
+
+
+def key(
+    help: str,
+    default: Any = None,
+    *,
+    choices: Sequence[str] | None = None,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    off: float | None = None,
+) -> Any:
+    """A field with its help text and the values it may take in the metadata.
 
     Mutable defaults (lists, mappings, sections) become factories of copies.
+
+    Args:
+        help: one sentence, with the unit.
+        default: its value if nobody sets one; `"???"` where somebody must.
+        choices: of a text, all values there are.
+        least, above, most, below, off: of a number, or of the numbers of a list: see
+            :class:`Range`. Null, where a key may be null, is always allowed.
     """
-    metadata = {"help": help} if choices is None else {"help": help, "choices": tuple(choices)}
+    metadata = {
+        "help": help,
+        "choices": tuple(choices or ()),
+        "range": Range(least, above, most, below, off),
+    }
     if isinstance(default, (list, dict)) or is_dataclass(default):
         return field(default_factory=lambda: deepcopy(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -47,12 +116,12 @@ class Settings:
 class TimeoutsConfig(Settings):
     """Seconds after which a wait ends with an error that names what was waited for."""
 
-    start: float = key("until all workers are up", 180.0)
-    env: float = key("for one chunk of simulation, or a reset", 120.0)
-    policy: float = key("for one decision of the policy", 300.0)
-    update: float = key("for one policy update or supervised phase", 7200.0)
-    sync: float = key("for one bucket of weights, or one piece of a trajectory", 120.0)
-    stop: float = key("for a worker to stop by itself before it is killed", 10.0)
+    start: float = key("until all workers are up", 180.0, above=0)
+    env: float = key("for one chunk of simulation, or a reset", 120.0, above=0)
+    policy: float = key("for one decision of the policy", 300.0, above=0)
+    update: float = key("for one policy update or supervised phase", 7200.0, above=0)
+    sync: float = key("for one bucket of weights, or one piece of a trajectory", 120.0, above=0)
+    stop: float = key("for a worker to stop by itself before it is killed", 10.0, above=0)
 
 
 @dataclass
@@ -64,7 +133,7 @@ class ClusterConfig(Settings):
         "ray",
         choices=("ray", "local"),
     )
-    num_nodes: int = key("nodes that must have joined", 1)
+    num_nodes: int = key("nodes that must have joined", 1, least=1)
     address: str | None = key("address of a running Ray cluster; null starts one of our own")
     component_placement: Any = key(
         "names: ranks, e.g. {'env,rollout,actor': all} or {env: 0-3, rollout: 4-7, actor: 0-7}",
@@ -80,8 +149,11 @@ class ClusterConfig(Settings):
         "times in a row that simulators which died or hang are started anew, their episodes "
         "played again from the start; then the run ends",
         3,
+        least=0,
     )
-    torch_threads: int | None = key("torch threads of a policy worker; null: all its CPU slots")
+    torch_threads: int | None = key(
+        "torch threads of a policy worker; null: all its CPU slots", least=1
+    )
 
 
 # -- runner ---------------------------------------------------------------------------------
@@ -102,14 +174,16 @@ class RunnerConfig(Settings):
     """The course of a run."""
 
     task_type: str = key("kind of task", "embodied", choices=("embodied",))
-    seed: int = key("root of all randomness", 0)
-    max_epochs: int = key("policy updates; -1: no limit", 10)
-    max_steps: int = key("env steps after which training ends; -1: no limit", -1)
+    seed: int = key("root of all randomness", 0, least=0)
+    max_epochs: int = key("policy updates; -1: no limit", 10, least=1, off=-1)
+    max_steps: int = key("env steps after which training ends; -1: no limit", -1, least=1, off=-1)
     only_eval: bool = key("evaluate the model and stop", False)
     val_before_train: bool = key("evaluate before the first update", True)
-    val_check_interval: int = key("updates between evaluations; -1: only before and after", -1)
-    save_interval: int = key("updates between checkpoints; -1: only the last", -1)
-    keep_last: int | None = key("newest checkpoints that stay on disk; null: all")
+    val_check_interval: int = key(
+        "updates between evaluations; -1: only before and after", -1, least=1, off=-1
+    )
+    save_interval: int = key("updates between checkpoints; -1: only the last", -1, least=1, off=-1)
+    keep_last: int | None = key("newest checkpoints that stay on disk; null: all", least=1)
     keep_best: bool = key(
         "the checkpoint with the best success on training starts (mean over the updates since "
         "the one before) stays too, named by checkpoints/best",
@@ -138,8 +212,10 @@ class VideoConfig(Settings):
         "write sentence, step, return so far and success beneath the frames", True
     )
     video_base_dir: str | None = key("folder of the mosaics; null: <run>/video/{train,eval}")
-    num_episodes: int = key("episodes filmed per rollout or evaluation, spread over tasks", 8)
-    fps: int = key("frames per second", 20)
+    num_episodes: int = key(
+        "episodes filmed per rollout or evaluation, spread over tasks", 8, least=0
+    )
+    fps: int = key("frames per second", 20, least=1)
 
 
 @dataclass
@@ -149,19 +225,25 @@ class EnvConfig(Settings):
     env_type: str = key("registered name of the env", "???")
     split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
     tasks: list[str] | None = key("subset of the env's tasks by name; null: all")
-    trials_per_task: int = key("evaluation: trials of each task visited, each exactly once", 10)
-    total_num_envs: int = key("sub-envs over all env workers", 8)
-    rollout_epoch: int = key("training: episodes per sub-env and update", 1)
-    group_size: int = key("episodes that share one start; needs an algorithm with groups", 1)
-    max_episode_steps: int = key("time limit in env steps", 100)
+    trials_per_task: int = key(
+        "evaluation: trials of each task visited, each exactly once", 10, least=1
+    )
+    total_num_envs: int = key("sub-envs over all env workers", 8, least=1)
+    rollout_epoch: int = key("training: episodes per sub-env and update", 1, least=1)
+    group_size: int = key(
+        "episodes that share one start; needs an algorithm with groups", 1, least=1
+    )
+    max_episode_steps: int = key("time limit in env steps", 100, least=1)
     max_steps_per_rollout_epoch: int | None = key(
-        "env steps of a column; null: max_episode_steps; larger only with auto_reset"
+        "env steps of a column; null: max_episode_steps; larger only with auto_reset", least=1
     )
     auto_reset: bool = key("start the next episode inside the same column", False)
     ignore_terminations: bool = key("only the time limit ends an episode", False)
     reward_coef: float = key("factor on rewards", 1.0)
     use_rel_reward: bool = key("reward is the difference to the step before", False)
-    num_processes: int | None = key("simulator processes per env worker; null: one per CPU slot")
+    num_processes: int | None = key(
+        "simulator processes per env worker; null: one per CPU slot", least=0
+    )
     video_cfg: VideoConfig = key("videos", VideoConfig())
 
 
@@ -188,9 +270,12 @@ class RolloutConfig(Settings):
     """How decisions are made while data is gathered."""
 
     model: RolloutModelConfig = key("the acting policy", RolloutModelConfig())
-    pipeline_stage_num: int = key("stages: one simulates while the policy answers another", 1)
+    pipeline_stage_num: int = key(
+        "stages: one simulates while the policy answers another", 1, least=1
+    )
     forward_batch: int | None = key(
-        "fixed forward batch (padded), for bitwise equal trajectories; null: as many as wait"
+        "fixed forward batch (padded), for bitwise equal trajectories; null: as many as wait",
+        least=1,
     )
     eval_deterministic: bool = key("evaluate without exploration noise", True)
 
@@ -202,28 +287,28 @@ class ModelConfig(Settings):
     model_type: str = key("registered name of the model", "???")
     model_path: str | None = key("folder of a checkpoint; null: random weights of this size")
     precision: str = key("parameters and compute", "fp32", choices=("fp32", "bf16"))
-    num_action_chunks: int = key("C: actions executed per decision", 5)
-    action_dim: int | None = key("entries of an env action; null: the env's")
+    num_action_chunks: int = key("C: actions executed per decision", 5, least=1)
+    action_dim: int | None = key("entries of an env action; null: the env's", least=1)
     add_value_head: bool = key("add a critic", False)
-    num_images_in_input: int = key("cameras the policy takes", 1)
+    num_images_in_input: int = key("cameras the policy takes", 1, least=1)
     is_lora: bool = key("train low-rank adapters instead of the weights", False)
-    lora_rank: int = key("rank of the adapters (alpha equals it)", 32)
+    lora_rank: int = key("rank of the adapters (alpha equals it)", 32, least=1)
 
 
 @dataclass
 class OptimConfig(Settings):
     """AdamW with one learning rate for the policy and one for the critic."""
 
-    lr: float = key("policy learning rate", 1e-5)
-    value_lr: float = key("critic learning rate", 1e-4)
-    adam_beta1: float = key("AdamW beta 1", 0.9)
-    adam_beta2: float = key("AdamW beta 2", 0.95)
-    adam_eps: float = key("AdamW epsilon", 1e-8)
-    weight_decay: float = key("AdamW weight decay", 0.0)
-    clip_grad: float = key("norm to which gradients are clipped", 1.0)
+    lr: float = key("policy learning rate", 1e-5, above=0)
+    value_lr: float = key("critic learning rate", 1e-4, above=0)
+    adam_beta1: float = key("AdamW beta 1", 0.9, least=0, below=1)
+    adam_beta2: float = key("AdamW beta 2", 0.95, least=0, below=1)
+    adam_eps: float = key("AdamW epsilon", 1e-8, above=0)
+    weight_decay: float = key("AdamW weight decay", 0.0, least=0)
+    clip_grad: float = key("norm to which gradients are clipped", 1.0, above=0)
     lr_scheduler: str = key("after warm-up", "constant", choices=("constant", "cosine"))
-    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0)
-    total_training_steps: int | None = key("optimizer steps of the cosine; needed by it")
+    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0, least=0)
+    total_training_steps: int | None = key("optimizer steps of the cosine; needed by it", least=1)
 
 
 @dataclass
@@ -243,8 +328,8 @@ class ActorConfig(Settings):
     model: ModelConfig = key("the model", ModelConfig())
     optim: OptimConfig = key("the optimizer", OptimConfig())
     fsdp_config: FSDPConfig = key("parameter placement", FSDPConfig())
-    micro_batch_size: int = key("chunks per forward and backward of a rank", 128)
-    global_batch_size: int = key("chunks per optimizer step over all ranks", 1024)
+    micro_batch_size: int = key("chunks per forward and backward of a rank", 128, least=1)
+    global_batch_size: int = key("chunks per optimizer step over all ranks", 1024, least=1)
 
 
 # -- algorithm ------------------------------------------------------------------------------
@@ -263,19 +348,21 @@ class AlgorithmConfig(Settings):
         "chunk_level",
         choices=("token_level", "action_level", "chunk_level"),
     )
-    gamma: float = key("discount per chunk (chunk_level) or per env step (action_level)", 0.99)
-    update_epoch: int = key("passes over a rollout", 1)
-    clip_ratio_low: float = key("ratio clipped below at 1 - this", 0.2)
-    clip_ratio_high: float = key("ratio clipped above at 1 + this", 0.2)
-    clip_ratio_c: float | None = key("dual clip for negative advantages; null: off")
-    clip_log_ratio: float | None = key("log ratio clamped to +- this; null: off")
+    gamma: float = key(
+        "discount per chunk (chunk_level) or per env step (action_level)", 0.99, above=0, most=1
+    )
+    update_epoch: int = key("passes over a rollout", 1, least=1)
+    clip_ratio_low: float = key("ratio clipped below at 1 - this", 0.2, above=0, most=1)
+    clip_ratio_high: float = key("ratio clipped above at 1 + this", 0.2, above=0)
+    clip_ratio_c: float | None = key("dual clip for negative advantages; null: off", above=1)
+    clip_log_ratio: float | None = key("log ratio clamped to +- this; null: off", above=0)
     entropy_bonus: float = key("coefficient of the entropy", 0.0)
     entropy_type: str = key(
         "granularity of the entropy",
         "chunk_level",
         choices=("token_level", "action_level", "chunk_level"),
     )
-    kl_beta: float = key("coefficient of the k3 KL to the reference weights", 0.0)
+    kl_beta: float = key("coefficient of the k3 KL to the reference weights", 0.0, least=0)
     loss_agg_func: str = key(
         "weights of the samples",
         "token-mean",
@@ -293,12 +380,12 @@ class CollectConfig(Settings):
     """Expert demonstrations."""
 
     path: str | None = key("data set folder to write or to read; null: <run>/demonstrations")
-    episodes_per_task: int = key("successful demonstrations kept per task", 10)
-    action_noise: float = key("std of the noise on executed actions, for recovery", 0.0)
-    speed: float = key("factor on the expert's motion commands, in (0, 1]", 1.0)
-    stride: int = key("env steps between rendered frames", 1)
+    episodes_per_task: int = key("successful demonstrations kept per task", 10, least=1)
+    action_noise: float = key("std of the noise on executed actions, for recovery", 0.0, least=0)
+    speed: float = key("factor on the expert's motion commands, in (0, 1]", 1.0, above=0, most=1)
+    stride: int = key("env steps between rendered frames", 1, least=1)
     max_episode_steps: int | None = key(
-        "time limit of a demonstration in env steps; null: env.train.max_episode_steps"
+        "time limit of a demonstration in env steps; null: env.train.max_episode_steps", least=1
     )
 
 
@@ -307,15 +394,18 @@ class SFTConfig(Settings):
     """Supervised training on demonstrations, to make the starting checkpoint."""
 
     enabled: bool = key("train supervised before reinforcement", False)
-    max_steps: int = key("optimizer steps", 1000)
-    batch_size: int = key("frames per optimizer step", 64)
-    lr: float = key("learning rate", 1e-3)
-    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50)
-    weight_decay: float = key("AdamW weight decay", 0.0)
-    val_fraction: float = key("share of the demonstrations kept for validation", 0.2)
-    val_interval: int = key("optimizer steps between validation losses", 50)
+    max_steps: int = key("optimizer steps", 1000, least=1)
+    batch_size: int = key("frames per optimizer step", 64, least=1)
+    lr: float = key("learning rate", 1e-3, above=0)
+    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0)
+    weight_decay: float = key("AdamW weight decay", 0.0, least=0)
+    val_fraction: float = key(
+        "share of the demonstrations kept for validation", 0.2, least=0, below=1
+    )
+    val_interval: int = key("optimizer steps between validation losses", 50, least=1)
     patience: int | None = key(
-        "validations without a gain of 5% after which training ends; null: only at max_steps"
+        "validations without a gain of 5% after which training ends; null: only at max_steps",
+        least=1,
     )
     control: bool = key(
         "after training, also go on with SFT for as long as RL took, from the same start, "

@@ -19,6 +19,7 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from omegaconf import DictConfig, OmegaConf
 
 from rlcore.config.catalog import COMPONENT_GROUPS, SIDES, TYPE_KEYS, Catalog
+from rlcore.config.recipes import read_mapping
 
 SCHEME = "rlcore"
 PACKAGES = {"model": "_global_.actor.model"}
@@ -78,12 +79,7 @@ def _content(group: str, name: str) -> DictConfig:
     top, _, side = group.partition("/")
     type_key = TYPE_KEYS[top]
     file = catalog.get().file(top, name)
-    config: Any = OmegaConf.create({})
-    if file is not None:
-        with file.open(encoding="utf-8") as stream:
-            config = OmegaConf.load(stream)
-    if not isinstance(config, DictConfig):
-        raise ConfigLoadError(f"{file} must hold a mapping of keys")
+    config: Any = OmegaConf.create({} if file is None else read_mapping(file))
     sides = {each: config.pop(f"_{each}_", {}) for each in SIDES} if top == "env" else {}
     if type_key not in config and "defaults" not in config:
         config[type_key] = name

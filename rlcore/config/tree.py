@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any
 
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import Range, RunConfig
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Key:
         value: its default, or its value where the tree is that of a composed configuration.
         help: its sentence; for a section the first line of the class's docstring.
         choices: the values it may take; empty if it is not an enumeration.
+        range: the numbers it may take, if it holds numbers.
         section: whether it holds keys of its own.
     """
 
@@ -28,6 +29,7 @@ class Key:
     value: Any
     help: str
     choices: tuple[str, ...]
+    range: Range
     section: bool
 
 
@@ -76,5 +78,6 @@ def _key(field: Field[Any], value: Any, path: str) -> Key:
         value=value,
         help=" ".join(doc.split()) if section else field.metadata.get("help", ""),
         choices=field.metadata.get("choices", ()),
+        range=field.metadata.get("range", Range()),
         section=section,
     )

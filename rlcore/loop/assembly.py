@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rlcore.config.checks import check
+from rlcore.config.checks import announce, check
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Plan, Seat, make_plan
 from rlcore.plugins import Registry, load_plugins
@@ -53,6 +53,7 @@ def assemble(config: RunConfig, registry: Registry | None = None) -> Assembly:
     registry = registry or load_plugins()
     placement = make_plan(config.cluster, Inventory.local(), registry)
     facts = check(config, registry, placement)
+    announce(facts)
     sides = {
         name: EnvSide(registry.get("env", env.env_type).spec.target, env)
         for name, env in (("train", config.env.train), ("eval", config.env.eval))

@@ -138,6 +138,8 @@ def _members(labels: Any, where: str, groups: Mapping[str, Sequence[int]]) -> li
                 f"{did_you_mean(label, groups)}"
             )
         members += groups[label]
+    if not members:
+        raise PlacementError(f"{where}: node_group must name at least one group, got {labels!r}")
     if len(set(members)) != len(members):
         raise PlacementError(f"{where}: the node groups {labels!r} overlap")
     return members

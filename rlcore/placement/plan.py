@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.errors import PlacementError
+from rlcore.errors import PlacementError, PluginError
 from rlcore.placement.grammar import KEY, Placement, Process, parse, parse_ranks
 from rlcore.placement.inventory import Inventory
 from rlcore.plugins import Registry, load_plugins, load_target
@@ -121,7 +121,11 @@ def make_plan(
         )
     mapping = cluster.component_placement
     if isinstance(mapping, str):
-        component = (registry or load_plugins()).get("placement", mapping)
+        try:
+            component = (registry or load_plugins()).get("placement", mapping)
+        except PluginError as error:
+            hint = "or a map of ranks: {env: all, rollout: all, actor: all}"
+            raise PluginError(f"{KEY}: {error.message}", hint=hint) from None
         mapping = load_target(component.spec.target)(inventory, cluster)
     groups = _groups(cluster.node_groups, inventory)
     plan = Plan(inventory, parse(mapping, inventory.total, groups))

@@ -21,7 +21,7 @@ IMAGE_SIZE = 16
 class ToyEnvConfig(EnvConfig):
     """A point in a square that should reach the side its sentence names."""
 
-    fail_at: int | None = key("fail inside the simulator at this env step, to test faults")
+    fail_at: int | None = key("fail inside the simulator at this env step, to test faults", least=1)
     fail_how: str = key(
         "raise an error, kill the process, or hang", "raise", choices=("raise", "die", "hang")
     )
@@ -31,8 +31,8 @@ class ToyEnvConfig(EnvConfig):
 class ToyModelConfig(ModelConfig):
     """A Gaussian policy over a small image, the position and the sentence."""
 
-    hidden: int = key("width of the hidden layers", 64)
-    init_std: float = key("initial standard deviation of the actions", 0.3)
+    hidden: int = key("width of the hidden layers", 64, least=1)
+    init_std: float = key("initial standard deviation of the actions", 0.3, above=0)
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
         "chunk_level",

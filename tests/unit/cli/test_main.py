@@ -119,7 +119,9 @@ def test_cfg_prints_yaml_only(loop, capsys):
 
 def test_help_of_a_key(capsys):
     assert main(["train", "--help", "runner.seed"]) == 0
-    assert capsys.readouterr().out == ("  runner.seed: int = 0\n      root of all randomness\n")
+    assert capsys.readouterr().out == (
+        "  runner.seed: int = 0 [at least 0]\n      root of all randomness\n"
+    )
     assert main(["train", "--help", "runner.sed"]) == 2
 
 

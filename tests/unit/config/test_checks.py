@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf, nan
 
 import pytest
 
-from rlcore.config.checks import CHECKS, check
+from rlcore.config import limits, places
+from rlcore.config.checks import CHECKS, announce, check
 from rlcore.config.compose import compose
 from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.old_names import ConfigWarning
+from rlcore.config.schema import Range
 from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.specs import AlgorithmNeeds
@@ -31,7 +34,8 @@ def facts(registry):
 
 
 def problems(facts: Facts) -> list[str]:
-    return [sentence for each in CHECKS for sentence in each(facts)]
+    numbers = [*limits.violations(facts.config), *places.violations(facts.config)]
+    return numbers + [sentence for each in CHECKS for sentence in each(facts)]
 
 
 def test_a_good_configuration_passes(facts):
@@ -49,8 +53,8 @@ def test_a_good_configuration_passes(facts):
         (["runner.max_epochs=-1"],
          "runner.max_epochs or runner.max_steps must be at least 1, or training never ends, got -1 "
          "and -1"),
-        (["sft.enabled=true", "sft.val_fraction=0"], "sft.val_fraction must be in (0, 1), got 0.0"),
-        (["sft.val_fraction=1"], "sft.val_fraction must be in (0, 1), got 1.0"),
+        (["sft.enabled=true", "sft.val_fraction=0"], "sft.val_fraction must be more than 0 with"),
+        (["sft.val_fraction=1"], "sft.val_fraction must be in [0, 1), got 1.0"),
         (["sft.enabled=true", "collect.episodes_per_task=1"],
          "collect.episodes_per_task must be at least 2 with sft.enabled (one of them validates), "
          "got 1"),
@@ -206,7 +210,7 @@ def test_supervised_training_needs_a_teacher_and_a_loss(facts):
 
 
 def test_all_problems_are_told_at_once(registry):
-    overrides = ["runner.seed=-1", "actor.global_batch_size=300", SHARED]
+    overrides = ["env.train.group_size=3", "actor.global_batch_size=300", SHARED]
     config = compose([*TOY, *overrides], registry=registry)
     with pytest.raises(ConfigError) as caught:
         check(config, registry, make_plan(config.cluster, FOUR_GPUS, registry))
@@ -222,4 +226,43 @@ def test_an_unknown_tracker_is_refused_before_anything_starts(registry):
 def test_random_weights_are_announced(registry):
     with pytest.warns(ConfigWarning, match="starts from random weights"):
         config = compose([*TOY, SHARED], registry=registry)
+        announce(check(config, registry, make_plan(config.cluster, FOUR_GPUS, registry)))
+
+
+def test_numbers_are_judged_before_the_components_see_them(registry):
+    config = compose(
+        [*TOY, SHARED, "env.train.tasks=[nowhere]", "runner.seed=-1"], registry=registry
+    )
+    with pytest.raises(ConfigError, match=r"runner\.seed must be at least 0, got -1"):
         check(config, registry, make_plan(config.cluster, FOUR_GPUS, registry))
+
+
+@pytest.mark.parametrize(
+    ("range", "within", "outside", "text"),
+    [
+        (Range(), [-3, 0.5, 10], [nan, inf, -inf], "a finite number"),
+        (Range(least=1), [1, 2], [0, -1, nan, inf], "at least 1"),
+        (Range(above=0), [1e-9], [0, -1, nan], "more than 0"),
+        (Range(most=1), [1, -5], [1.1, nan], "at most 1"),
+        (Range(below=1), [0.9], [1, nan], "less than 1"),
+        (Range(least=0, below=1), [0, 0.5], [1, -0.1], "in [0, 1)"),
+        (Range(above=0, most=1), [1], [0], "in (0, 1]"),
+        (Range(least=1, off=-1), [-1, 1], [0, -2], "-1 (off) or at least 1"),
+    ],
+)  # fmt: skip
+def test_a_range_knows_its_numbers_and_its_words(range, within, outside, text):
+    assert all(value in range for value in within)
+    assert not any(value in range for value in outside)
+    assert str(range) == text
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("runner.logger.log_path=/dev/null/x", "runner.logger.log_path must be a folder, got"),
+        ("collect.path=/dev/null", "collect.path must be a folder, got '/dev/null'"),
+        ("runner.logger.experiment_name=../x", "must be a name or a path below"),
+    ],
+)
+def test_places_that_no_run_can_be_at(facts, override, sentence):
+    assert any(sentence in said for said in problems(facts(override)))

@@ -202,7 +202,7 @@ def test_bad_overrides_get_one_sentence(made, override, sentence):
         ("env: {train: 5}", "env.train is a section"),
         ("algorithm: {style: loud}", "must be one of calm, bold"),
         ("actor: {model: {hiden: 1}}", "Did you mean 'actor.model.hidden'?"),
-        ("runner: [1", "does not compose"),
+        ("runner: [1", "e.yaml can't be read as YAML"),
     ],
 )
 def test_bad_files_get_the_same_sentences(made, yaml, sentence):

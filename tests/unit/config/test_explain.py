@@ -41,7 +41,7 @@ def test_keys_of_single_components_are_found_and_labelled(catalog):
     text = explain(catalog, RunConfig(), "algorithm.dial.level")
     assert "algorithm.dial.level: float = 0.5  (algorithm plain)" in text
     section = explain(catalog, RunConfig(), "actor.model")
-    assert "  actor.model.hidden: int = 64  (model toy)" in section
+    assert "  actor.model.hidden: int = 64 [at least 1]  (model toy)" in section
     assert "  actor.model.precision: str = fp32 [fp32 | bf16]" in section
 
 

@@ -18,21 +18,21 @@ class PPOConfig(AlgorithmConfig):
     loss_type: str = key(
         "policy and critic are trained together", "actor_critic", choices=("actor_critic",)
     )
-    gae_lambda: float = key("lambda of GAE, in [0, 1]", 0.95)
+    gae_lambda: float = key("lambda of GAE, in [0, 1]", 0.95, least=0, most=1)
     bootstrap_type: str = key(
         "value after an episode's end: none; standard: where the time limit ended it; always: "
         "at any end whose final observation the rollout valued",
         "none",
         choices=("none", "standard", "always"),
     )
-    value_coef: float = key("coefficient of the value loss", 1.0)
-    value_clip: float | None = key("values clipped to the old one +- this; null: off", 0.2)
+    value_coef: float = key("coefficient of the value loss", 1.0, least=0)
+    value_clip: float | None = key("values clipped to the old one +- this; null: off", 0.2, above=0)
     huber_delta: float | None = key(
-        "error beyond which the value loss is linear; null: never", 10.0
+        "error beyond which the value loss is linear; null: never", 10.0, above=0
     )
-    critic_warmup_updates: int = key("first updates that train the critic alone", 0)
+    critic_warmup_updates: int = key("first updates that train the critic alone", 0, least=0)
     target_kl: float | None = key(
-        "an update ends before a minibatch whose approximate KL exceeds this; null: never"
+        "an update ends before a minibatch whose approximate KL exceeds this; null: never", above=0
     )
 
 

@@ -18,7 +18,7 @@ class MetaWorldConfig(EnvConfig):
         "mt50",
         choices=("mt50", "ml45_train", "ml45_test"),
     )
-    image_size: int = key("height and width of frames in pixels", 480)
+    image_size: int = key("height and width of frames in pixels", 480, least=1)
     camera: str = key(
         "camera; corner2_published is the view of the published results",
         "corner2_published",
@@ -38,10 +38,16 @@ class MetaWorldConfig(EnvConfig):
         "sparse",
         choices=("sparse", "dense"),
     )
-    settle_steps: int = key("steps without motion after a reset, not counted in the episode", 15)
+    settle_steps: int = key(
+        "steps without motion after a reset, not counted in the episode", 15, least=0
+    )
     cached_simulators: int = key(
-        "idle simulators a process keeps for the next episode of their task (60 MB each)", 50
+        "idle simulators a process keeps for the next episode of their task (60 MB each)",
+        50,
+        least=0,
     )
     simulator_timeout: float = key(
-        "seconds a simulator process may take for one command before it counts as hung", 120.0
+        "seconds a simulator process may take for one command before it counts as hung",
+        120.0,
+        above=0,
     )

@@ -23,12 +23,15 @@ class OpenPIConfig:
     size: str | None = key(
         "tiny, small, pi0 or pi05; null: the published size of config_name's generation"
     )
-    action_horizon: int | None = key("H: actions predicted per decision; null: config_name's")
+    action_horizon: int | None = key(
+        "H: actions predicted per decision; null: config_name's", least=1
+    )
     max_token_len: int | None = key(
-        "L: prompt tokens after padding; null: the size's, or 200 with discrete_state_input"
+        "L: prompt tokens after padding; null: the size's, or 200 with discrete_state_input",
+        least=2,
     )
     num_images_in_input: int | None = key(
-        "cameras the policy takes; null: actor.model.num_images_in_input"
+        "cameras the policy takes; null: actor.model.num_images_in_input", least=1, most=3
     )
     discrete_state_input: bool | None = key(
         "π0.5: write the state into the prompt as 256 bins (false: it is not used at all); "
@@ -37,17 +40,17 @@ class OpenPIConfig:
     asset_id: str | None = key(
         "folder of norm_stats.json below the checkpoint; null: config_name's, or the only one"
     )
-    num_steps: int = key("K: denoising steps per decision", 10)
+    num_steps: int = key("K: denoising steps per decision", 10, least=1)
     noise_method: str = key(
         "how training rollouts explore; flow_ode: not at all", "flow_sde", choices=NOISE_METHODS
     )
-    noise_level: float = key("flow_sde, flow_cps: scale of the exploration noise", 0.5)
+    noise_level: float = key("flow_sde, flow_cps: scale of the exploration noise", 0.5, least=0)
     noise_anneal: bool = key("flow_sde, flow_cps: anneal the level by noise_params instead", False)
     noise_params: list[float] = key(
-        "level at the start, level at the end, updates in between", [0.7, 0.3, 400.0]
+        "level at the start, level at the end, updates in between", [0.7, 0.3, 400.0], least=0
     )
     noise_logvar_range: list[float] = key(
-        "flow_noise: least and greatest std the noise head can give", [0.08, 0.16]
+        "flow_noise: least and greatest std the noise head can give", [0.08, 0.16], above=0
     )
     joint_logprob: bool = key(
         "all K steps stochastic and log-probs averaged over them; false: one step, drawn per row",
@@ -74,7 +77,9 @@ class OpenPIConfig:
         "the critic reads the C executed actions' tokens, not all H", False
     )
     critic_elapsed: bool = key("the critic also reads the elapsed fraction of the episode", False)
-    critic_hidden: list[int] | None = key("hidden widths of the critic; null: config_name's")
+    critic_hidden: list[int] | None = key(
+        "hidden widths of the critic; null: config_name's", least=1
+    )
 
 
 @dataclass

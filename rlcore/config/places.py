@@ -1,0 +1,39 @@
+"""Folders that a run reads from or writes to: whether they can be what they are meant to be. Light;
+makes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlcore.config.limits import SIDES, value_of
+from rlcore.config.schema import RunConfig
+
+WRITTEN = ("runner.logger.log_path", *(f"{side}.video_cfg.video_base_dir" for side in SIDES))
+READ_OR_WRITTEN = ("collect.path",)  # a data set that is there is only read
+
+
+def violations(config: RunConfig) -> Iterator[str]:
+    """A sentence for each place that a run could not write to, or that no run may be at."""
+    for path in (*WRITTEN, *READ_OR_WRITTEN):
+        place = value_of(config, path)
+        if place is not None and not (path in READ_OR_WRITTEN and Path(place).is_dir()):
+            yield from _unwritable(path, place)
+    name = config.runner.logger.experiment_name
+    inside = Path(name)
+    if not inside.parts or inside.is_absolute() or ".." in inside.parts:
+        yield (
+            "runner.logger.experiment_name must be a name or a path below "
+            f"runner.logger.log_path, got {name!r}"
+        )
+
+
+def _unwritable(path: str, place: str) -> Iterator[str]:
+    """The folder itself, or the first there is above it, must take new files."""
+    folder = Path(place).expanduser().absolute()
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not there.is_dir():
+        yield f"{path} must be a folder, got {place!r}: {there} is a file"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield f"{path} must be a folder you may write to, got {place!r}: {there} is not"

@@ -1,0 +1,131 @@
+"""Reads the files of a configuration before Hydra does.
+
+Hydra meets a damaged file with whatever exception its own code happens to raise, often without
+the file's name. Here every file that a command line asks for, directly or through the defaults
+lists of others, is read once, and what is wrong with it is said with its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
+
+from rlcore.config import tree
+from rlcore.config.bind import not_a_section
+from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+DEFAULTS, SELF = "defaults", "_self_"
+GLOBAL = "# @package _global_"
+HYDRA = "hydra"  # our settings are not in its file, and its settings are not in ours
+
+
+def read_mapping(file: Traversable | Path) -> dict[str, Any]:
+    """The mapping a YAML file holds, interpolations left as they are; empty for an empty file.
+
+    Raises:
+        ConfigError: it can't be read, is no YAML, or holds something else.
+    """
+    try:
+        with file.open(encoding="utf-8") as stream:
+            content = OmegaConf.to_container(OmegaConf.load(stream), resolve=False)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not a text in UTF-8: {error.reason}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: a value holds itself") from None
+    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{file} can't be read as YAML: {reason}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file} must hold a mapping of keys, got {content!r}")
+    for key in content:
+        if not isinstance(key, str):
+            raise ConfigError(f"{file}: keys must be texts, got {key!r}")
+    return content  # type: ignore[return-value]
+
+
+def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
+    """Read the file of each `group=option`, and of the options that these name in turn.
+
+    Raises:
+        ConfigError: a file that is damaged, includes itself, or whose keys would land elsewhere.
+    """
+    for text in group_overrides:
+        group, _, option = text.lstrip("+~").partition("=")
+        _check(catalog, group, option, ())
+
+
+def _check(catalog: Catalog, group: str, option: str, above: tuple[str, ...]) -> None:
+    name = f"{group}/{option}"
+    if group not in catalog.groups or "/" in option:
+        return  # Hydra knows more places than the catalog, and says what it does not find
+    file = catalog.file(group, option)
+    if file is None:
+        return
+    if name in above:
+        raise ConfigError(f"{file} includes itself: {' -> '.join([*above, name])}")
+    content = read_mapping(file)
+    if group.split("/")[0] not in COMPONENT_GROUPS:
+        _check_package(file, group, content)
+    for other_group, other in _included(file, group, content):
+        _check(catalog, other_group, other, (*above, name))
+
+
+def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> None:
+    """Keys of a file stand below the name of its folder, unless its first comment says that they
+    start at the root."""
+    if HYDRA in content:
+        raise ConfigError(f"{file}: unknown key {HYDRA!r}", hint="rlcore train --help")
+    for section in (key for key in tree.walk(RunConfig()) if key.section):
+        found, value = _look(content, section.path)
+        if found and value is not None and not isinstance(value, dict):
+            error = not_a_section(section.path, value, section.value)
+            raise ConfigError(f"{file}: {error.message}", hint=error.hint)
+    keys = [key for key in content if key != DEFAULTS]
+    header = file.read_text(encoding="utf-8").lstrip().split("\n", 1)[0].strip()
+    if keys and header != GLOBAL:
+        raise ConfigError(
+            f"{file} must begin with the line {GLOBAL!r}, got {header!r}: without it its keys "
+            f"({', '.join(keys[:3])}) would stand below {group!r}"
+        )
+
+
+def _look(content: dict[str, Any], path: str) -> tuple[bool, Any]:
+    """Whether there is something at a dotted path, and what."""
+    found: Any = content
+    for name in path.split("."):
+        if not isinstance(found, dict) or name not in found:
+            return False, None
+        found = found[name]
+    return True, found
+
+
+def _included(file: Traversable, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """`(group, option)` of each entry of the defaults list."""
+    entries = content.get(DEFAULTS, [])
+    if not isinstance(entries, list):
+        raise ConfigError(f"{file}: defaults must be a list, got {entries!r}")
+    for entry in entries:
+        if isinstance(entry, str):
+            if entry != SELF:
+                yield group, entry
+        elif isinstance(entry, dict) and len(entry) == 1:
+            ((key, option),) = entry.items()
+            if not isinstance(option, str) and option is not None:
+                raise ConfigError(f"{file}: defaults: {key} must name one option, got {option!r}")
+            if option is not None:
+                yield str(key).removeprefix("override ").removeprefix("/"), option
+        else:
+            raise ConfigError(
+                f"{file}: an entry of defaults must be a name or 'override /group: name', "
+                f"got {entry!r}"
+            )

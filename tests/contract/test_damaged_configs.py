@@ -1,0 +1,93 @@
+"""300 damaged command lines and recipes: each ends with one error that names what is wrong with
+it, before a folder is made or a worker started."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from config_damages import BASES, KINDS, METAWORLD, RECIPE, TOY, VERBS, Damage, damages
+
+from rlcore.cli.main import main
+from rlcore.errors import UserError
+from rlcore.loop import session
+
+COUNT = 300
+DAMAGES = dict(damages(COUNT))
+LONGEST = 1200  # characters of an error that one still reads
+
+
+class Started(Exception):
+    """A run got as far as making its folder."""
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch, elsewhere: Path) -> Path:
+    """In an empty folder, a command that makes a run folder or workers raises `Started`."""
+
+    def refuse(*arguments: object) -> None:
+        raise Started
+
+    monkeypatch.setattr(session.RunFolder, "create", refuse)
+    monkeypatch.setattr(session, "make_group", refuse)
+    return elsewhere
+
+
+def arguments(damage: Damage, folder: Path) -> list[str]:
+    if damage.recipe is None:
+        return [damage.verb, *damage.words]
+    file = folder / "mine" / "experiment" / f"{RECIPE}.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(damage.recipe)
+    return [damage.verb, *damage.words, "--config-dir", str(folder / "mine")]
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damage_is_named(name: str, nothing_starts: Path, capsys: pytest.CaptureFixture[str]):
+    damage = DAMAGES[name]
+    code = main(arguments(damage, nothing_starts))
+    said = capsys.readouterr()
+    assert code == UserError.exit_code, damage.command
+    errors = [line for line in said.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, said.err
+    text = said.err[said.err.index("error: ") :]
+    missing = [culprit for culprit in damage.culprits if culprit not in text]
+    assert not missing, f"{damage.command}\n{text}"
+    assert len(text) < LONGEST and "Traceback" not in text, text
+    assert said.out == ""
+    assert [entry.name for entry in nothing_starts.iterdir() if entry.name != "mine"] == []
+
+
+@pytest.mark.parametrize("base", BASES, ids=" ".join)
+@pytest.mark.parametrize("verb", VERBS)
+def test_without_damage_the_run_starts(verb: str, base: tuple[str, ...], nothing_starts: Path):
+    """Otherwise the damages would show nothing."""
+    with pytest.raises(Started):
+        main([verb, *base])
+
+
+@pytest.mark.parametrize("base", [TOY, METAWORLD], ids=" ".join)
+def test_without_damage_a_recipe_starts(base: tuple[str, ...], nothing_starts: Path):
+    from config_damages import ASK, recipe
+
+    sound = Damage("train", ASK, (), recipe(base, "runner:\n  seed: 3\n"))
+    with pytest.raises(Started):
+        main(arguments(sound, nothing_starts))
+
+
+def test_every_kind_of_damage_is_dealt_often():
+    counts = Counter(name.partition("-")[2] for name in DAMAGES)
+    assert sum(counts.values()) == COUNT
+    assert set(counts) == {kind.__name__ for kind in KINDS}
+    assert min(counts.values()) >= COUNT // len(KINDS)
+    commands = {damage.command for damage in DAMAGES.values()}
+    assert len(commands) > COUNT * 0.9  # nearly all different
+
+
+def test_random_weights_are_announced_once(
+    nothing_starts: Path, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(Started):
+        main(["train", *TOY])
+    assert capsys.readouterr().err.count("starts from random weights") == 1
