@@ -170,7 +170,8 @@ class Conformance:
 
 def check(base: type[Check], name: str, settings: Mapping[str, Any]) -> list[Finding]:
     """Findings of `base`'s checks on the component of that name."""
-    return type(f"Check_{name}", (base,), {"name": name, "settings": settings}).findings()
+    made: type[Check] = type(base.__name__, (base,), {"name": name, "settings": settings})
+    return made.findings()
 
 
 def _run(method: Callable[[], None], sentence: str) -> Finding | None:
@@ -186,7 +187,7 @@ def _run(method: Callable[[], None], sentence: str) -> Finding | None:
     return None
 
 
-def _base(kind: Kind) -> type[Settings]:
+def _base(kind: Kind) -> Any:
     return next(slot.base for slot in SLOTS if slot.kind == kind)
 
 

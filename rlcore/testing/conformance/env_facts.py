@@ -8,7 +8,7 @@ import numpy as np
 
 from rlcore.plugins import load_target
 from rlcore.protocols import Observation
-from rlcore.specs import EnvSpec
+from rlcore.specs import ActionChannel, EnvSpec, StateChannel
 from rlcore.testing.conformance.base import (
     require,
     require_array,
@@ -60,7 +60,8 @@ class FactChecks(EnvSubject):
                 f"camera {camera.name!r} is {camera.height} x {camera.width}, expected pixels",
                 hint=hint,
             )
-        for channel in (*spec.states, *spec.actions):
+        channels: tuple[StateChannel | ActionChannel, ...] = (*spec.states, *spec.actions)
+        for channel in channels:
             require(
                 channel.size > 0,
                 f"channel {channel.meaning!r} has size {channel.size}, expected at least 1",
