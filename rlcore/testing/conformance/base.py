@@ -161,7 +161,10 @@ class Conformance:
         cls.setup_class()
         try:
             for name in sorted(name for name in dir(cls) if name.startswith("test_")):
-                finding = _run(getattr(cls(), name), name.removeprefix("test_").replace("_", " "))
+                method = getattr(cls(), name)
+                if method is None:  # left out by a subclass, as pytest does
+                    continue
+                finding = _run(method, name.removeprefix("test_").replace("_", " "))
                 found += [] if finding is None else [finding]
         finally:
             cls.teardown_class()

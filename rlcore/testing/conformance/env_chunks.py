@@ -39,7 +39,7 @@ class ChunkChecks(EnvSubject):
     def test_a_chunk_equals_its_steps_one_by_one(self) -> None:
         """The last two chunks of episodes, one of which ends in there if a solution is known."""
         episodes, actions = self.to_the_end()
-        chunked, stepped = self.env(), self.env(copy=1)
+        chunked, stepped = self.env(), self.env(instance=1)
         first = max(actions.shape[1] - 2 * CHUNK, 0)
         for env in (chunked, stepped):
             env.reset(options={"episodes": episodes})

@@ -20,7 +20,7 @@ class RowChecks(EnvSubject):
     """Resets, videos, closing."""
 
     def test_only_masked_rows_are_reset(self) -> None:
-        env, undisturbed = self.env(), self.env(copy=1)
+        env, undisturbed = self.env(), self.env(instance=1)
         episodes, other = self.episodes(ROWS), self.episodes(ROWS, first=ROWS)
         played = self.play(env, episodes, self.actions(ROWS)).result
         self.play(undisturbed, episodes, self.actions(ROWS))
@@ -46,7 +46,7 @@ class RowChecks(EnvSubject):
             )
 
     def test_rows_never_reset_are_idle(self) -> None:
-        env = self.env(2, copy=2)
+        env = self.env(2, instance=2)
         mask = np.array([True, False])
         env.reset(options={"reset_mask": mask, "episodes": self.episodes(2)})
         result = env.chunk_step(self.actions(2))

@@ -40,7 +40,7 @@ class StartChecks(EnvSubject):
 
     def test_a_start_is_the_same_in_a_second_instance(self) -> None:
         expected = self.reference()
-        other = self.play(self.env(copy=1), self.episodes(ROWS), self.actions(ROWS))
+        other = self.play(self.env(instance=1), self.episodes(ROWS), self.actions(ROWS))
         for row in range(ROWS):
             self._require_same_play("played in a second instance", other, row, expected, row)
 

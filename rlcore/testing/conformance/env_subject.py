@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -66,7 +67,7 @@ class EnvSubject(Conformance):
     def spec(self) -> EnvSpec:
         return self.env().spec
 
-    def env(self, num_envs: int = ROWS, *, copy: int = 0, **changes: Any) -> Env:
+    def env(self, num_envs: int = ROWS, *, instance: int = 0, **changes: Any) -> Env:
         """An env all checks share; every check resets what it uses."""
         config = self.config(**changes)
 
@@ -75,7 +76,7 @@ class EnvSubject(Conformance):
             self._closing.callback(made.close)
             return made
 
-        return self.shared((num_envs, copy, repr(config)), make)
+        return self.shared((num_envs, instance, repr(config)), make)
 
     def episodes(self, count: int, *, first: int = 0) -> list[Episode]:
         """Training episodes of tasks in turn."""
@@ -95,9 +96,9 @@ class EnvSubject(Conformance):
         return ((low + high) / 2)[None].astype(np.float32)
 
     def play(self, env: Env, episodes: Sequence[Episode], actions: np.ndarray) -> Play:
-        """Reset all rows and play one chunk."""
-        start, _ = env.reset(options={"episodes": list(episodes)})
-        return Play(start, env.chunk_step(actions))
+        """Reset all rows and play one chunk; copies, whatever the env does with its own."""
+        start = copy.deepcopy(env.reset(options={"episodes": list(episodes)})[0])
+        return Play(start, copy.deepcopy(env.chunk_step(actions)))
 
     def reference(self) -> Play:
         """The first episodes and actions, played before anything else was in a new env."""
@@ -190,8 +191,10 @@ def extended(actions: np.ndarray, length: int) -> np.ndarray:
 
 
 def arrays_of(handed: Observation | ChunkResult) -> dict[str, Any]:
-    """What is in an observation or a result, flat, by name; sentences as an array of strings."""
-    return dict(_flat("", handed if isinstance(handed, dict) else vars(handed)))
+    """What is in an observation or a result, flat, by name; sentences as an array of strings.
+    Pixels come last: where several things differ, numbers say more."""
+    parts = _flat("", handed if isinstance(handed, dict) else vars(handed))
+    return dict(sorted(parts, key=lambda part: part[0].startswith("camera")))
 
 
 def _flat(prefix: str, parts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

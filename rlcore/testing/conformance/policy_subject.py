@@ -13,14 +13,15 @@ from rlcore.plugins import load_target
 from rlcore.protocols import Evaluation, Inputs, Observation, Policy, PolicyOutput
 from rlcore.rollout.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
-from rlcore.testing.conformance.base import Conformance, require
+from rlcore.testing.conformance.base import require
 from rlcore.testing.conformance.paper import paper_env, paper_observation
+from rlcore.testing.conformance.threads import OneThread
 
 ROWS = 6
 SEED = 0
 
 
-class PolicySubject(Conformance):
+class PolicySubject(OneThread):
     """Makes policies, shows them observations and compares what they say.
 
     Attributes:
@@ -43,13 +44,6 @@ class PolicySubject(Conformance):
     sft_steps: ClassVar[int] = 20
     sft_lr: ClassVar[float] = 3e-3
     unreached: ClassVar[Sequence[str]] = ()
-
-    @classmethod
-    def setup_class(cls) -> None:
-        """One thread: threads that wait for each other cost tiny policies more than they give."""
-        super().setup_class()
-        cls._closing.callback(torch.set_num_threads, torch.get_num_threads())
-        torch.set_num_threads(1)
 
     def make(self, config: Any) -> Policy:
         """The policy as a policy worker makes it."""
