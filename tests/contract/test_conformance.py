@@ -37,6 +37,6 @@ def test_the_function_gives_findings_instead_of_failures():
 
 def test_settings_that_are_none_are_named():
     """A slip in a test class is the author's, not a finding."""
-    suite = type("Suite", (EnvConformance,), {"name": "toy", "settings": {"max_steps": 3}})()
+    suite = type("Suite", (EnvConformance,), {"name": "toy", "settings": {"max_steps": 3}})
     with pytest.raises(ConfigError, match="max_steps"):
-        suite.config()
+        suite().config()

@@ -160,7 +160,6 @@ def test_an_env_that_loads_the_model_stack(module):
     suite = type(
         "Suite", (EnvConformance,), {"component": lambda _: replace(toy, target="heavy_env:make")}
     )
-    suite.setup_class()
     with pytest.raises(AssertionError, match=r"resetting it loads torch, .*\n  hint: drop the imp"):
         suite().test_simulating_loads_no_tensor_library()
     suite.simulator_loads = ("torch",)

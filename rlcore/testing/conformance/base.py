@@ -79,12 +79,16 @@ class Conformance:
     _made: ClassVar[dict[Any, Any]]
     _closing: ClassVar[ExitStack]
 
-    @classmethod
-    def setup_class(cls) -> None:
+    def __init_subclass__(cls) -> None:
         cls._made, cls._closing = {}, ExitStack()
 
     @classmethod
+    def setup_class(cls) -> None:
+        """Before the first check."""
+
+    @classmethod
     def teardown_class(cls) -> None:
+        """After the last one: let go of what the checks shared."""
         cls._made.clear()
         cls._closing.close()
 
@@ -100,9 +104,13 @@ class Conformance:
         Raises:
             ConfigError: an unknown key or a value of another type.
         """
-        spec = self.component()
-        made = _base(self.kind) if spec.config is None else load_target(spec.config)
-        return _filled(made(**{TYPE_KEYS[self.kind]: spec.name}), self.settings, changes)
+
+        def fill() -> Settings:
+            spec = self.component()
+            made = _base(self.kind) if spec.config is None else load_target(spec.config)
+            return _filled(made(**{TYPE_KEYS[self.kind]: spec.name}), self.settings, changes)
+
+        return self.shared(("config", repr(sorted(changes.items()))), fill)
 
     def shared(self, key: Any, make: Callable[[], Subject]) -> Subject:
         """What `make` gave when this class first asked for `key`."""
@@ -119,8 +127,8 @@ class Conformance:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         if done.returncode:
             reason = done.stderr.strip().rpartition("\n")[2]
-            raise Deviation(f"it can't be imported in a new interpreter: {reason}",
-                            hint="look at the traceback of: " + code)  # fmt: skip
+            raise Deviation(f"it fails in a new interpreter: {reason}",
+                            hint="look at the traceback of this code:\n" + code)  # fmt: skip
         modules = set(json.loads(done.stdout.splitlines()[-1]))
         return sorted(modules & set(packages))
 

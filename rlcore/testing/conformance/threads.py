@@ -12,6 +12,5 @@ class OneThread(Conformance):
 
     @classmethod
     def setup_class(cls) -> None:
-        super().setup_class()
         cls._closing.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)
