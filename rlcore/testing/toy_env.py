@@ -176,7 +176,8 @@ class ToyEnv:
                 frame_steps.append(len(actions))
             states.append(one._position[0].copy())
             actions.append(action)
-            one._advance((action + noise.normal(0.0, action_noise, 2))[None])
+            executed = action + noise.normal(0.0, action_noise, 2)
+            one._advance(executed[None].astype(np.float32))  # as a policy's would be
         return Demonstration(
             episode=episode,
             task_description=self.spec.descriptions[episode.task],
