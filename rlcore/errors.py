@@ -58,6 +58,18 @@ class AssetError(UserError):
     """Something the machine lacks: a GL library, a driver, simulator assets."""
 
 
+class VerificationError(UserError):
+    """A result that could not be had again."""
+
+    exit_code = 1
+
+
+class TrainingError(UserError):
+    """Training that broke down: numbers that are none."""
+
+    exit_code = 1
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM, as a scheduler sends it: the run ends as it does on Ctrl-C, workers stopped."""
 
@@ -66,6 +78,15 @@ class WorkerError(UserError):
     """A worker process that failed, died or did not answer in its time."""
 
     exit_code = 1
+
+
+class StuckError(WorkerError):
+    """Something that was waited for did not come in its time."""
+
+
+class SimulatorError(WorkerError):
+    """A simulator that died or hangs. An env raises it where its episodes may be played again
+    in a new one; a simulator that raises an error by itself is not worth a second try."""
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

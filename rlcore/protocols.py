@@ -150,7 +150,8 @@ class Env(Protocol):
         ...
 
     def record(self, rows: Sequence[int]) -> None:
-        """Keep every frame of these rows from now on (none: stop), for videos."""
+        """Keep every frame of these rows from now on (none: stop), for videos: one after each
+        step, and where it is at hand one at the reset."""
         ...
 
     def recorded(self) -> dict[int, list[np.ndarray]]:

@@ -12,13 +12,15 @@ from rlcore.plugins import load_target
 from rlcore.protocols import Observation, Policy
 from rlcore.rollout.rng import RowKeys, generator
 from rlcore.specs import Episode
+from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 
 class Actor:
     """The policy of a run: same weights, same exploration as in its rollouts."""
 
     def __init__(self, assembly: Assembly) -> None:
-        settings = assembly.plan.policy[0]
+        settings = assembly.plan.of("actor")[0].settings
+        assert isinstance(settings, PolicyWorkerSettings)
         self._seed = settings.seed
         self._camera = settings.env_spec.cameras[0].name
         self.chunk = assembly.policy_spec.num_action_chunks

@@ -1,12 +1,14 @@
 """`rlcore eval [RUN | EXPERIMENT] [overrides]`.
 
 With the folder of a run (or of one of its checkpoints) the run's own configuration is taken, and
-its latest checkpoint (or that one) is evaluated under the same protocol.
+its latest checkpoint (or that one) is evaluated under the same protocol. With `--verify` besides,
+each episode is compared with the evaluation that was kept with the checkpoint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rlcore.cli.main import VERBS
@@ -14,13 +16,17 @@ from rlcore.cli.request import EXPERIMENT, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
-from rlcore.errors import CheckpointError
+from rlcore.errors import CheckpointError, ConfigError
 
+VERIFY = "--verify"
 EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run", require=("env", "model"))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
+    if VERIFY in arguments:
+        rest = [word for word in arguments if word != VERIFY]
+        return run_verb(replace(EVAL, loop="rlcore.loop.verify:run"), rest, of_named_run)
     return run_verb(EVAL, arguments, configure)
 
 
@@ -37,6 +43,17 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
         if "/" in first:  # no name of an experiment has one
             raise CheckpointError(f"there is no run at {first!r}: it is no folder")
     return EVAL.compose(request, ["runner.only_eval=true", *overrides])
+
+
+def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
+    """The configuration of the run that is named first.
+
+    Raises:
+        ConfigError: none is named.
+    """
+    if not overrides or not overrides[0].startswith(EXPERIMENT):
+        raise ConfigError("which run is to be verified?", hint="rlcore eval RUN --verify")
+    return of_run(Path(overrides[0].removeprefix(EXPERIMENT)), overrides[1:])
 
 
 def of_run(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:

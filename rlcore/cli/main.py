@@ -6,6 +6,7 @@ imported when it is called, so that `rlcore plugins` pays for nothing else.
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 import threading
@@ -24,9 +25,11 @@ VERBS = {
     "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
+    "report": "write a run's report again, or compare several runs",
     "plugins": "list what the installed plugins bring",
     "doctor": "check what this machine lacks",
 }
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED, TERMINATED = 130, 143  # the shell's convention: 128 + signal
 
 
@@ -49,6 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # `rlcore plugins | head`
         sys.stderr.close()
+        return 1
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        where = f" {error.filename}" if error.filename else ""
+        hint = "free some space; rlcore resume RUN goes on from the last checkpoint"
+        _print_error(UserError(f"can't write{where}: {error.strerror}", hint=hint))
         return 1
 
 

@@ -99,6 +99,23 @@ def rollout_workers_hear_an_env(facts: Facts) -> Iterator[str]:
 
 
 @_check
+def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
+    """They sum gradients through NCCL, which refuses two ranks of a group on one GPU."""
+    plan = facts.placement
+    if plan.inventory.kind != "GPU" or facts.config.cluster.backend == "local":
+        return
+    on: dict[int, list[int]] = {}
+    for process in plan.processes("actor"):
+        on.setdefault(process.resources[0], []).append(process.rank)
+    for gpu, ranks in on.items():
+        if facts.policy is not None and len(ranks) > 1:
+            yield (
+                "cluster.component_placement.actor must give each process a GPU of its own, got "
+                f"GPU {gpu} for processes {', '.join(map(str, ranks))}"
+            )
+
+
+@_check
 def columns_hold_episodes(facts: Facts) -> Iterator[str]:
     for path, env, _ in facts.sides:
         steps = env.max_steps_per_rollout_epoch

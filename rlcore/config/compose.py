@@ -21,7 +21,7 @@ from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
 from rlcore.config.recipes import check_recipes, read_mapping
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_plugins
 
@@ -56,7 +56,8 @@ def compose(
     catalog = Catalog(registry, config_dirs)
     groups, values = _split(catalog, parse(overrides))
     check_recipes(catalog, groups)
-    config = _finish(compose_files(catalog, groups), values, registry)
+    origin = RecipeConfig(groups, [str(Path(folder).absolute()) for folder in config_dirs])
+    config = _finish(compose_files(catalog, groups), values, registry, origin)
     for group in require:
         if not _chosen(config, group):
             raise ConfigError(
@@ -84,6 +85,22 @@ def load(
         return _finish(FileValues(saved, {}), values, registry)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}", hint=error.hint) from None
+
+
+def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig | None:
+    """What the recipe alone gives, without the changes of the command line: the values of
+    `experiment=NAME`, or where there is none those of the chosen components. None for a
+    configuration that was not composed.
+
+    Raises:
+        ConfigError, PluginError: the recipe does not compose here.
+    """
+    choices = config.recipe.choices
+    experiments = [choice for choice in choices if choice.startswith("experiment=")]
+    if not choices:
+        return None
+    folders = config.recipe.config_dirs
+    return compose(experiments or choices, config_dirs=folders, require=(), registry=registry)
 
 
 def to_yaml(config: RunConfig) -> str:
@@ -161,11 +178,18 @@ def _nest(path: str, value: Any) -> Values:
     return Partial({head: _nest(rest, value) if rest else value})
 
 
-def _finish(files: FileValues, layers: Sequence[Values], registry: Registry) -> RunConfig:
+def _finish(
+    files: FileValues,
+    layers: Sequence[Values],
+    registry: Registry,
+    origin: RecipeConfig | None = None,
+) -> RunConfig:
     """Values of files and command line, in this order, bound to the schema."""
     raw = [modernise(layer) for layer in (files.values, *layers)]
     steps = [take_chunk_steps(layer) for layer in raw]
     root = schema_for(registry, raw)
+    if origin is not None:
+        root.recipe = origin
     if EXPERIMENT in files.choices:  # a recipe's runs go under its name
         root.runner.logger.experiment_name = files.choices[EXPERIMENT]
     values: Values = {}

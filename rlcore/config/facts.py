@@ -12,7 +12,7 @@ from typing import Any
 
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.errors import ConfigError, PluginError
-from rlcore.placement import Inventory, Plan, make_plan
+from rlcore.placement import COMPONENTS, Inventory, Plan, make_plan
 from rlcore.plugins import Registry, load_target
 from rlcore.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec
 
@@ -26,14 +26,19 @@ class Facts:
         envs: `{"train": EnvSpec, "eval": EnvSpec}`.
         policy, needs: of the model and the algorithm; None where none is chosen (collecting
             demonstrations needs no model), and `needs` where nothing is trained (`only_eval`).
-        workers: number of processes of each component.
+        placement: which process sits where.
     """
 
     config: RunConfig
     envs: Mapping[str, EnvSpec]
     policy: PolicySpec | None
     needs: AlgorithmNeeds | None
-    workers: Mapping[str, int]
+    placement: Plan
+
+    @property
+    def workers(self) -> dict[str, int]:
+        """Number of processes of each component."""
+        return {name: self.placement.world_size(name) for name in COMPONENTS}
 
     @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
@@ -61,7 +66,7 @@ def gather_facts(config: RunConfig, registry: Registry, plan: Plan | None = None
         needs=_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
         if trains
         else None,
-        workers={name: plan.world_size(name) for name in ("env", "rollout", "actor")},
+        placement=plan,
     )
 
 

@@ -120,6 +120,7 @@ class TimeoutsConfig(Settings):
     env: float = key("for one chunk of simulation, or a reset", 120.0, above=0)
     policy: float = key("for one decision of the policy", 300.0, above=0)
     update: float = key("for one policy update or supervised phase", 7200.0, above=0)
+    sync: float = key("for one bucket of weights, or one piece of a trajectory", 120.0, above=0)
     stop: float = key("for a worker to stop by itself before it is killed", 10.0, above=0)
 
 
@@ -144,6 +145,12 @@ class ClusterConfig(Settings):
         [],
     )
     timeouts: TimeoutsConfig = key("named timeouts in seconds", TimeoutsConfig())
+    simulator_restarts: int = key(
+        "times in a row that simulators which died or hang are started anew, their episodes "
+        "played again from the start; then the run ends",
+        3,
+        least=0,
+    )
     torch_threads: int | None = key(
         "torch threads of a policy worker; null: all its CPU slots", least=1
     )
@@ -200,9 +207,13 @@ class VideoConfig(Settings):
     """Videos of episodes."""
 
     save_video: bool = key("write videos", False)
-    info_on_video: bool = key("print sentence, step and success on the frames", True)
-    video_base_dir: str | None = key("folder; null: <run>/video/{train,eval}")
-    num_episodes: int = key("episodes recorded per rollout or evaluation", 4, least=0)
+    info_on_video: bool = key(
+        "write sentence, step, return so far and success beneath the frames", True
+    )
+    video_base_dir: str | None = key("folder of the mosaics; null: <run>/video/{train,eval}")
+    num_episodes: int = key(
+        "episodes filmed per rollout or evaluation, spread over tasks", 8, least=0
+    )
     fps: int = key("frames per second", 20, least=1)
 
 
@@ -400,6 +411,14 @@ class SFTConfig(Settings):
 
 
 @dataclass
+class RecipeConfig(Settings):
+    """What the run was composed from. Written by compose, for reports; not to be set."""
+
+    choices: list[str] = key("group choices, e.g. [experiment=NAME]", [])
+    config_dirs: list[str] = key("further folders of groups", [])
+
+
+@dataclass
 class RunConfig(Settings):
     """Root of the configuration of one run."""
 
@@ -411,3 +430,4 @@ class RunConfig(Settings):
     rollout: RolloutConfig = key("gathering of data", RolloutConfig())
     actor: ActorConfig = key("policy and optimizer", ActorConfig())
     algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
+    recipe: RecipeConfig = key("where the values come from", RecipeConfig())

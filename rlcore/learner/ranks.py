@@ -8,17 +8,16 @@ and gradients are added up. Two ranks then equal one up to the order of summatio
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from rlcore.algo.metric import Metrics
+from rlcore.rollout import columns
 from rlcore.rollout.trajectory import Trajectory
-
-NO_DECISION = -1
 
 
 def join(module: nn.Module, *, url: str, rank: int, world_size: int, timeout: float) -> None:
@@ -76,52 +75,14 @@ def whole_batch(trajectory: Trajectory) -> Trajectory:
     Columns are sorted by the address of their first episode, whoever played them.
     """
     if not several():
-        return _canonical(trajectory)
+        return columns.canonical(trajectory)
     light = replace(trajectory, inputs={}, replay={})
     parts: list[Trajectory] = [light] * dist.get_world_size()
     dist.all_gather_object(parts, light)
     chunks = max(part.shape[0] for part in parts)
-    mine = dist.get_rank()
-    padded = [_padded(part, chunks, foreign=rank != mine) for rank, part in enumerate(parts)]
-    columns = {
-        field.name: torch.cat([getattr(part, field.name) for part in padded], dim=1)
-        for field in fields(Trajectory)
-        if field.name not in ("inputs", "replay")
-    }
-    return _canonical(Trajectory(**columns, inputs=trajectory.inputs, replay=trajectory.replay))
-
-
-def _padded(part: Trajectory, chunks: int, *, foreign: bool) -> Trajectory:
-    """`part` with `chunks` rows, without decisions if they are another rank's."""
-    missing = chunks - part.shape[0]
-    rows = {}
-    for field in fields(Trajectory):
-        if field.name in ("inputs", "replay"):
-            continue
-        array: Tensor = getattr(part, field.name)
-        fill = NO_DECISION if field.name == "sample_index" else 0
-        rest = torch.full((missing, *array.shape[1:]), fill, dtype=array.dtype)
-        rows[field.name] = torch.cat([array, rest])
-    if foreign:
-        rows["sample_index"] = torch.full_like(rows["sample_index"], NO_DECISION)
-    return Trajectory(**rows, inputs={}, replay={})
-
-
-def _canonical(trajectory: Trajectory) -> Trajectory:
-    """Columns by (task, trial, replica) of their first episode; inputs stay where they are."""
-    address = zip(
-        trajectory.task[0].tolist(),
-        trajectory.trial[0].tolist(),
-        trajectory.replica[0].tolist(),
-        strict=True,
-    )
-    order = [column for _, column in sorted((key, n) for n, key in enumerate(address))]
-    if order == list(range(len(order))):
-        return trajectory
-    index = torch.tensor(order)
-    columns = {
-        field.name: getattr(trajectory, field.name)[:, index]
-        for field in fields(Trajectory)
-        if field.name not in ("inputs", "replay")
-    }
-    return Trajectory(**columns, inputs=trajectory.inputs, replay=trajectory.replay)
+    padded = [columns.pad(part, chunks) for part in parts]
+    for rank, part in enumerate(padded):
+        if rank != dist.get_rank():
+            part.sample_index.fill_(columns.NO_DECISION)
+    whole = columns.beside(padded)
+    return columns.canonical(replace(whole, inputs=trajectory.inputs, replay=trajectory.replay))

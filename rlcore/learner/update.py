@@ -19,7 +19,7 @@ from rlcore.algo import metric
 from rlcore.algo.metric import Metrics
 from rlcore.algo.reduce import Weights
 from rlcore.config.schema import ActorConfig, AlgorithmConfig
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.errors import CheckpointError, ConfigError, TrainingError
 from rlcore.learner import ranks
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
@@ -73,6 +73,9 @@ class Learner:
 
         Returns:
             Metrics under their canonical names, the same on all ranks.
+
+        Raises:
+            TrainingError: no step could be made, as all gradients hold NaN or infinity.
         """
         batch = ranks.whole_batch(trajectory)
         advantages = self._algorithm.advantages(batch)
@@ -86,6 +89,14 @@ class Learner:
         trains_policy = self._algorithm.trains_policy(update)
         with self._frozen_policy(frozen=not trains_policy):
             metrics, steps = self._epochs(samples, update)
+        skipped = self._optimizer.skipped_steps - skipped_before
+        if skipped and not steps:
+            raise TrainingError(
+                f"update {update + 1} trained nothing: the gradient of each of its {skipped} steps "
+                "holds NaN or infinity",
+                hint="rlcore resume goes on from the last checkpoint, e.g. with a lower "
+                "actor.optim.lr or actor.optim.clip_grad, or actor.model.precision=fp32",
+            )
         rates = self._optimizer.learning_rates()
         numbers = ranks.merge_metrics(metrics).numbers(steps)
         return {
@@ -96,7 +107,7 @@ class Learner:
             "train/actor/lr": rates["policy"] if trains_policy else 0.0,
             "train/critic/lr": rates["value"],
             "train/actor/optimizer_steps": float(steps),
-            "train/actor/skipped_steps": float(self._optimizer.skipped_steps - skipped_before),
+            "train/actor/skipped_steps": float(skipped),
             "train/actor/trained_samples": float(samples.trained.sum()),
             "train/actor/trained_fraction": float(samples.trained.float().mean()),
         }

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 from rlcore.config.checks import announce, check
 from rlcore.config.schema import RunConfig
-from rlcore.errors import PlacementError
 from rlcore.placement import Inventory, Plan, Seat, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
-from rlcore.workers.group import GroupPlan
+from rlcore.workers.group import GroupPlan, Member
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 
@@ -59,16 +58,9 @@ def assemble(config: RunConfig, registry: Registry | None = None) -> Assembly:
         name: EnvSide(registry.get("env", env.env_type).spec.target, env)
         for name, env in (("train", config.env.train), ("eval", config.env.eval))
     }
-    plan = GroupPlan(
-        cluster=config.cluster,
-        env=_env_workers(config, sides, placement),
-        policy=(),
-        env_seats=placement.seats("env"),
-        policy_seats=(),
-    )
+    members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
-        policy = _policy_workers(config, facts.envs["train"], placement, registry)
-        plan = replace(plan, policy=policy, policy_seats=placement.seats("actor"))
+        members |= _policy_workers(config, facts.envs["train"], placement, registry)
     return Assembly(
         config=config,
         sides=sides,
@@ -76,21 +68,25 @@ def assemble(config: RunConfig, registry: Registry | None = None) -> Assembly:
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,
-        plan=plan,
+        plan=GroupPlan(config.cluster, members),
     )
 
 
 def _env_workers(
     config: RunConfig, sides: dict[str, EnvSide], placement: Plan
-) -> tuple[EnvWorkerSettings, ...]:
+) -> tuple[Member, ...]:
     return tuple(
-        EnvWorkerSettings(
-            sides=sides,
-            rank=rank,
-            world_size=placement.world_size("env"),
-            stages=config.rollout.pipeline_stage_num,
-            num_processes=_cores(placement, seat),
-            policy_timeout=config.cluster.timeouts.policy,
+        Member(
+            EnvWorkerSettings(
+                sides=sides,
+                rank=rank,
+                world_size=placement.world_size("env"),
+                stages=config.rollout.pipeline_stage_num,
+                num_processes=_cores(placement, seat),
+                restarts=config.cluster.simulator_restarts,
+                policy_timeout=config.cluster.timeouts.policy,
+            ),
+            seat,
         )
         for rank, seat in enumerate(placement.seats("env"))
     )
@@ -98,26 +94,28 @@ def _env_workers(
 
 def _policy_workers(
     config: RunConfig, env_spec: EnvSpec, placement: Plan, registry: Registry
-) -> tuple[PolicyWorkerSettings, ...]:
-    if not placement.fused:
-        raise PlacementError(
-            "rollout and actor must sit on the same ranks, process by process: this version plans "
-            "separate and hybrid placements (--dry-run), but does not run them yet",
-            hint="cluster.component_placement={env: all, rollout: all, actor: all}",
-        )
+) -> dict[str, tuple[Member, ...]]:
+    """By role: those that act and those that learn, or those that do both."""
     name = config.algorithm.name
-    return tuple(
-        PolicyWorkerSettings(
-            policy_target=registry.get("model", config.actor.model.model_type).spec.target,
-            algorithm_target=registry.get("algorithm", name).spec.target if name else "",
-            actor=config.actor,
-            algorithm=config.algorithm,
-            env_spec=env_spec,
-            seed=config.runner.seed,
-            threads=config.cluster.torch_threads or _cores(placement, seat),
-        )
-        for seat in placement.seats("actor")
+    settings = PolicyWorkerSettings(
+        policy_target=registry.get("model", config.actor.model.model_type).spec.target,
+        algorithm_target=registry.get("algorithm", name).spec.target if name else "",
+        actor=config.actor,
+        algorithm=config.algorithm,
+        env_spec=env_spec,
+        seed=config.runner.seed,
+        threads=0,
     )
+
+    def member(seat: Seat) -> Member:
+        threads = config.cluster.torch_threads or _cores(placement, seat)
+        return Member(replace(settings, threads=threads), seat)
+
+    return {
+        role: tuple(member(placement.seat(process)) for process in processes)
+        for role, processes in placement.roles()
+        if role != "env"
+    }
 
 
 def _cores(placement: Plan, seat: Seat) -> int:

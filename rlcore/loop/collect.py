@@ -12,7 +12,6 @@ from rlcore.loop.session import Session, open_session
 from rlcore.protocols import Demonstration
 from rlcore.rollout.rng import generator
 from rlcore.specs import EnvSpec, Episode
-from rlcore.workers.group import group_ranks
 
 ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken
 
@@ -94,7 +93,7 @@ def _candidates(session: Session, spec: EnvSpec, task: int) -> list[Episode]:
 def _play(session: Session, episodes: Sequence[Episode]) -> list[Demonstration]:
     """The expert's episodes in the order asked for, spread over the env workers."""
     collect = session.config.collect
-    ranks, _ = group_ranks(session.assembly.plan)
+    ranks = session.group.ranks("env")
     shares = [list(episodes[rank::ranks]) for rank in range(ranks)]
     answers = session.group.env(
         "demonstrate",

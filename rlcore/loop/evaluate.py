@@ -16,10 +16,11 @@ from rlcore.loop.tables import (
     success_rows,
     write_results,
 )
-from rlcore.rollout.schedule import evaluation_columns
+from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.track.metrics import env_metrics
+from rlcore.track.report import write_report
 from rlcore.track.summary import Summary, build_summary, write_summary
-from rlcore.track.video import Film, write_mosaic
+from rlcore.track.video import Film, caption, mosaic, write_video
 
 EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired
 
@@ -35,7 +36,8 @@ def run(config: RunConfig) -> list[EpisodeResult]:
 def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResult]:
     """Play the protocol once with the present weights.
 
-    Writes `eval/LABEL.parquet` and, where asked for, `video/eval/LABEL.mp4`; logs `eval/*`.
+    Writes `eval/LABEL.parquet` and, where asked for, `video/eval/LABEL.mp4` and
+    `video/eval/LABEL/`; logs `eval/*`.
 
     Args:
         session: the run.
@@ -61,10 +63,11 @@ def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResul
                 update=EVAL_UPDATE,
                 deterministic=config.rollout.eval_deterministic,
                 keep=False,
-                record=frozenset(range(video.num_episodes if video.save_video else 0)),
+                record=filmed_columns(columns, video),
             ),
             phase.counts,
         )
+    report_incidents(session, gathered)
     results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config))
     write_results(session.folder.evaluations / f"{label}.parquet", results)
     if gathered.videos:
@@ -91,7 +94,7 @@ def conclude(
     before: list[EpisodeResult] | None = None,
     control: list[EpisodeResult] | None = None,
 ) -> Summary:
-    """Write `summary.json`, and say last what came out and where it is."""
+    """Write `summary.json` and `report.html`, and say last what came out and where it is."""
     summary = build_summary(
         before=before,
         after=after,
@@ -105,6 +108,10 @@ def conclude(
     session.progress.line(table(session, after, "success after"))
     for line in _closing(summary):
         session.progress.line(line)
+    try:
+        session.progress.line(f"report: {write_report(session.folder)}")
+    except Exception as error:  # a page that can't be drawn is no reason to lose a run
+        session.progress.line(f"no report: {error!r}; try: rlcore report {session.folder.path}")
     session.progress.line(f"run folder: {session.folder.path}")
     return summary
 
@@ -131,14 +138,25 @@ def _closing(summary: Summary) -> list[str]:
     return lines
 
 
+def report_incidents(session: Session, gathered: Gathered) -> None:
+    """Say what was survived: a user should know, though no figure depends on it."""
+    for incident in gathered.incidents:
+        session.progress.line(f"survived: {incident}")
+
+
 def film(session: Session, gathered: Gathered, side: str, label: str) -> None:
-    """Write the recorded episodes as one mosaic."""
+    """Write the filmed episodes as one mosaic, and those of an evaluation one by one too, for the
+    report."""
     spec, video = session.assembly.env_specs[side], session.assembly.sides[side].config.video_cfg
-    by_episode = {outcome.episode: outcome for outcome in gathered.outcomes}
-    films = []
-    for number in sorted(gathered.videos):
-        outcome = by_episode[gathered.episodes[number]]
-        sentence = spec.descriptions[outcome.episode.task]
-        films.append(Film(gathered.videos[number], sentence, outcome.success))
+    films = [
+        Film(footage, spec.descriptions[footage.episode.task])
+        for _, footage in sorted(gathered.videos.items())
+    ]
+    shown = [caption(film) if video.info_on_video else film.footage.frames for film in films]
     base = Path(video.video_base_dir) if video.video_base_dir else session.folder.video(side)
-    write_mosaic(base / f"{label}.mp4", films, fps=video.fps, info=video.info_on_video)
+    grid = mosaic(shown, [film.success for film in films])
+    write_video(base / f"{label}.mp4", grid, fps=video.fps)
+    if side == "eval":
+        for film, frames in zip(films, shown, strict=True):
+            task, trial = spec.tasks[film.footage.episode.task], film.footage.episode.trial
+            write_video(session.folder.clip(label, task, trial), frames, fps=video.fps)

@@ -6,15 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from rlcore.errors import WorkerError
 from rlcore.loop.assembly import Assembly
 from rlcore.placement import route
-from rlcore.rollout.messages import EpisodeOutcome, InteractJob, Route
+from rlcore.rollout.messages import EpisodeOutcome, Footage, InteractJob, Route
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
-from rlcore.specs import Episode
-from rlcore.workers.group import OnCount, WorkerGroup, group_ranks
+from rlcore.workers.group import OnCount, WorkerGroup
 
 
 @dataclass(frozen=True)
@@ -25,8 +22,8 @@ class GatherOrder:
         side: "train" or "eval": whose env settings.
         phase, update: parts of the keys of the policy's randomness.
         deterministic: without exploration noise.
-        keep: keep the trajectory in the policy workers, for an update.
-        record: column numbers to film.
+        keep: keep the trajectory in the rollout workers, for an update.
+        record: column numbers whose first episode is filmed.
     """
 
     side: str
@@ -40,13 +37,14 @@ class GatherOrder:
 
 @dataclass
 class Gathered:
-    """Outcomes in canonical order, first episodes and films by column number, totals."""
+    """Outcomes in canonical order, totals, filmed episodes by column number, and what befell
+    workers and was survived."""
 
     outcomes: list[EpisodeOutcome]
-    episodes: dict[int, Episode]
     env_steps: int
     seconds: dict[str, float]
-    videos: dict[int, np.ndarray] = field(default_factory=dict)
+    videos: dict[int, Footage] = field(default_factory=dict)
+    incidents: list[str] = field(default_factory=list)
 
 
 def gather(
@@ -63,7 +61,7 @@ def gather(
     from rlcore.rollout.collect import CollectJob
 
     config = assembly.config
-    env_ranks, policy_ranks = group_ranks(assembly.plan)
+    env_ranks, rollout_ranks = group.ranks("env"), group.ranks("rollout")
     stages = config.rollout.pipeline_stage_num
     routes = [Route(rank, stage) for rank in range(env_ranks) for stage in range(stages)]
     hands = dict(zip(routes, deal(list(order.columns), len(routes)), strict=True))
@@ -85,7 +83,7 @@ def gather(
     ]
     collect = [
         CollectJob(
-            routes=tuple(one for one in routes if route(*one, env_ranks, policy_ranks) == rank),
+            routes=tuple(one for one in routes if route(*one, env_ranks, rollout_ranks) == rank),
             seed=config.runner.seed,
             phase=order.phase,
             update=order.update,
@@ -94,7 +92,7 @@ def gather(
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
         )
-        for rank in range(policy_ranks)
+        for rank in range(rollout_ranks)
     ]
     reports, summaries = group.converse(interact, collect, on_count)
     outcomes = sorted(
@@ -110,10 +108,10 @@ def gather(
             seconds[phase] += spent / len(summaries)
     return Gathered(
         outcomes=outcomes,
-        episodes={column.number: column.episodes[0] for column in order.columns},
         env_steps=sum(report.env_steps for report in reports),
         seconds=dict(seconds),
         videos={number: film for report in reports for number, film in report.videos.items()},
+        incidents=[text for report in reports for text in report.incidents],
     )
 
 

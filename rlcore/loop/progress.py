@@ -30,7 +30,7 @@ UPDATE_LINE = {
     "env steps/s": ("rollout/env_steps_per_second", ".0f"),
 }
 """What a line about an update shows: `{word: (metric, format)}`."""
-UPDATE_SECONDS = ("time/rollout", "time/update")
+UPDATE_SECONDS = ("time/rollout", "time/update", "time/sync")
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
 
 

@@ -111,7 +111,8 @@ def restore(session: Session, saved: Saved | None) -> int:
         )
     if not session.config.actor.model.is_lora:  # adapters come with the learner
         session.group.policy("load", path=str(at.policy_path))
-    session.group.policy("load_learner", path=str(at.path))
+    session.group.actor("load_learner", path=str(at.path))
+    session.group.sync()
     session.totals = Totals(**kept["totals"])
     for phase, seconds in kept["seconds"].items():
         session.clock.add(phase, seconds)

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlcore.config.compose import to_yaml
+from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
+from rlcore.errors import UserError
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.progress import Clock, Progress
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
+from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
 from rlcore.track.manifest import EvaluationProtocol, build_manifest, write_manifest
 from rlcore.track.trackers import Trackers, open_trackers
@@ -83,6 +85,11 @@ def open_session(
     logger = config.runner.logger
     folder = folder or RunFolder.create(logger.log_path, logger.experiment_name)
     folder.write_config(to_yaml(config))
+    # kept as it is today; a recipe that composes no longer (a run is evaluated elsewhere) is none
+    with contextlib.suppress(UserError):
+        recipe = recipe_of(config, registry)
+        if recipe is not None:
+            write_text(folder.recipe, to_yaml(recipe))
     write_manifest(
         folder.manifest,
         build_manifest(

@@ -30,15 +30,14 @@ def starting_policy(session: Session) -> Path:
     path = session.folder.sft
     if path.is_dir():  # written under another name and renamed, so it is whole
         session.group.policy("load", path=str(path))
+        session.group.sync()
         if not session.folder.metrics.stat().st_size:  # taken back, for want of a checkpoint
             history = json.loads((session.folder.path / "sft.json").read_text(encoding="utf-8"))
             _log(session, history, "sft")
         return path
     data = collect(session)
     with session.clock.measure("sft"), session.progress.phase("supervised training"):
-        history = session.group.policy_on_first(
-            "supervised", data=str(data), sft=session.config.sft
-        )
+        history = session.group.actor_on_first("supervised", data=str(data), sft=session.config.sft)
     _log(session, history, "sft")
     return _share(session, path)
 
@@ -46,9 +45,9 @@ def starting_policy(session: Session) -> Path:
 def go_on(session: Session, start: Path, *, seconds: float) -> None:
     """The control: from the same start, more supervised training for as long as RL took."""
     data = session.config.collect.path or session.folder.demonstrations
-    session.group.policy("load", path=str(start))
+    session.group.actor("load", path=str(start))
     with session.clock.measure("control"), session.progress.phase("control: more SFT"):
-        history = session.group.policy_on_first(
+        history = session.group.actor_on_first(
             "supervised", data=str(data), sft=session.config.sft, continue_seconds=seconds
         )
     _log(session, history, "control")
@@ -57,8 +56,9 @@ def go_on(session: Session, start: Path, *, seconds: float) -> None:
 
 def _share(session: Session, path: Path) -> Path:
     with replacing_folder(path) as partial:
-        session.group.policy_on_first("save", path=str(partial))
+        session.group.actor_on_first("save", path=str(partial))
     session.group.policy("load", path=str(path))
+    session.group.sync()
     return path
 
 

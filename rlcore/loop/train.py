@@ -12,11 +12,12 @@ from dataclasses import replace
 from rlcore.config.schema import RunConfig
 from rlcore.errors import WorkerError
 from rlcore.loop import resume, sft
-from rlcore.loop.evaluate import conclude, evaluate, film
+from rlcore.loop.evaluate import conclude, evaluate, film, report_incidents
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
-from rlcore.rollout.schedule import training_columns
+from rlcore.loop.verify import freeze
+from rlcore.rollout.schedule import filmed_columns, training_columns
 from rlcore.track.checkpoint import keep_last, mark_best, save_checkpoint
 from rlcore.track.metrics import env_metrics
 from rlcore.track.summary import Summary
@@ -49,6 +50,7 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
         before = resume.earlier_evaluation(session, saved, "before") or evaluate(session, "before")
     updates = reinforce(session, resume.restore(session, saved))
     after = evaluate(session, "after", update=updates)
+    freeze(session, updates, after)
     control = None
     if start is not None and config.sft.control:
         spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
@@ -105,7 +107,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
 
 
 def rollout(session: Session, update: int) -> dict[str, float]:
-    """Gather one update's episodes; the trajectory stays with the policy workers."""
+    """Gather one update's episodes; the trajectory stays with the workers that acted."""
     config, assembly = session.config, session.assembly
     columns = training_columns(
         assembly.env_specs["train"],
@@ -130,10 +132,11 @@ def rollout(session: Session, update: int) -> dict[str, float]:
                 update=update,
                 deterministic=False,
                 keep=True,
-                record=frozenset(range(video.num_episodes if video.save_video else 0)),
+                record=filmed_columns(columns, video),
             ),
             phase.counts,
         )
+    report_incidents(session, gathered)
     if gathered.videos:
         film(session, gathered, "train", f"update_{update + 1:06d}")
     session.totals.env_steps += gathered.env_steps
@@ -146,13 +149,18 @@ def rollout(session: Session, update: int) -> dict[str, float]:
 def improve(session: Session, update: int) -> dict[str, float]:
     """One policy update from what was gathered."""
     session.hooks.rlcore_before_update(run=session, update=update)
+    with session.clock.measure("sync") as moved:
+        session.group.hand_over()
     with (
         session.clock.measure("update") as took,
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
-        metrics: dict[str, float] = session.group.policy("update", update=update)[0]
+        metrics: dict[str, float] = session.group.actor("update", update=update)[0]
         phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
+    with session.clock.measure("sync") as told:
+        session.group.sync()
     metrics["time/update"] = took.seconds
+    metrics["time/sync"] = moved.seconds + told.seconds
     session.hooks.rlcore_after_update(run=session, update=update, metrics=metrics)
     return metrics
 
@@ -162,7 +170,7 @@ def checkpoint(session: Session, update: int) -> None:
     session.hooks.rlcore_before_checkpoint(run=session, update=update)
     best = _is_best(session)
     with session.clock.measure("checkpoint"):
-        on_first = session.group.policy_on_first
+        on_first = session.group.actor_on_first
         path = save_checkpoint(
             session.folder.checkpoints,
             update,

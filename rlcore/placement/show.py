@@ -14,7 +14,6 @@ from rlcore.specs import PolicySpec
 GIB = 2**30
 BYTES = {"fp32": 4, "bf16": 2}
 WIDTH = 100
-NOT_RUN = "this version plans such a placement, but does not train or evaluate on it yet"
 _ADAMW_MOMENTS = 2
 
 
@@ -77,10 +76,11 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str) -> list[str]:
     how = (
         "rollout and actor are one process over one set of weights"
         if plan.fused
-        else "rollout and actor are processes of their own, each with its copy of the weights"
+        else "rollout and actor are processes of their own, each with its copy of the weights; an "
+        f"update sends about {_size(spec.trainable_parameters * BYTES[precision])} to each rollout"
     )
-    lines = [how] if plan.fused else [how, NOT_RUN]
-    lines += [
+    lines = [
+        how,
         f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
         f"{spec.trainable_parameters:,} trained",
     ]

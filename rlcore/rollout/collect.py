@@ -40,6 +40,7 @@ class CollectJob:
         keep: build a trajectory (training), or only count outcomes (evaluation).
         forward_batch: fixed rows per forward, or None.
         env_timeout: seconds to wait for a stage.
+        weights: version of the weights it is to act with; None: those it is trained on, in place.
     """
 
     routes: tuple[Route, ...]
@@ -50,6 +51,7 @@ class CollectJob:
     keep: bool
     forward_batch: int | None
     env_timeout: float
+    weights: int | None = None
 
     def keys(self, episodes: list[Episode], decisions: list[int]) -> RowKeys:
         """A key a row: (root seed, phase, update, task, trial, replica, decision)."""
@@ -64,11 +66,13 @@ class CollectJob:
 
 @dataclass
 class CollectResult:
-    """Outcomes of all episodes, seconds by phase, and the trajectory if one was kept."""
+    """Outcomes of all episodes, seconds by phase, and the trajectory, if one was kept, with the
+    numbers of its columns."""
 
     outcomes: list[EpisodeOutcome] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     trajectory: Trajectory | None = None
+    columns: list[int] = field(default_factory=list)
 
 
 def converse(policy: Policy, job: CollectJob) -> Conversation:
@@ -107,7 +111,7 @@ def converse(policy: Policy, job: CollectJob) -> Conversation:
             result.seconds["policy"] += time.perf_counter() - begin
             yield Send(route.actions, answer)
     if builder is not None:
-        result.trajectory = builder.build()
+        result.trajectory, result.columns = builder.build(), builder.columns
     return result
 
 

@@ -1,4 +1,4 @@
-"""What env and rollout workers say to each other, and how a conversation is written down.
+"""What workers say to each other, and how a conversation is written down.
 
 A worker's part is a generator that yields :class:`Send` and :class:`Receive`; the backend decides
 how they are carried out (blocking on a Ray channel, or interleaved in one process). So the same
@@ -7,7 +7,7 @@ code runs under Ray and under pdb.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,14 @@ class Send:
     """Put `message` on the queue `key`."""
 
     key: str
+    message: Any
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Put `message` on each of the queues `keys`; it is stored once."""
+
+    keys: tuple[str, ...]
     message: Any
 
 
@@ -43,7 +51,7 @@ class Count:
     amounts: Mapping[str, int]
 
 
-Conversation = Generator[Send | Receive | Count, Any, Any]
+Conversation = Generator[Send | Publish | Receive | Count, Any, Any]
 
 
 class Route(NamedTuple):
@@ -145,7 +153,7 @@ class InteractJob:
         columns: `columns[stage]`.
         chunks_per_column: length of a column in chunks; None: a column ends with its episode.
         bootstrap: whether values after a truncation, or after a full column, are wanted.
-        record: column numbers whose frames are kept for a video.
+        record: column numbers whose first episode is filmed.
     """
 
     side: str
@@ -156,15 +164,65 @@ class InteractJob:
 
 
 @dataclass
+class Footage:
+    """A filmed episode, the first of its column; F frames, four lists of length F.
+
+    Attributes:
+        episode: its address.
+        frames: uint8 `[H, W, 3]`.
+        steps: env steps done when a frame was taken; 0 at the start, where the env films it.
+        returns: sum of rewards up to then.
+        successes: whether it had succeeded by then, as far as the env said: it says so once a
+            chunk.
+    """
+
+    episode: Episode
+    frames: list[np.ndarray] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    returns: list[float] = field(default_factory=list)
+    successes: list[bool] = field(default_factory=list)
+
+    def add_chunk(
+        self,
+        frames: Sequence[np.ndarray],
+        *,
+        step: int,
+        total: float,
+        rewards: np.ndarray,
+        success: bool,
+    ) -> None:
+        """Append the frames of a chunk, in order; nothing if there are none.
+
+        The last frames belong to the chunk's steps, those before them to its start.
+
+        Args:
+            step, total: env steps and sum of rewards before the chunk.
+            rewards: of its executed steps, float `[S]`.
+            success: after it.
+        """
+        if not frames:
+            return
+        known = bool(self.successes) and self.successes[-1]
+        count = len(frames)
+        steps = range(step + 1, step + 1 + len(rewards))
+        self.frames.extend(frames)
+        self.steps.extend([*[step] * count, *steps][-count:])
+        self.returns.extend([*[total] * count, *(total + np.cumsum(rewards)).tolist()][-count:])
+        self.successes.extend([known] * (count - 1) + [success])
+
+
+@dataclass
 class InteractReport:
     """What an env worker did.
 
     Attributes:
         env_steps: simulated steps.
         seconds: time spent in the simulator (reset, chunk), averaged over stages.
-        videos: `{column number: frames uint8 [F, H, W, 3]}` of recorded columns.
+        videos: `{column number: its first episode}` of recorded columns.
+        incidents: what befell its simulators and was survived, one text each.
     """
 
     env_steps: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    videos: dict[int, np.ndarray] = field(default_factory=dict)
+    videos: dict[int, Footage] = field(default_factory=dict)
+    incidents: list[str] = field(default_factory=list)

@@ -8,9 +8,10 @@ with auto_reset as many as fit into the column's chunks. Columns stand in canoni
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlcore.config.schema import EnvConfig
+from rlcore.config.schema import EnvConfig, VideoConfig
 from rlcore.rollout.rng import generator
 from rlcore.specs import EnvSpec, Episode
 
@@ -54,6 +55,14 @@ def evaluation_columns(spec: EnvSpec, config: EnvConfig) -> list[Column]:
     trials = spec.trials(config.split)[: config.trials_per_task]
     pairs = [Episode(task, trial) for task in range(len(spec.tasks)) for trial in trials]
     return [Column(number, (episode,)) for number, episode in enumerate(pairs)]
+
+
+def filmed_columns(columns: Sequence[Column], video: VideoConfig) -> frozenset[int]:
+    """Numbers of the columns to film, spread evenly: over the tasks, as columns stand in their
+    order, and so likely over successes and failures. Equal lists give equal choices, so that a
+    start filmed before training is filmed after it too."""
+    count = min(video.num_episodes, len(columns)) if video.save_video else 0
+    return frozenset(columns[i * len(columns) // count].number for i in range(count))
 
 
 def episodes_per_column(config: EnvConfig, num_action_chunks: int) -> int:

@@ -1,0 +1,30 @@
+"""For authors of plugins: conformance checks, and a toy env and policy to test against.
+
+Names are loaded when they are asked for: an env's tests need no tensor library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlcore.testing.conformance.algorithm import AlgorithmConformance, check_algorithm
+    from rlcore.testing.conformance.env import EnvConformance, check_env
+    from rlcore.testing.conformance.policy import PolicyConformance, check_policy
+
+__all__ = [
+    "AlgorithmConformance",
+    "EnvConformance",
+    "PolicyConformance",
+    "check_algorithm",
+    "check_env",
+    "check_policy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    kind = name.removeprefix("check_").removesuffix("Conformance").lower()
+    return getattr(import_module(f"{__name__}.conformance.{kind}"), name)

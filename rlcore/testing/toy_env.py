@@ -6,6 +6,8 @@ copy from when writing one.
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -124,7 +126,7 @@ class ToyEnv:
         run = self._running.copy()
         self._total_steps += 1
         if self._config.fail_at is not None and self._total_steps >= self._config.fail_at:
-            raise RuntimeError(f"the toy simulator was told to fail at step {self._total_steps}")
+            self._fail()
         moved = self._position + SPEED * np.clip(actions, -1.0, 1.0)
         self._position[run] = np.clip(moved, -1.0, 1.0)[run]
         self._steps[run] += 1
@@ -141,6 +143,13 @@ class ToyEnv:
             if run[row]:
                 frames.append(self._draw(row))
         return np.where(run, given, 0.0).astype(np.float32), terminated, truncated
+
+    def _fail(self) -> None:
+        if self._config.fail_how == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._config.fail_how == "hang":
+            signal.pause()
+        raise RuntimeError(f"the toy simulator was told to fail at step {self._total_steps}")
 
     def _demonstrate(
         self,
@@ -167,7 +176,8 @@ class ToyEnv:
                 frame_steps.append(len(actions))
             states.append(one._position[0].copy())
             actions.append(action)
-            one._advance((action + noise.normal(0.0, action_noise, 2))[None])
+            executed = action + noise.normal(0.0, action_noise, 2)
+            one._advance(executed[None].astype(np.float32))  # as a policy's would be
         return Demonstration(
             episode=episode,
             task_description=self.spec.descriptions[episode.task],

@@ -21,8 +21,9 @@ IMAGE_SIZE = 16
 class ToyEnvConfig(EnvConfig):
     """A point in a square that should reach the side its sentence names."""
 
-    fail_at: int | None = key(
-        "raise inside the simulator at this env step, to test faults", least=1
+    fail_at: int | None = key("fail inside the simulator at this env step, to test faults", least=1)
+    fail_how: str = key(
+        "raise an error, kill the process, or hang", "raise", choices=("raise", "die", "hang")
     )
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,11 @@ FORMAT_VERSION = 2
 POLICY, STATE, LATEST, BEST = "actor", "state.json", "latest", "best"
 LEARNER = "learner"  # .safetensors and .json
 PREFIX = "step_"
+
+
+def checkpoint_name(step: int) -> str:
+    """Of the folder of a checkpoint."""
+    return f"{PREFIX}{step:06d}"
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,12 @@ def save_checkpoint(
             the policy lives).
         save_learner: the same for what the learner needs to go on (:func:`write_learner`).
         state: JSON values: counters, seconds, where the metrics ended.
+
+    Raises:
+        CheckpointError: it can't be written.
     """
-    target = folder / f"{PREFIX}{step:06d}"
-    with replacing_folder(target) as partial:
+    target = folder / checkpoint_name(step)
+    with writing(target), replacing_folder(target) as partial:
         (partial / POLICY).mkdir()
         save_policy(partial / POLICY)
         if save_learner is not None:
@@ -85,6 +94,24 @@ def save_checkpoint(
         (partial / STATE).write_text(text, encoding="utf-8")
     write_text(folder / LATEST, target.name + "\n")
     return target
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the disk refuses, as one clear error: what is written inside goes to `path`.
+
+    Raises:
+        CheckpointError: the disk is full, or the like.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"can't write {path}: {error}",
+            hint="free some space; earlier checkpoints are whole: rlcore resume RUN",
+        ) from error
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
@@ -131,7 +158,7 @@ def find_checkpoint(path: Path) -> Path:
 
 def mark_best(folder: Path, step: int) -> None:
     """Let `best` name the checkpoint of that step, so that :func:`keep_last` spares it."""
-    write_text(folder / BEST, f"{PREFIX}{step:06d}\n")
+    write_text(folder / BEST, checkpoint_name(step) + "\n")
 
 
 def keep_last(folder: Path, count: int) -> list[Path]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from urllib.parse import quote
 
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.track.checkpoint import checkpoint_name
 from rlcore.track.files import write_text
 
 
@@ -104,6 +106,14 @@ class RunFolder:
         return self.path / "summary.json"
 
     @property
+    def recipe(self) -> Path:
+        return self.path / "recipe.yaml"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
     def tensorboard(self) -> Path:
         return self.path / "tensorboard"
 
@@ -116,6 +126,10 @@ class RunFolder:
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
+    def checkpoint(self, step: int) -> Path:
+        """The checkpoint after `step` updates."""
+        return self.checkpoints / checkpoint_name(step)
+
     @property
     def evaluations(self) -> Path:
         return self.path / "eval"
@@ -127,6 +141,11 @@ class RunFolder:
     def video(self, side: str) -> Path:
         """Videos of `side`, "train" or "eval"."""
         return self.path / "video" / side
+
+    def clip(self, label: str, task: str, trial: int) -> Path:
+        """Video of one episode of the evaluation `label`. Any text can be a task's name, so it is
+        quoted as in an address."""
+        return self.video("eval") / label / f"{quote(task, safe=' ')}-{trial}.mp4"
 
 
 def _take(wanted: Path) -> Path:

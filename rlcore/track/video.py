@@ -1,27 +1,39 @@
 """Videos of episodes: captions, mosaics, MP4 files. Knows nothing of envs, only of frames.
 
-Legend: F frames, H and W pixels; a film is uint8 `[F, H, W, 3]`, RGB.
+Frames are uint8 `[H, W, 3]`, RGB. They are made one by one as the encoder asks for them: a mosaic
+of large frames as a whole would take gigabytes.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rlcore.errors import AssetError
+from rlcore.rollout.messages import Footage
 from rlcore.track.files import replacing
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont, ImageFont
 
 GREEN, RED = (40, 180, 70), (210, 50, 50)
 WHITE, GREY = (255, 255, 255), (24, 24, 24)
 READABLE_SIDE = 256  # smaller frames are enlarged before anything is written beneath them
 FONT_SIZE = 12
 LINE_HEIGHT = 16
+BORDER = 4
 PREFERRED_CODECS = ("libx264", "mpeg4")
+# Constant quality, so that a small clip is a small file; the index first, for browsers.
+ENCODER_OPTIONS = {"libx264": {"crf": "24", "preset": "veryfast"}, "mpeg4": {}}
+CONTAINER_OPTIONS = {"movflags": "+faststart"}
 
 
 @dataclass(frozen=True)
@@ -29,107 +41,103 @@ class Film:
     """One recorded episode.
 
     Attributes:
-        frames: uint8 `[F, H, W, 3]`.
+        footage: its frames with steps, returns and successes; at least one.
         sentence: its task description.
-        success: whether it succeeded.
     """
 
-    frames: np.ndarray
+    footage: Footage
     sentence: str
-    success: bool
+
+    @property
+    def success(self) -> bool:
+        """Whether it succeeded."""
+        return self.footage.successes[-1]
 
 
-def write_mosaic(path: Path, films: Sequence[Film], *, fps: int, info: bool) -> None:
-    """Write several episodes into one MP4, each with its sentence, step and success if `info`.
-
-    Raises:
-        AssetError: this machine can't encode videos.
-    """
-    shown = [
-        caption(film.frames, film.sentence, len(film.frames) if film.success else None)
-        if info
-        else film.frames
-        for film in films
-    ]
-    write_video(path, mosaic(shown, [film.success for film in films]), fps)
-
-
-def caption(film: np.ndarray, sentence: str, success_step: int | None = None) -> np.ndarray:
-    """Write sentence, step and success on a strip beneath each frame.
-
-    Args:
-        film: uint8 `[F, H, W, 3]`; frame i was taken after step i + 1.
-        sentence: the task description; wrapped to the width.
-        success_step: the step at which the episode succeeded, None if it did not.
+def caption(film: Film) -> list[np.ndarray]:
+    """Write sentence, step, return so far and success on a strip beneath each frame.
 
     Returns:
-        uint8 `[F, H', W', 3]`, enlarged by a whole factor where frames are small.
+        uint8 `[H', W', 3]` each, enlarged by a whole factor where frames are small.
     """
-    film = _enlarged(film)
-    lines = _wrapped(sentence, film.shape[2])
-    captioned = []
-    for i, frame in enumerate(film):
-        succeeded = success_step is not None and i + 1 >= success_step
-        status = (f"step {i + 1}", "success" if succeeded else "")
-        captioned.append(np.concatenate([frame, _strip(film.shape[2], lines, status)]))
-    return np.stack(captioned)
+    footage = film.footage
+    factor = _enlargement(footage.frames[0])
+    lines = _wrapped(film.sentence, footage.frames[0].shape[1] * factor)
+    marks = zip(footage.frames, footage.steps, footage.returns, footage.successes, strict=True)
+    return [
+        _with_strip(
+            frame.repeat(factor, axis=0).repeat(factor, axis=1),
+            lines,
+            (f"step {step}", f"return {total:.2f}", "success" if success else ""),
+        )
+        for frame, step, total, success in marks
+    ]
 
 
-def mosaic(films: Sequence[np.ndarray], successes: Sequence[bool], border: int = 4) -> np.ndarray:
+def mosaic(
+    films: Sequence[Sequence[np.ndarray]], successes: Sequence[bool]
+) -> Iterator[np.ndarray]:
     """Several episodes side by side in a grid as square as it gets, row by row.
 
     Shorter films hold their last frame; the border is green where the episode succeeded and red
     where it did not; empty places are black.
 
     Args:
-        films: uint8 `[F_i, H_i, W_i, 3]`, at least one.
+        films: frames of each episode; sizes may differ between episodes.
         successes: one a film.
-        border: pixels.
 
-    Returns:
-        uint8 `[max F_i, H', W', 3]`.
+    Yields:
+        as many frames as the longest film has.
     """
-    framed = [
-        _bordered(film, GREEN if success else RED, border)
-        for film, success in zip(films, successes, strict=True)
-    ]
-    length = max(len(film) for film in framed)
-    height = max(film.shape[1] for film in framed)
-    width = max(film.shape[2] for film in framed)
-    columns = math.ceil(math.sqrt(len(framed)))
-    rows = math.ceil(len(framed) / columns)
-    grid = np.zeros((length, rows * height, columns * width, 3), dtype=np.uint8)
-    for i, film in enumerate(framed):
-        top, left = (i // columns) * height, (i % columns) * width
-        held = np.concatenate([film, np.repeat(film[-1:], length - len(film), axis=0)])
-        grid[:, top : top + film.shape[1], left : left + film.shape[2]] = held
-    return grid
+    colours = [GREEN if success else RED for _, success in zip(films, successes, strict=True)]
+    height = max(film[0].shape[0] for film in films) + 2 * BORDER
+    width = max(film[0].shape[1] for film in films) + 2 * BORDER
+    columns = math.ceil(math.sqrt(len(films)))
+    rows = math.ceil(len(films) / columns)
+    for t in range(max(len(film) for film in films)):
+        grid = np.zeros((rows * height, columns * width, 3), dtype=np.uint8)
+        for i, (film, colour) in enumerate(zip(films, colours, strict=True)):
+            cell = _bordered(film[min(t, len(film) - 1)], colour)
+            top, left = (i // columns) * height, (i % columns) * width
+            grid[top : top + cell.shape[0], left : left + cell.shape[1]] = cell
+        yield grid
 
 
-def write_video(path: Path, film: np.ndarray, fps: int = 20) -> None:
+def write_video(path: Path, frames: Iterable[np.ndarray], fps: int = 20) -> None:
     """Write an MP4 that browsers and players open: H.264, yuv420p, even sizes.
 
     Where this build of FFmpeg has no H.264 encoder, MPEG-4 is written and a warning says so.
 
+    Args:
+        path: the file; folders are made.
+        frames: uint8 `[H, W, 3]` of one size, at least one.
+        fps: frames per second.
+
     Raises:
-        ValueError: not uint8 `[F, H, W, 3]` with at least one frame.
+        ValueError: no frames, or others.
         AssetError: PyAV is missing or has neither encoder.
     """
-    if film.dtype != np.uint8 or film.ndim != 4 or film.shape[3] != 3 or len(film) == 0:
-        raise ValueError(f"a film is uint8 [F, H, W, 3], got {film.dtype} {list(film.shape)}")
-    import imageio.v3 as iio
-
+    rest = iter(frames)
+    first = next(rest, None)
+    if first is None or first.dtype != np.uint8 or first.ndim != 3 or first.shape[2] != 3:
+        got = "none" if first is None else f"{first.dtype} {list(first.shape)}"
+        raise ValueError(f"a film is made of frames uint8 [H, W, 3], got {got}")
     codec = _codec()
-    with replacing(path) as partial:
-        iio.imwrite(
-            partial,
-            _even(film),
-            plugin="pyav",
-            extension=path.suffix,
-            codec=codec,
-            fps=fps,
-            out_pixel_format="yuv420p",
-        )
+    import av
+    from av.video.stream import VideoStream
+
+    with (
+        replacing(path) as partial,
+        av.open(str(partial), "w", format="mp4", options=CONTAINER_OPTIONS) as container,
+    ):
+        stream = container.add_stream(codec, rate=fps, options=ENCODER_OPTIONS[codec])
+        assert isinstance(stream, VideoStream)  # by its codec
+        stream.height, stream.width = _even(first).shape[:2]
+        stream.pix_fmt = "yuv420p"
+        for frame in chain([first], rest):
+            picture = av.VideoFrame.from_ndarray(_even(frame), format="rgb24")
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))  # what the encoder still holds
 
 
 def _codec() -> str:
@@ -138,7 +146,7 @@ def _codec() -> str:
     except ImportError as error:
         raise AssetError(
             f"videos need PyAV, which can't be imported: {error}",
-            hint='pip install "imageio[pyav]", or set save_video: false',
+            hint="pip install av, or set save_video: false",
         ) from error
     for name in PREFERRED_CODECS:
         if name in av.codecs_available:
@@ -155,51 +163,58 @@ def _codec() -> str:
     )
 
 
-def _even(film: np.ndarray) -> np.ndarray:
+def _even(frame: np.ndarray) -> np.ndarray:
     """yuv420p halves the colour planes: repeat the last row or column of odd sizes."""
-    odd_height, odd_width = film.shape[1] % 2, film.shape[2] % 2
-    return np.pad(film, ((0, 0), (0, odd_height), (0, odd_width), (0, 0)), mode="edge")
+    odd_height, odd_width = frame.shape[0] % 2, frame.shape[1] % 2
+    if not odd_height and not odd_width:
+        return np.ascontiguousarray(frame)
+    return np.pad(frame, ((0, odd_height), (0, odd_width), (0, 0)), mode="edge")
 
 
-def _enlarged(film: np.ndarray) -> np.ndarray:
-    """Whole-number nearest enlargement until the shorter side is readable."""
-    factor = max(1, math.ceil(READABLE_SIDE / min(film.shape[1:3])))
-    return film.repeat(factor, axis=1).repeat(factor, axis=2)
+def _enlargement(frame: np.ndarray) -> int:
+    """The whole factor that makes the shorter side readable."""
+    return max(1, math.ceil(READABLE_SIDE / min(frame.shape[:2])))
 
 
-def _bordered(film: np.ndarray, colour: tuple[int, int, int], border: int) -> np.ndarray:
-    frames, height, width = film.shape[:3]
-    framed = np.empty((frames, height + 2 * border, width + 2 * border, 3), dtype=np.uint8)
+def _bordered(frame: np.ndarray, colour: tuple[int, int, int]) -> np.ndarray:
+    height, width = frame.shape[:2]
+    framed = np.empty((height + 2 * BORDER, width + 2 * BORDER, 3), dtype=np.uint8)
     framed[:] = colour
-    framed[:, border : border + height, border : border + width] = film
+    framed[BORDER : BORDER + height, BORDER : BORDER + width] = frame
     return framed
+
+
+@cache
+def _font() -> ImageFont | FreeTypeFont:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(FONT_SIZE)
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
     """The sentence in lines of at most `width` pixels."""
-    from PIL import ImageFont
-
-    font = ImageFont.load_default(FONT_SIZE)
     lines: list[str] = []
     for word in sentence.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and font.getlength(longer) <= width - 8:
+        if lines and _font().getlength(longer) <= width - 8:
             lines[-1] = longer
         else:
             lines.append(word)
     return lines
 
 
-def _strip(width: int, lines: Sequence[str], status: tuple[str, str]) -> np.ndarray:
-    """uint8 `[H, width, 3]`: the sentence, then step and success."""
-    from PIL import Image, ImageDraw, ImageFont
+def _with_strip(
+    frame: np.ndarray, lines: Sequence[str], status: tuple[str, str, str]
+) -> np.ndarray:
+    """The frame with the sentence beneath it, then step, return and success in three thirds."""
+    from PIL import Image, ImageDraw
 
-    font = ImageFont.load_default(FONT_SIZE)
+    width = frame.shape[1]
     image = Image.new("RGB", (width, LINE_HEIGHT * (len(lines) + 1) + 4), GREY)
     draw = ImageDraw.Draw(image)
     for i, line in enumerate(lines):
-        draw.text((4, 2 + i * LINE_HEIGHT), line, fill=WHITE, font=font)
-    step, success = status
-    draw.text((4, 2 + len(lines) * LINE_HEIGHT), step, fill=WHITE, font=font)
-    draw.text((width // 2, 2 + len(lines) * LINE_HEIGHT), success, fill=GREEN, font=font)
-    return np.asarray(image)
+        draw.text((4, 2 + i * LINE_HEIGHT), line, fill=WHITE, font=_font())
+    places = zip(status, (4, width // 3, width * 3 // 4), (WHITE, WHITE, GREEN), strict=True)
+    for text, left, colour in places:
+        draw.text((left, 2 + len(lines) * LINE_HEIGHT), text, fill=colour, font=_font())
+    return np.concatenate([frame, np.asarray(image)])

@@ -2,6 +2,8 @@
 
     env worker --- obs/RANK/STAGE --> rollout worker
     env worker <-- act/RANK/STAGE --- rollout worker
+    rollout worker --- trajectory/RANK/RANK --> actor worker    (where these two are processes
+    rollout worker <-- weights/RANK ----------- actor worker     of their own)
 
 Neither end knows where the other one runs. Under Ray the queues live in an actor that passes
 references, so arrays go through shared memory once and are never copied by it. In one process
@@ -11,12 +13,13 @@ they are deques, and :func:`interleave` runs the conversations in turn.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from rlcore.errors import WorkerError
-from rlcore.rollout.messages import Conversation, Count, Receive, Send
+from rlcore.errors import StuckError, WorkerError
+from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send
 
 QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run ahead
 
@@ -24,7 +27,7 @@ QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run 
 class Channel(Protocol):
     """Carries messages between conversations."""
 
-    def send(self, key: str, message: Any) -> None: ...
+    def send(self, keys: Sequence[str], message: Any) -> None: ...
 
     def receive(self, request: Receive) -> Any: ...
 
@@ -41,7 +44,9 @@ def drive(conversation: Conversation, channel: Channel) -> Any:
             return stop.value
         answer = None
         if isinstance(request, Send):
-            channel.send(request.key, request.message)
+            channel.send([request.key], request.message)
+        elif isinstance(request, Publish):
+            channel.send(request.keys, request.message)
         elif isinstance(request, Count):
             channel.count(request.amounts)
         else:
@@ -107,7 +112,8 @@ def _run_until_receive(
         elif isinstance(request, Count):
             totals.update(request.amounts)
         else:
-            queues[request.key].append(request.message)
+            for key in request.keys if isinstance(request, Publish) else (request.key,):
+                queues[key].append(request.message)
 
 
 class ChannelActor:
@@ -116,6 +122,9 @@ class ChannelActor:
     def __init__(self) -> None:
         self._queues: dict[str, asyncio.Queue[Any]] = {}
         self._totals: Counter[str] = Counter()
+        self._beats: dict[str, tuple[float, str]] = {}
+        self._broken: str | None = None
+        self._alarm = asyncio.Event()
 
     def _queue(self, key: str) -> asyncio.Queue[Any]:
         if key not in self._queues:
@@ -123,13 +132,41 @@ class ChannelActor:
         return self._queues[key]
 
     async def put(self, key: str, boxed: list[Any]) -> None:
-        await self._queue(key).put(boxed)
+        await self._unless_broken(self._queue(key).put(boxed), None)
 
     async def get(self, key: str, timeout: float) -> list[Any] | None:
-        try:
-            return await asyncio.wait_for(self._queue(key).get(), timeout)
-        except asyncio.TimeoutError:
-            return None
+        """The next message, None if none comes in time."""
+        return await self._unless_broken(self._queue(key).get(), timeout)
+
+    async def _unless_broken(self, wait: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
+        """What is waited for, None after `timeout` seconds.
+
+        Raises:
+            WorkerError: the conversation was broken off.
+        """
+        tasks = [asyncio.ensure_future(wait), asyncio.ensure_future(self._alarm.wait())]
+        done, pending = await asyncio.wait(
+            tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in pending:
+            task.cancel()
+        if self._broken is not None:
+            raise WorkerError(f"the conversation was broken off: {self._broken}")
+        return tasks[0].result() if tasks[0] in done else None
+
+    async def break_off(self, reason: str) -> None:
+        """End the conversation for all who wait in it, or are going to, until it is cleared."""
+        self._broken = reason
+        self._alarm.set()
+
+    async def beat(self, name: str, stack: str) -> None:
+        """A sign of life of a worker, and where it is in its code."""
+        self._beats[name] = (time.monotonic(), stack)
+
+    async def beats(self) -> dict[str, tuple[float, str]]:
+        """`{worker: (seconds since its last sign of life, where it was then)}`."""
+        now = time.monotonic()
+        return {name: (now - heard, stack) for name, (heard, stack) in self._beats.items()}
 
     async def count(self, amounts: Mapping[str, int]) -> None:
         self._totals.update(amounts)
@@ -141,6 +178,8 @@ class ChannelActor:
         """Between conversations: nothing may be left in the queues, counts start at 0."""
         self._queues.clear()
         self._totals.clear()
+        self._broken = None
+        self._alarm.clear()
 
 
 class RayChannel:
@@ -149,11 +188,12 @@ class RayChannel:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    def send(self, key: str, message: Any) -> None:
+    def send(self, keys: Sequence[str], message: Any) -> None:
         import ray
 
         # boxed in a list, a reference travels as a reference instead of being resolved
-        ray.get(self._actor.put.remote(key, [ray.put(message)]))
+        boxed = [ray.put(message)]
+        ray.get([self._actor.put.remote(key, boxed) for key in keys])
 
     def count(self, amounts: Mapping[str, int]) -> None:
         import ray
@@ -166,7 +206,7 @@ class RayChannel:
 
         boxed = ray.get(self._actor.get.remote(request.key, request.timeout))
         if boxed is None:
-            raise WorkerError(
+            raise StuckError(
                 f"waited {request.timeout:.0f} s for {request.waiting_for} and nothing came",
                 hint="raise cluster.timeouts if the machine is slow; "
                 "cluster.backend=local runs the same workers in one process under pdb",

@@ -11,14 +11,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from rlcore.config.schema import EnvConfig
 from rlcore.errors import WorkerError
 from rlcore.plugins import load_target
-from rlcore.protocols import Demonstration, Env
+from rlcore.protocols import Demonstration
 from rlcore.rollout.messages import (
     ActionMessage,
     Conversation,
@@ -30,6 +29,7 @@ from rlcore.rollout.messages import (
 )
 from rlcore.specs import EnvSpec, Episode
 from rlcore.workers.stage import StagePlayer
+from rlcore.workers.survive import SurvivingEnv
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class EnvWorkerSettings:
         rank, world_size: this worker among the env workers.
         stages: vector envs of this worker.
         num_processes: simulator processes of this worker over all stages.
+        restarts: times in a row that lost simulators are started anew.
         policy_timeout: seconds to wait for an answer of the policy.
     """
 
@@ -73,6 +74,7 @@ class EnvWorkerSettings:
     world_size: int
     stages: int
     num_processes: int
+    restarts: int
     policy_timeout: float
 
 
@@ -90,7 +92,7 @@ class EnvWorker:
 
     def __init__(self, settings: EnvWorkerSettings) -> None:
         self._settings = settings
-        self._envs: dict[str, list[Env]] = {}
+        self._envs: dict[str, list[SurvivingEnv]] = {}
 
     def start(self, side: str) -> EnvSpec:
         """Build the simulators of a side (idempotent); returns the spec they really have.
@@ -106,24 +108,24 @@ class EnvWorker:
             self._envs[side] = self._envs[shared[0]] if shared else self._build(side)
         return self._envs[side][0].spec
 
-    def _build(self, side: str) -> list[Env]:
+    def _build(self, side: str) -> list[SurvivingEnv]:
         target, config = self._settings.sides[side].target, self._settings.sides[side].config
         rows = config.total_num_envs // self._settings.world_size // self._settings.stages
         processes = max(1, self._settings.num_processes // self._settings.stages)
         if config.num_processes is not None:
             processes = config.num_processes
-        envs: list[Env] = []
+        envs: list[SurvivingEnv] = []
         try:
             for _ in range(self._settings.stages):
-                envs.append(
-                    load_target(target)(
-                        config,
-                        num_envs=rows,
-                        rank=self._settings.rank,
-                        world_size=self._settings.world_size,
-                        num_processes=min(processes, rows),
-                    )
+                make = partial(
+                    load_target(target),
+                    config,
+                    num_envs=rows,
+                    rank=self._settings.rank,
+                    world_size=self._settings.world_size,
+                    num_processes=min(processes, rows),
                 )
+                envs.append(SurvivingEnv(make, self._settings.restarts))
         except BaseException:
             for env in envs:
                 env.close()
@@ -139,7 +141,7 @@ class EnvWorker:
         ]
         with self._executor(job.side) as executor:
             yield from self._play(players, executor)
-        return self._report(players)
+        return self._report(players, self._envs[job.side])
 
     def _play(self, players: Sequence[StagePlayer], executor: Executor) -> Conversation:
         """Round robin over stages: hand in what a stage has simulated, take its answer, let it
@@ -205,13 +207,17 @@ class EnvWorker:
         for env in built.values():
             env.close()
 
-    def _report(self, players: list[StagePlayer]) -> InteractReport:
+    def _report(
+        self, players: Sequence[StagePlayer], envs: Sequence[SurvivingEnv]
+    ) -> InteractReport:
         report = InteractReport()
+        for env in envs:
+            report.incidents += env.incidents
+            env.incidents.clear()
         for player in players:
             report.env_steps += player.env_steps
             for phase, seconds in player.seconds.items():  # they simulate side by side
                 share = seconds / len(players)
                 report.seconds[phase] = report.seconds.get(phase, 0.0) + share
-            for column, frames in player.frames.items():
-                report.videos[column] = np.stack(frames)
+            report.videos |= player.videos
         return report

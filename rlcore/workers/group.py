@@ -4,92 +4,119 @@ Two backends run the same worker classes. Whoever uses a group can't tell which 
 
     local   all workers in this process, conversations interleaved: pdb works, starts at once
     ray     a process per worker, conversations over a channel (rlcore.workers.ray_group)
+
+One update, where rollout and actor are one process, and where they are not:
+
+    fused      converse ------------> update ------>
+    separate   converse -> hand_over -> update -> sync ->
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Seat
 from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.channel import interleave
-from rlcore.workers.env_worker import EnvWorker, EnvWorkerSettings
-from rlcore.workers.policy_worker import CollectSummary, PolicyWorker, PolicyWorkerSettings
+from rlcore.workers.env_worker import EnvWorkerSettings
+from rlcore.workers.policy_worker import PolicyWorkerSettings
+from rlcore.workers.roles import ROLES, has_component
+from rlcore.workers.rollout_worker import CollectSummary
 
 OnCount = Callable[[Mapping[str, int]], None]
 """Called now and then with running totals, e.g. `{"episodes": 12, "successes": 3}`."""
 
 
 @dataclass(frozen=True)
+class Member:
+    """A worker to be started: what it is made of and where it sits."""
+
+    settings: EnvWorkerSettings | PolicyWorkerSettings
+    seat: Seat
+
+
+@dataclass(frozen=True)
 class GroupPlan:
-    """All workers of a run and their seats, by component and rank."""
+    """All workers of a run.
+
+    Attributes:
+        cluster: backend and timeouts.
+        members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
+            "env" alone, to collect demonstrations.
+    """
 
     cluster: ClusterConfig
-    env: tuple[EnvWorkerSettings, ...]
-    policy: tuple[PolicyWorkerSettings, ...]
-    env_seats: tuple[Seat, ...]
-    policy_seats: tuple[Seat, ...]
+    members: Mapping[str, tuple[Member, ...]]
+
+    @property
+    def separate(self) -> bool:
+        """Whether rollout and actor are processes of their own."""
+        return "rollout" in self.members
+
+    def of(self, component: str) -> tuple[Member, ...]:
+        """The workers of a component, by rank; none where the plan does without it."""
+        roles = [role for role in self.members if has_component(role, component)]
+        return self.members[roles[0]] if roles else ()
 
     def without_policy(self) -> GroupPlan:
         """The env workers alone, to collect demonstrations."""
-        return replace(self, policy=(), policy_seats=())
+        return replace(self, members={"env": self.members["env"]})
 
 
-class WorkerGroup(Protocol):
-    """What the loops see of the workers."""
+@dataclass(frozen=True)
+class Part:
+    """One worker's part in a conversation: who, which of its talks, with which arguments."""
 
-    def start(self) -> None:
-        """Bring all workers up; on failure none is left behind."""
-        ...
-
-    def converse(
-        self,
-        interact: Sequence[InteractJob],
-        collect: Sequence[Any],
-        on_count: OnCount | None = None,
-    ) -> tuple[list[InteractReport], list[CollectSummary]]:
-        """Let env workers and policy workers play: one job per rank each."""
-        ...
-
-    def env(self, method: str, per_rank: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Call a method of every env worker, with keyword arguments per rank."""
-        ...
-
-    def policy(self, method: str, **arguments: Any) -> list[Any]:
-        """Call a method of every policy worker with the same arguments; results by rank."""
-        ...
-
-    def policy_on_first(self, method: str, **arguments: Any) -> Any:
-        """Call a method of policy worker 0 alone; its result."""
-        ...
-
-    def stop(self) -> None:
-        """Stop everything that was started; safe to call twice."""
-        ...
-
-    def __enter__(self) -> WorkerGroup: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    component: str
+    rank: int
+    talk: str
+    arguments: Mapping[str, Any]
 
 
-class LocalGroup:
-    """All workers in this process. The planned processes of a component are merged into one:
-    randomness is keyed by episode, so results don't depend on how many there are."""
+class WorkerGroup(ABC):
+    """What the loops see of the workers. A backend says how they are started, called, brought to
+    talk and stopped; the rest is the same for all."""
 
     def __init__(self, plan: GroupPlan) -> None:
-        self._env = EnvWorker(_alone(plan.env))
-        self._policy = PolicyWorker(plan.policy[0]) if plan.policy else None
+        self._plan = plan
+        self._timeouts = plan.cluster.timeouts
 
-    def __enter__(self) -> LocalGroup:
+    # -- a backend's part ---------------------------------------------------------------------
+
+    @abstractmethod
+    def ranks(self, component: str) -> int:
+        """Number of workers of a component that jobs must be made for."""
+
+    @abstractmethod
+    def _launch(self) -> None:
+        """Bring all workers up; on failure none is left behind."""
+
+    @abstractmethod
+    def _call(
+        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+    ) -> list[Any]:
+        """Call a method of the first workers of a component, one for each entry of `per_rank`."""
+
+    @abstractmethod
+    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
+        """Let workers have a conversation; the results of their parts."""
+
+    @abstractmethod
+    def stop(self, graceful: bool = True) -> None:
+        """Stop everything that was started; safe to call twice.
+
+        Args:
+            graceful: give workers time to stop by themselves.
+        """
+
+    # -- the same for all ---------------------------------------------------------------------
+
+    def __enter__(self) -> WorkerGroup:
         return self
 
     def __exit__(
@@ -98,16 +125,35 @@ class LocalGroup:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        self.stop(graceful=error is None)
 
     def start(self) -> None:
+        """Bring all workers up, all policies with the weights of the actor; on failure none is
+        left behind."""
         try:
-            self._env.start("train")
-            if self._policy is not None:
-                self._policy.start()
+            self._launch()
+            self.sync()
         except BaseException:
-            self.stop()
+            self.stop(graceful=False)
             raise
+
+    def env(self, method: str, per_rank: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Call a method of every env worker, with keyword arguments per rank."""
+        return self._call("env", method, per_rank)
+
+    def actor(self, method: str, **arguments: Any) -> list[Any]:
+        """Call a method of every worker that learns with the same arguments; results by rank."""
+        return self._call("actor", method, [arguments] * self.ranks("actor"))
+
+    def actor_on_first(self, method: str, **arguments: Any) -> Any:
+        """Call a method of actor worker 0 alone; its result."""
+        return self._call("actor", method, [arguments])[0]
+
+    def policy(self, method: str, **arguments: Any) -> None:
+        """Call a method of every worker that holds a policy, acting or learning, once each."""
+        self.actor(method, **arguments)
+        if self._plan.separate:
+            self._call("rollout", method, [arguments] * self.ranks("rollout"))
 
     def converse(
         self,
@@ -115,48 +161,120 @@ class LocalGroup:
         collect: Sequence[Any],
         on_count: OnCount | None = None,
     ) -> tuple[list[InteractReport], list[CollectSummary]]:
-        assert self._policy is not None, "planned without a policy"
-        talks = [self._env.converse(interact[0]), self._policy.converse(collect[0])]
-        report, summary = interleave(talks, on_count)
-        return [report], [summary]
+        """Let env workers and rollout workers play: one job per rank each."""
+        due = self.actor_on_first("version") if self._plan.separate else None
+        results = self._talk(
+            [
+                *(Part("env", rank, "converse", {"job": job}) for rank, job in enumerate(interact)),
+                *(
+                    Part("rollout", rank, "converse", {"job": replace(job, weights=due)})
+                    for rank, job in enumerate(collect)
+                ),
+            ],
+            on_count,
+        )
+        return results[: len(interact)], results[len(interact) :]
 
-    def env(self, method: str, per_rank: Sequence[Mapping[str, Any]]) -> list[Any]:
-        return [ENV_METHODS[method](self._env, **per_rank[0])]
+    def hand_over(self) -> None:
+        """Let the trajectory go from the workers that gathered it to those that learn from it.
+        Where these are the same it is there already."""
+        if not self._plan.separate:
+            return
+        rollouts, actors = range(self.ranks("rollout")), range(self.ranks("actor"))
+        self._talk(
+            [
+                *(
+                    Part("rollout", rank, "hand_over", {"keys": [_pieces(rank, a) for a in actors]})
+                    for rank in rollouts
+                ),
+                *(
+                    Part(
+                        "actor",
+                        rank,
+                        "take_over",
+                        {
+                            "keys": [_pieces(r, rank) for r in rollouts],
+                            "timeout": self._timeouts.sync,
+                        },
+                    )
+                    for rank in actors
+                ),
+            ]
+        )
 
-    def policy(self, method: str, **arguments: Any) -> list[Any]:
-        return [self.policy_on_first(method, **arguments)]
-
-    def policy_on_first(self, method: str, **arguments: Any) -> Any:
-        return POLICY_METHODS[method](self._policy, **arguments)
-
-    def stop(self) -> None:
-        self._env.stop()
-
-
-# What may be asked of a worker; a name that isn't here is a bug of the caller.
-ENV_METHODS: dict[str, Callable[..., Any]] = {
-    "start": EnvWorker.start,
-    "demonstrate": EnvWorker.demonstrate,
-    "process_id": EnvWorker.process_id,
-    "stop": EnvWorker.stop,
-}
-POLICY_METHODS: dict[str, Callable[..., Any]] = {
-    "start": PolicyWorker.start,
-    "rendezvous": PolicyWorker.rendezvous,
-    "join": PolicyWorker.join,
-    "update": PolicyWorker.update,
-    "supervised": PolicyWorker.supervised,
-    "save": PolicyWorker.save,
-    "load": PolicyWorker.load,
-    "save_learner": PolicyWorker.save_learner,
-    "load_learner": PolicyWorker.load_learner,
-    "stop": PolicyWorker.stop,
-}
+    def sync(self) -> None:
+        """Give the actor's weights to all workers that act; needed after each change of them.
+        Where they are the same weights there is nothing to do."""
+        if not self._plan.separate:
+            return
+        keys = [f"weights/{rank}" for rank in range(self.ranks("rollout"))]
+        self._talk(
+            [
+                Part("actor", 0, "publish", {"keys": keys}),
+                *(
+                    Part("rollout", rank, "pull", {"key": key, "timeout": self._timeouts.sync})
+                    for rank, key in enumerate(keys)
+                ),
+            ]
+        )
 
 
-def _alone(settings: Sequence[EnvWorkerSettings]) -> EnvWorkerSettings:
+def _pieces(rollout_rank: int, actor_rank: int) -> str:
+    """Key of the queue for pieces of a trajectory."""
+    return f"trajectory/{rollout_rank}/{actor_rank}"
+
+
+class LocalGroup(WorkerGroup):
+    """All workers in this process. The planned processes of a role are merged into one:
+    randomness is keyed by episode, so results don't depend on how many there are."""
+
+    def __init__(self, plan: GroupPlan) -> None:
+        super().__init__(plan)
+        self._workers = {
+            role: ROLES[role].make(_merged([member.settings for member in members]))
+            for role, members in plan.members.items()
+        }
+
+    def ranks(self, component: str) -> int:
+        return len(self._plan.of(component)[:1])
+
+    def _launch(self) -> None:
+        self._call("env", "start", [{"side": "train"}])
+        for role in self._workers:
+            if role != "env":
+                ROLES[role].calls["start"](self._workers[role])
+
+    def _call(
+        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+    ) -> list[Any]:
+        role = self._role(component)
+        return [
+            ROLES[role].calls[method](self._workers[role], **arguments) for arguments in per_rank
+        ]
+
+    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
+        roles = [self._role(part.component) for part in parts]
+        talks = [
+            ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
+            for role, part in zip(roles, parts, strict=True)
+        ]
+        return interleave(talks, on_count)
+
+    def _role(self, component: str) -> str:
+        return next(role for role in self._workers if has_component(role, component))
+
+    def stop(self, graceful: bool = True) -> None:
+        for role, worker in self._workers.items():
+            ROLES[role].calls["stop"](worker)
+
+
+def _merged(settings: Sequence[Any]) -> Any:
+    """One worker in place of all: it has their simulator processes."""
+    first = settings[0]
+    if not isinstance(first, EnvWorkerSettings):
+        return first
     processes = sum(worker.num_processes for worker in settings)
-    return replace(settings[0], rank=0, world_size=1, num_processes=processes)
+    return replace(first, rank=0, world_size=1, num_processes=processes)
 
 
 def make_group(plan: GroupPlan) -> WorkerGroup:
@@ -166,10 +284,3 @@ def make_group(plan: GroupPlan) -> WorkerGroup:
     from rlcore.workers.ray_group import RayGroup
 
     return RayGroup(plan)
-
-
-def group_ranks(plan: GroupPlan) -> tuple[int, int]:
-    """(env ranks, policy ranks) that jobs must be made for: the local backend merges them."""
-    if plan.cluster.backend == "local":
-        return 1, 1
-    return len(plan.env), len(plan.policy)

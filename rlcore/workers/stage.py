@@ -9,7 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlcore.protocols import ChunkResult, Env, Observation, take_rows
-from rlcore.rollout.messages import ChunkOutcome, EnvMessage, EpisodeOutcome, InteractJob
+from rlcore.rollout.messages import (
+    ChunkOutcome,
+    EnvMessage,
+    EpisodeOutcome,
+    Footage,
+    InteractJob,
+)
 from rlcore.rollout.schedule import Column
 from rlcore.specs import Episode
 
@@ -46,8 +52,7 @@ class StagePlayer:
         self._sequence = 0
         self.env_steps = 0
         self.seconds = {"env_reset": 0.0, "env_chunk": 0.0}
-        self.frames: dict[int, list[np.ndarray]] = {}
-        self._recorded_columns: dict[int, int] = {}
+        self.videos: dict[int, Footage] = {}
 
     def start(self) -> EnvMessage:
         """Give every row a column and reset it. Nothing is filmed that an earlier player, maybe
@@ -64,7 +69,7 @@ class StagePlayer:
         begin = time.perf_counter()
         result = self._env.chunk_step(padded)
         self.seconds["env_chunk"] += time.perf_counter() - begin
-        self._keep_frames()
+        self._keep_frames(result)
         outcome = self._outcome(acting, result)
         finished: list[EpisodeOutcome] = []
         fresh = [row for row in acting if self._settle(row, result, finished)]
@@ -139,7 +144,7 @@ class StagePlayer:
         observation = result.observation if result is not None else None
         if fresh:
             begin = time.perf_counter()
-            self._record(fresh)
+            self._record()
             observation = self._reset(fresh)
             self.seconds["env_reset"] += time.perf_counter() - begin
         self._waiting = [row for row, state in enumerate(self._rows) if state is not None]
@@ -171,27 +176,35 @@ class StagePlayer:
 
     # -- videos -----------------------------------------------------------------------------
 
-    def _record(self, fresh: list[int]) -> None:
-        if not self._job.record:
-            return
-        self._env.record(
-            [
-                row
-                for row, state in enumerate(self._rows)
-                if state is not None and state.column.number in self._job.record
-            ]
+    def _record(self) -> None:
+        if self._job.record:
+            self._env.record([row for row in range(len(self._rows)) if self._is_filmed(row)])
+
+    def _is_filmed(self, row: int) -> bool:
+        state = self._rows[row]
+        return (
+            state is not None
+            and state.column.number in self._job.record
+            and state.episode_number == 0
         )
-        self._recorded_columns = {
-            row: state.column.number for row, state in enumerate(self._rows) if state is not None
-        }
 
     def _stop_recording(self) -> None:
         """Film no row, and let go of frames nobody took."""
         self._env.record([])
         self._env.recorded()
 
-    def _keep_frames(self) -> None:
+    def _keep_frames(self, result: ChunkResult) -> None:
+        """Called before the chunk is accounted: the row's state is that before the chunk."""
         if not self._job.record:
             return
         for row, frames in self._env.recorded().items():
-            self.frames.setdefault(self._recorded_columns[row], []).extend(frames)
+            state = self._rows[row]
+            assert state is not None  # only rows with a column are filmed
+            footage = self.videos.setdefault(state.column.number, Footage(state.episode))
+            footage.add_chunk(
+                frames,
+                step=state.steps,
+                total=state.reward,
+                rewards=result.rewards[row][result.valid[row]],
+                success=bool(result.success[row]),
+            )

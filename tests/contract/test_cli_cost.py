@@ -37,6 +37,12 @@ def test_planning_loads_neither_tensors_nor_workers(arguments):
     assert loaded_by(*arguments) <= {"hydra", "omegaconf"}
 
 
+def test_a_report_loads_neither_configuration_nor_tensors(tmp_path):
+    (tmp_path / "config.yaml").write_text("runner: {seed: 0}\n")
+    assert loaded_by("report", str(tmp_path)) == set()
+    assert (tmp_path / "report.html").is_file()
+
+
 def test_listing_plugins_is_quick():
     """Well under a second; the best of three, since the machine may be busy."""
     seconds = []

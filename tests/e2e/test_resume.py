@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -11,37 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file
+from resume_cases import COMMON, assert_same, go_on, numbers
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.loop import train
 from rlcore.loop.session import Session
-from rlcore.loop.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.trackers import read_metrics
 
-COMMON = [
-    "env=toy",
-    "model=toy",
-    "algorithm=ppo",
-    "algorithm.kl_beta=0.01",  # so that there are reference weights to restore
-    "sft.enabled=true",
-    "sft.max_steps=30",
-    "collect.episodes_per_task=2",
-    "env.train.total_num_envs=8",
-    "env.eval.total_num_envs=8",
-    "env.eval.trials_per_task=3",
-    "rollout.forward_batch=4",
-    "actor.micro_batch_size=16",
-    "actor.global_batch_size=32",
-    "actor.optim.lr_warmup_steps=9",
-    "runner.max_epochs=4",
-    "runner.save_interval=1",
-    "cluster.backend=local",
-]
 FULL = "whole"
 
 
@@ -49,32 +29,6 @@ def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
     train.run(compose([*COMMON, *names, *overrides]))
     return log_path / name
-
-
-def go_on(run: Path, *overrides: str) -> None:
-    train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides]))
-
-
-def numbers(run: Path) -> list[dict[str, float | None]]:
-    return [
-        {k: v for k, v in line.items() if not k.startswith("time") and "per_second" not in k}
-        for line in read_metrics(run / "metrics.jsonl")
-    ]
-
-
-def assert_same(run: Path, whole: Path) -> None:
-    assert numbers(run) == numbers(whole)
-    ours, theirs = load_checkpoint(run), load_checkpoint(whole)
-    assert ours.step == theirs.step == 4
-    for part in ("actor/model.safetensors", "learner.safetensors"):
-        mine, other = load_file(ours.path / part), load_file(theirs.path / part)
-        assert mine.keys() == other.keys() and mine
-        assert all(torch.equal(mine[name], other[name]) for name in mine), part
-    for label in ("before", "after"):
-        file = f"eval/{label}.parquet"
-        assert read_results(run / file) == read_results(whole / file)
-    totals = "totals"
-    assert ours.state[totals] == theirs.state[totals]
 
 
 @pytest.fixture(scope="module")
@@ -205,3 +159,30 @@ def test_what_stays_on_disk(log_path: Path):
     assert (run / "checkpoints" / "best").read_text().strip() == f"step_{int(best or 0):06d}"
     kept = {path.name for path in (run / "checkpoints").glob("step_*")}
     assert kept == {f"step_{int(best or 0):06d}", "step_000004"}
+
+
+def test_a_full_disk(log_path: Path, whole: Path):
+    """A limit on the size of files stands in for it. The run ends with one error, earlier
+    checkpoints are whole, and it goes on when there is space."""
+    size = (load_checkpoint(whole).path / "learner.safetensors").stat().st_size
+    code = (
+        "import resource, signal, sys; from rlcore.cli.main import main; "
+        "from rlcore.loop import train; make = train.checkpoint\n"
+        "def full(session, update):\n"
+        "    if update == 3:\n"
+        "        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"        resource.setrlimit(resource.RLIMIT_FSIZE, ({size // 2}, {size // 2}))\n"
+        "    make(session, update)\n"
+        "train.checkpoint = full; sys.exit(main(sys.argv[1:]))"
+    )
+    words = ["train", *COMMON, f"runner.logger.log_path={log_path}",
+             "runner.logger.experiment_name=full"]  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == CheckpointError.exit_code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "can't write" in done.stderr and "step_000003" in done.stderr
+    run = log_path / "full"
+    assert load_checkpoint(run).step == 2
+    assert not list((run / "checkpoints").glob(".partial*"))
+    go_on(run)
+    assert_same(run, whole)

@@ -78,9 +78,16 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
         "sft.json",
         "video/eval/after.mp4",
         "video/train/update_000001.mp4",
+        "recipe.yaml",
+        "report.html",
     ):
         assert (folder / name).is_file(), name
     assert list((folder / "tensorboard").glob("events*"))
+    # 8 of 20 starts (4 tasks, 5 trials), evenly: two of each task
+    clips = {path.name for path in (folder / "video/eval/after").iterdir()}
+    assert clips == {path.name for path in (folder / "video/eval/before").iterdir()}
+    assert len(clips) == 8
+    assert {name.rpartition("-")[0] for name in clips} == {task for task, _ in starts}
     lines = read_metrics(folder / "metrics.jsonl")
     assert sum(line["env/episodes"] for line in lines if "env/episodes" in line) == 36
     checkpoint = load_checkpoint(folder)
@@ -215,7 +222,7 @@ def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
     from rlcore.workers.ray_group import RayGroup
 
     def kill_first(self, interact: list[InteractJob], collect, on_count=None):
-        ref = self._env[0].call.remote("process_id", {})
+        ref = self._workers["env"][0].call.remote("process_id", {})
         os.kill(ray.get(ref), signal.SIGKILL)
         return original(self, interact, collect, on_count)
 
@@ -225,6 +232,7 @@ def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
         run(
             log_path,
             "sft.enabled=false",
+            "cluster.simulator_restarts=0",
             "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
         )
     _no_actor_is_left()

@@ -117,6 +117,11 @@ def test_a_good_configuration_passes(facts):
         (["actor.model.model_path=/no/where"],
          "actor.model.model_path must be a folder that exists, got '/no/where'"),
         (["actor.fsdp_config.gradient_checkpointing=true"], "gradient_checkpointing must be false"),
+        (["cluster.component_placement={env: 0, rollout: 0, actor: '1,2:1-2'}"],
+         "cluster.component_placement.actor must give each process a GPU of its own, got GPU 2 for "
+         "processes 1, 2"),
+        (["cluster.component_placement={env: 0, rollout: 0-2, actor: 0}"],
+         "must be at least the number of rollout processes = 3, got 1 x 1 = 1"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(facts, overrides, sentence):
@@ -159,6 +164,9 @@ def test_parts_that_do_not_fit_each_other_are_refused(facts, change, sentence):
         ["actor.optim.adam_beta1=0"],
         ["rollout.pipeline_stage_num=2",
          "cluster.component_placement={env: 0, rollout: 1-2, actor: 1-2}"],
+        ["cluster.component_placement={env: 0-1, rollout: 1-2, actor: 2-3}"],  # hybrid
+        ["cluster.backend=local",
+         "cluster.component_placement={env: 0, rollout: 0, actor: '2:0-1'}"],
     ],
 )  # fmt: skip
 def test_the_edges_of_what_is_allowed(facts, overrides):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlcore.algo.reduce import at_level, batch_weights, valid_at_level
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.errors import CheckpointError, ConfigError, TrainingError
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.samples import make_samples, minibatches
 from rlcore.rollout.rng import generator
@@ -277,6 +277,17 @@ def test_a_bad_gradient_is_skipped_counted_and_kept_out_of_the_means(bench, acte
     assert metrics["train/actor/optimizer_steps"] == 1.0
     assert np.isfinite(list(metrics.values())).all()
     assert all(bool(p.isfinite().all()) for p in made.policy.parameters())
+
+
+def test_an_update_of_bad_gradients_alone_is_an_error_that_changes_nothing(bench, acted):
+    made = bench(actor={"global_batch_size": 10, "micro_batch_size": 10})
+    before = copy.deepcopy(made.policy.state_dict())
+    trajectory = acted(made.policy, chunks=5, columns=4)
+    trajectory.inputs["features"][:] = float("nan")
+    with pytest.raises(TrainingError, match=r"update 8 trained nothing: .* each of its 2 steps"):
+        made.learner.update(trajectory, 7)
+    after = made.policy.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_a_batch_without_valid_samples_changes_nothing(bench, acted):

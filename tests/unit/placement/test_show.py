@@ -67,13 +67,13 @@ def test_separate_copies_and_a_gpu_that_is_too_small():
     assert any("fullest GPU holds 3.50 GiB of 3.00 GiB: TOO MUCH" in line for line in lines)
 
 
-def test_a_placement_that_is_planned_only_says_so():
+def test_what_travels_after_an_update_is_said():
     def said(mapping):
-        lines = lines_of(mapping, Node(cpus=4), policy(10, 10))
-        below = lines[max(i for i, line in enumerate(lines) if "─" in line) + 1 :]
-        return any("does not train or evaluate on it yet" in line for line in below)
+        # 2**28 parameters in all, 2**20 of them trained: 2 MiB in bf16
+        lines = lines_of(mapping, Node(cpus=4), policy(2**28, 2**20), "bf16")
+        return [line for line in lines if "an update sends about 2.00 MiB to each rollout" in line]
 
-    assert said({"env": "0", "rollout": "1", "actor": "2"})
+    assert len(said({"env": "0", "rollout": "1", "actor": "2"})) == 1
     assert not said({"env": "0", "rollout": "1-2", "actor": "1-2"})
 
 

@@ -1,6 +1,14 @@
 from collections import Counter
 
-from rlcore.rollout.schedule import Column, deal, evaluation_columns, training_columns
+from rlcore.config.schema import VideoConfig
+from rlcore.rollout.schedule import (
+    Column,
+    deal,
+    evaluation_columns,
+    filmed_columns,
+    training_columns,
+)
+from rlcore.specs import Episode
 from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 
 
@@ -72,3 +80,14 @@ def test_deal_gives_every_column_to_one_hand():
     columns = [Column(i, ()) for i in range(7)]
     hands = deal(columns, 3)
     assert [[c.number for c in hand] for hand in hands] == [[0, 3, 6], [1, 4], [2, 5]]
+
+
+def test_filmed_columns_are_spread_over_tasks():
+    columns = [Column(number, (Episode(number // 5, number % 5),)) for number in range(20)]
+    # i * 20 // 8: 0, 2.5, 5, 7.5, ...: two of each task
+    assert filmed_columns(columns, VideoConfig(save_video=True, num_episodes=8)) == {
+        0, 2, 5, 7, 10, 12, 15, 17,
+    }  # fmt: skip
+    assert filmed_columns(columns[:3], VideoConfig(save_video=True)) == {0, 1, 2}
+    assert filmed_columns(columns, VideoConfig(save_video=False)) == frozenset()
+    assert filmed_columns([], VideoConfig(save_video=True)) == frozenset()

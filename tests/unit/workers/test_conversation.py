@@ -10,13 +10,14 @@ import torch
 
 from rlcore.errors import WorkerError
 from rlcore.rollout.collect import CollectJob, converse
-from rlcore.rollout.messages import InteractJob, Receive, Route, Send
+from rlcore.rollout.messages import Footage, InteractJob, Receive, Route, Send
 from rlcore.rollout.schedule import (
     chunks_per_column,
     deal,
     evaluation_columns,
     training_columns,
 )
+from rlcore.specs import Episode
 from rlcore.testing.toy_env import ToyEnv
 from rlcore.testing.toy_policy import ToyPolicy
 from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
@@ -46,6 +47,7 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
                 world_size=workers,
                 stages=stages,
                 num_processes=1,
+                restarts=0,
                 policy_timeout=5.0,
             )
         )
@@ -150,13 +152,46 @@ def test_auto_reset_fills_columns_of_fixed_length():
     assert sum(not o.finished for o in outcomes) == int(open_at_the_end.sum())
 
 
-def test_recorded_columns_have_a_frame_a_step():
+def test_filmed_columns_have_a_frame_a_step_with_its_return():
     trajectory, _, reports, _ = play(record=(0, 5))
     videos = {k: v for report in reports for k, v in report.videos.items()}
     assert set(videos) == {0, 5}
-    for column, film in videos.items():
-        assert len(film) == int(trajectory.valid[:, column].sum())
-        assert film.dtype == np.uint8
+    for column, footage in videos.items():
+        valid, rewards = trajectory.valid[:, column], trajectory.rewards[:, column]
+        length = int(valid.sum())
+        assert len(footage.frames) == length
+        assert footage.steps == list(range(1, length + 1))
+        assert footage.returns == pytest.approx(rewards[valid].cumsum(0).tolist())
+        # the toy ends with its success, which is worth 1
+        success = bool(trajectory.success[:, column].any())
+        assert footage.successes == [False] * (length - 1) + [success]
+        assert footage.frames[0].dtype == np.uint8
+
+
+def test_of_a_column_with_several_episodes_the_first_is_filmed():
+    _, outcomes, reports, columns = play(
+        record=(3,), auto_reset=True, max_episode_steps=6, max_steps_per_rollout_epoch=16
+    )
+    (videos,) = (report.videos for report in reports)
+    first = columns[3].episodes[0]
+    assert videos[3].episode == first
+    lengths = {outcome.episode: outcome.length for outcome in outcomes}
+    assert videos[3].steps == list(range(1, lengths[first] + 1))
+
+
+def test_frames_of_a_chunk_are_marked_from_its_end():
+    """Rewards 1, 0.5 and 2 after a return of 3: 4, 4.5, 6.5."""
+    footage = Footage(Episode(0, 0))
+    frames = [np.full((2, 2, 3), i, np.uint8) for i in range(4)]
+    rewards = np.array([1.0, 0.5, 2.0], np.float32)
+    footage.add_chunk(frames, step=7, total=3.0, rewards=rewards, success=True)
+    assert footage.steps == [7, 8, 9, 10]  # the first was filmed before the chunk
+    assert footage.returns == [3.0, 4.0, 4.5, 6.5]
+    assert footage.successes == [False, False, False, True]
+    footage.add_chunk(frames[:1], step=10, total=6.5, rewards=rewards[1:2], success=True)
+    assert (footage.steps[-1], footage.returns[-1]) == (11, 7.0)
+    footage.add_chunk([], step=11, total=7.0, rewards=rewards[:0], success=True)
+    assert len(footage.frames) == 5
 
 
 def test_filming_ends_with_the_job_on_shared_simulators():
@@ -172,6 +207,7 @@ def test_filming_ends_with_the_job_on_shared_simulators():
             world_size=1,
             stages=1,
             num_processes=1,
+            restarts=0,
             policy_timeout=5.0,
         )
     )
@@ -213,11 +249,14 @@ def test_filming_ends_with_the_job_on_shared_simulators():
     (env,), (other,) = worker._envs["train"], worker._envs["eval"]
     assert env is other
     first, lengths = act("eval", record=(0, 5))
-    assert {column: len(film) for column, film in first.items()} == {0: lengths[0], 5: lengths[5]}
+    assert {column: len(one.frames) for column, one in first.items()} == {
+        0: lengths[0],
+        5: lengths[5],
+    }
     assert act("train")[0] == {}
     assert env.recorded() == {}  # training drew no frame for a video
     again, _ = act("eval", record=(0, 5))
-    assert all(np.array_equal(first[column], again[column]) for column in (0, 5))
+    assert all(np.array_equal(first[column].frames, again[column].frames) for column in (0, 5))
     env.record([3])  # as a conversation leaves it that broke off
     env.chunk_step(np.zeros((12, CHUNK, 2), dtype=np.float32))
     assert act("train")[0] == {}

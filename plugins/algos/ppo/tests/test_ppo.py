@@ -7,16 +7,14 @@ import torch
 import yaml
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
-from torch import nn
 
 from rlcore.algo.reduce import Weights
 from rlcore.config.schema import ActorConfig
 from rlcore.errors import ConfigError
 from rlcore.learner.update import Learner
-from rlcore.protocols import Evaluation
 from rlcore.rollout.messages import EpisodeOutcome
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import Episode
+from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases
 
 PUBLISHED = {
@@ -38,51 +36,6 @@ PUBLISHED = {
     *(f"env/{n}" for n in ("episode_len", "success_once", "return", "reward")),
 }
 """The 26 names users of the published recipes look for."""
-
-
-class Bandit(nn.Module):
-    """One Gaussian action per decision, the same for every input, and a constant value."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
-
-    def evaluate(self, inputs, replay) -> Evaluation:
-        logprobs = -0.5 * (replay["action"] - self.mean).square()
-        return Evaluation(logprobs, self.value.expand(len(logprobs), 1), torch.ones(1, 1, 1))
-
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        return {"policy": [self.mean], "value": [self.value]}
-
-
-def bandit_rollout(policy: Bandit, seed: int, columns: int = 64) -> Trajectory:
-    """One decision per column, rewarded by how near 1 its action was."""
-    noise = torch.randn(columns, 1, 1, generator=torch.Generator().manual_seed(seed))
-    with torch.no_grad():
-        action = policy.mean + noise
-        logprobs = policy.evaluate({}, {"action": action}).logprobs
-    flags = torch.zeros(1, columns, 1, dtype=torch.bool)
-    zero = torch.zeros(1, columns, dtype=torch.int64)
-    value = policy.value.detach().expand(1, columns, 1).clone()
-    return Trajectory(
-        rewards=-(action - 1).square().view(1, columns, 1),
-        valid=~flags,
-        terminated=~flags,
-        truncated=flags,
-        logprobs=logprobs.view(1, columns, 1, 1),
-        values=value,
-        bootstrap_values=torch.zeros_like(value),
-        task=zero,
-        trial=torch.arange(columns)[None],
-        replica=zero,
-        group=zero - 1,
-        episode=zero,
-        policy_version=zero,
-        success=~flags[..., 0],
-        sample_index=torch.arange(columns)[None],
-        inputs={},
-        replay={"action": action},
-    )
 
 
 def make_learner(policy: Bandit, config: PPOConfig) -> Learner:

@@ -14,7 +14,7 @@ import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-from rlcore.errors import WorkerError
+from rlcore.errors import SimulatorError, WorkerError
 from rlcore.specs import Episode
 from rlcore_env_metaworld.block import ObservationBlock
 from rlcore_env_metaworld.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
@@ -95,11 +95,11 @@ class SimulatorProcess:
         """The answer to the last command.
 
         Raises:
-            WorkerError: the command failed, the process died, or it took too long. In the last
-                two cases the process is ended; :meth:`start` would start another.
+            WorkerError: the command failed.
+            SimulatorError: the process died, or took too long and was ended.
         """
         if self._pipe is None:
-            raise WorkerError(f"{self.name} is not running: it was lost or closed")
+            raise SimulatorError(f"{self.name} is not running: it was lost or closed")
         try:
             if not self._pipe.poll(max(0.0, self._deadline - time.monotonic())):
                 seconds = self._hosting.config.simulator_timeout
@@ -139,13 +139,13 @@ class SimulatorProcess:
         code = self._process.wait()
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
-    def _lost(self, what: str) -> WorkerError:
+    def _lost(self, what: str) -> SimulatorError:
         """The error for a process that is gone or hangs; ends it."""
         pid = self.pid
         assert self._process is not None
         self._process.kill()
         self.close()
-        return WorkerError(f"{self.name} (pid {pid}) {what}{self._whereabouts()}")
+        return SimulatorError(f"{self.name} (pid {pid}) {what}{self._whereabouts()}")
 
     def _whereabouts(self) -> str:
         """What it was busy with: the row it had marked, or the episode it was to demonstrate."""

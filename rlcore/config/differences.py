@@ -1,0 +1,48 @@
+"""Where configurations differ, key by key. Works on plain values, as read from YAML. Light."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.config.tree import join
+
+
+@dataclass(frozen=True)
+class Differing:
+    """A key whose values are not all equal.
+
+    Attributes:
+        path: dotted path of the key.
+        values: one a configuration, None where it has no such key or no value there.
+    """
+
+    path: str
+    values: tuple[Any, ...]
+
+
+def differences(*configs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> list[Differing]:
+    """Keys in which configurations differ, in the order of their first appearance.
+
+    Args:
+        configs: nested mappings.
+        ignore: keys left out, with all that is below them.
+    """
+    flat = [dict(_leaves(config)) for config in configs]
+    found = []
+    for path in dict.fromkeys(path for leaves in flat for path in leaves):
+        values = tuple(leaves.get(path) for leaves in flat)
+        skipped = any(path == key or path.startswith(f"{key}.") for key in ignore)
+        if not skipped and any(value != values[0] for value in values):
+            found.append(Differing(path, values))
+    return found
+
+
+def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        here = join(path, str(name))
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, here)
+        else:
+            yield here, value

@@ -1,0 +1,106 @@
+"""An evaluation kept with its checkpoint, and the same evaluation made again and compared.
+
+checkpoints/step_000010/
+  evaluation.parquet    its episodes
+  evaluation.json       the protocol under which they were played, and what rendered them
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rlcore.config.schema import RunConfig
+from rlcore.errors import CheckpointError, VerificationError
+from rlcore.loop.evaluate import conclude, evaluate
+from rlcore.loop.session import Session, open_session, protocol
+from rlcore.loop.tables import EpisodeResult, read_results, write_results
+from rlcore.track.files import write_text
+from rlcore.track.manifest import versions
+
+EPISODES, PROTOCOL = "evaluation.parquet", "evaluation.json"
+
+
+def freeze(session: Session, step: int, results: Sequence[EpisodeResult]) -> None:
+    """Keep an evaluation of the checkpoint of that step with it."""
+    folder = session.folder.checkpoint(step)
+    write_results(folder / EPISODES, results)
+    facts = {**_facts(session), "versions": versions()}
+    write_text(folder / PROTOCOL, json.dumps(facts, indent=1) + "\n")
+
+
+def run(config: RunConfig) -> list[EpisodeResult]:
+    """`rlcore eval RUN --verify`: play the frozen protocol again with the checkpoint.
+
+    Raises:
+        CheckpointError: no evaluation was kept with it.
+        VerificationError: the protocol is another one, or episodes came out otherwise.
+    """
+    assert config.actor.model.model_path is not None  # as `rlcore eval RUN` set it
+    folder = Path(config.actor.model.model_path).parent
+    kept, then = _read(folder)
+    with open_session(config) as session:
+        now = json.loads(json.dumps(_facts(session)))
+        for key, value in now.items():
+            if value != then[key]:
+                raise VerificationError(
+                    f"{key} differs from what {folder / PROTOCOL} holds: {_short(value)} instead "
+                    f"of {_short(then[key])}",
+                    hint="verify without overrides, on a machine that renders alike",
+                )
+        results = evaluate(session, "verify")
+        conclude(session, after=results)
+        _compare(kept, results, then["versions"])
+        session.progress.line(f"verified: all {len(kept)} episodes came out as they had")
+    return results
+
+
+def _compare(
+    kept: Sequence[EpisodeResult], results: Sequence[EpisodeResult], then: dict[str, str]
+) -> None:
+    before = {(row.task, row.trial): row for row in kept}
+    other = [row for row in results if row != before[row.task, row.trial]]
+    if not other:
+        return
+    flips = sum(row.success != before[row.task, row.trial].success for row in other)
+    changed = [
+        f"{name} {then.get(name)} -> {version}"
+        for name, version in versions().items()
+        if then.get(name) != version
+    ]
+    raise VerificationError(
+        f"{len(other)} of {len(kept)} episodes came out otherwise, {flips} of them with another "
+        f"success, e.g. {other[0].task} trial {other[0].trial}",
+        hint="versions that changed: " + (", ".join(changed) or "none; another CPU or driver?"),
+    )
+
+
+def _facts(session: Session) -> dict[str, Any]:
+    spec = session.assembly.env_specs["eval"]
+    return {
+        "protocol": asdict(protocol(session.assembly)),
+        "seed": session.config.runner.seed,
+        "render_settings": dict(spec.render_settings),
+    }
+
+
+def _read(folder: Path) -> tuple[list[EpisodeResult], dict[str, Any]]:
+    path = folder / PROTOCOL
+    if not path.is_file():
+        raise CheckpointError(
+            f"no evaluation was kept with {folder}",
+            hint="a finished run keeps one with its last checkpoint; rlcore eval makes a new one",
+        )
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    return read_results(folder / EPISODES), facts
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,86 @@
+"""Columns of trajectories: take some, join those of several, put them in order. Pure.
+
+A trajectory has light arrays `[T, N, ...]`, cheap to copy, and heavy ones, the inputs and replay
+of its M decisions. `sample_index` ties the two, so whoever moves columns renumbers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import torch
+
+from rlcore.rollout.trajectory import Trajectory
+
+NO_DECISION = -1
+HEAVY = ("inputs", "replay")
+LIGHT = tuple(field.name for field in fields(Trajectory) if field.name not in HEAVY)
+
+
+def canonical(trajectory: Trajectory) -> Trajectory:
+    """Columns by (task, trial, replica) of their first episode; decisions stay where they are."""
+    address = zip(
+        trajectory.task[0].tolist(),
+        trajectory.trial[0].tolist(),
+        trajectory.replica[0].tolist(),
+        strict=True,
+    )
+    order = [column for _, column in sorted((key, n) for n, key in enumerate(address))]
+    if order == list(range(len(order))):
+        return trajectory
+    index = torch.tensor(order)
+    return replace(trajectory, **{name: getattr(trajectory, name)[:, index] for name in LIGHT})
+
+
+def take(trajectory: Trajectory, columns: Sequence[int]) -> Trajectory:
+    """These columns, by place, in this order, with their own decisions and no others (copies)."""
+    index = torch.tensor(list(columns), dtype=torch.int64)
+    light = {name: getattr(trajectory, name)[:, index] for name in LIGHT}
+    made = light["sample_index"] != NO_DECISION
+    rows = light["sample_index"][made]
+    light["sample_index"][made] = torch.arange(len(rows))
+    return Trajectory(
+        **light,
+        inputs={name: array[rows] for name, array in trajectory.inputs.items()},
+        replay={name: array[rows] for name, array in trajectory.replay.items()},
+    )
+
+
+def join(parts: Sequence[Trajectory]) -> Trajectory:
+    """The columns of all parts, in canonical order, with all their decisions.
+
+    Parts may differ in T: shorter ones are filled up with chunks without a decision.
+    """
+    chunks = max(part.shape[0] for part in parts)
+    padded, first = [], 0
+    for part in parts:
+        light = pad(part, chunks)
+        made = light.sample_index != NO_DECISION
+        light.sample_index[made] += first
+        first += int(made.sum())
+        padded.append(light)
+    return canonical(
+        replace(
+            beside(padded),
+            inputs={n: torch.cat([part.inputs[n] for part in parts]) for n in parts[0].inputs},
+            replay={n: torch.cat([part.replay[n] for part in parts]) for n in parts[0].replay},
+        )
+    )
+
+
+def pad(part: Trajectory, chunks: int) -> Trajectory:
+    """The light arrays of `part` with `chunks` rows, in memory of their own."""
+    rows = {}
+    for name in LIGHT:
+        array: torch.Tensor = getattr(part, name)
+        fill = NO_DECISION if name == "sample_index" else 0
+        rest = torch.full((chunks - len(array), *array.shape[1:]), fill, dtype=array.dtype)
+        rows[name] = torch.cat([array, rest])
+    return Trajectory(**rows, inputs={}, replay={})
+
+
+def beside(parts: Sequence[Trajectory]) -> Trajectory:
+    """The light arrays of parts of equal T, side by side."""
+    light = {name: torch.cat([getattr(part, name) for part in parts], dim=1) for name in LIGHT}
+    return Trajectory(**light, inputs={}, replay={})

@@ -1,0 +1,164 @@
+"""Whether advantages have their shapes, follow from what was executed alone, and needs are true."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import fields, replace
+
+import torch
+
+from rlcore.algo.advantage import Advantages
+from rlcore.errors import UserError
+from rlcore.plugins import load_target
+from rlcore.rollout.trajectory import Trajectory
+from rlcore.specs import AlgorithmNeeds
+from rlcore.testing.conformance.algorithm_subject import ACTIONS, COLUMNS, AlgorithmSubject
+from rlcore.testing.conformance.base import Deviation, require, require_equal, skip_unless
+from rlcore.testing.conformance.trajectories import padded, reordered
+
+ROUNDING = 1e-5
+PARTS = ("advantages", "returns", "valid")
+
+
+class AdvantageChecks(AlgorithmSubject):
+    """`advantages` and `needs`."""
+
+    def test_needs_are_those_its_spec_function_gave(self) -> None:
+        path = self.component().spec
+        require(
+            path is not None,
+            "the component names no spec function, expected spec='module:function'",
+            hint="without one nothing can be checked before workers start",
+        )
+        told, real = load_target(str(path))(self.config()), self.algorithm.needs
+        for field in fields(AlgorithmNeeds):
+            expected, got = vars(told)[field.name], vars(real)[field.name]
+            require(
+                got == expected,
+                f"algorithm.needs.{field.name} is {got}, but the spec function said {expected}",
+                hint="take algorithm.needs from the spec function",
+            )
+
+    def test_advantages_have_their_shapes(self) -> None:
+        trajectory = self.trajectory()
+        made = self.algorithm.advantages(trajectory)
+        places = tuple(trajectory.valid.shape[:2])
+        wanted = {
+            "advantages": ("float32", [(*places, 1), (*places, ACTIONS)]),
+            "returns": ("float32", [(*places, self.value_width)]),
+            "valid": ("bool", [(*places, ACTIONS)]),
+        }
+        for name, (dtype, shapes) in wanted.items():
+            tensor = vars(made)[name]
+            kind = str(tensor.dtype).removeprefix("torch.")
+            require(
+                kind == dtype and tuple(tensor.shape) in shapes,
+                f"{name} is {kind} {list(tensor.shape)}, expected {dtype} "
+                f"{' or '.join(str(list(shape)) for shape in shapes)}",
+                hint="advantages [T, N, 1] or [T, N, C], returns [T, N, V], valid [T, N, C]",
+            )
+            require(bool(tensor.isfinite().all()), f"{name} holds NaN or infinity",
+                    hint="divide by std + eps")  # fmt: skip
+
+    def test_only_executed_actions_are_trained_on(self) -> None:
+        trajectory = self.trajectory()
+        made = self.algorithm.advantages(trajectory)
+        extra = int((made.valid & ~trajectory.valid).sum())
+        require(
+            extra == 0,
+            f"valid is true for {extra} actions that were never executed, expected none",
+            hint="start from trajectory.valid, and only take away",
+        )
+        idle = ~(made.valid if made.advantages.shape[-1] == ACTIONS else made.valid.any(-1, True))
+        require(
+            not bool(made.advantages[idle].any()),
+            "advantages are not 0 where nothing is trained on",
+            hint="torch.where(valid, advantages, 0)",
+        )
+
+    def test_advantages_change_nothing_and_repeat(self) -> None:
+        trajectory = self.trajectory()
+        before = copy.deepcopy(trajectory)
+        first = self.algorithm.advantages(trajectory)
+        for field in fields(Trajectory):
+            now, then = vars(trajectory)[field.name], vars(before)[field.name]
+            if isinstance(now, torch.Tensor):
+                require_equal(f"trajectory.{field.name} after advantages", now, then,
+                              hint="pure functions: no in-place operations on it")  # fmt: skip
+        self._require_same("made a second time", self.algorithm.advantages(before), first)
+
+    def test_what_was_never_executed_plays_no_part(self) -> None:
+        trajectory = self.trajectory()
+        idle, valid = trajectory.sample_index < 0, trajectory.valid
+        rubbish = replace(
+            trajectory,
+            logprobs=trajectory.logprobs.masked_fill(~valid[..., None], torch.nan),
+            values=trajectory.values.masked_fill(idle[..., None], torch.nan),
+        )
+        self._require_same(
+            "with NaN for what no policy decided",
+            self.algorithm.advantages(rubbish),
+            self.algorithm.advantages(trajectory),
+        )
+
+    def test_idle_columns_and_chunks_change_nothing(self) -> None:
+        trajectory = self.trajectory()
+        chunks, columns = trajectory.valid.shape[:2]
+        wider = self.algorithm.advantages(padded(trajectory, chunks=2, columns=4))
+        cut = Advantages(*(vars(wider)[name][:chunks, :columns] for name in PARTS))
+        self._require_same(
+            "with idle chunks and columns beside", cut, self.algorithm.advantages(trajectory)
+        )
+        require(
+            int(wider.valid.sum()) == int(cut.valid.sum()),
+            "valid is true in idle chunks or columns, expected false",
+            hint="start from trajectory.valid",
+        )
+
+    def test_the_order_of_columns_changes_nothing(self) -> None:
+        trajectory = self.trajectory()
+        order = torch.randperm(COLUMNS, generator=torch.Generator().manual_seed(0))
+        made, moved = (
+            self.algorithm.advantages(t) for t in (trajectory, reordered(trajectory, order))
+        )
+        expected = Advantages(*(vars(made)[name][:, order] for name in PARTS))
+        self._require_same("of columns in another order", moved, expected)
+
+    def test_bootstrap_values_are_read_where_they_are_needed(self) -> None:
+        """At time limits: the value of the final observation costs a render and a forward."""
+        trajectory = self.trajectory()
+        skip_unless(self.value_width > 0, "it needs no values")
+        cut = trajectory.truncated.any(-1)
+        other = replace(
+            trajectory,
+            bootstrap_values=torch.where(
+                cut[..., None], trajectory.bootstrap_values + 10, trajectory.bootstrap_values
+            ),
+        )
+        first, second = (self.algorithm.advantages(t).returns for t in (trajectory, other))
+        reads, needs = not torch.equal(first, second), self.algorithm.needs.bootstrap_values
+        require(
+            reads == needs,
+            f"needs.bootstrap_values is {needs}, but returns {'do' if reads else 'do not'} depend "
+            "on the values of truncated episodes' final observations",
+            hint="rollouts make these values only where needs.bootstrap_values is true",
+        )
+
+    def test_groups_are_missed_where_they_are_needed(self) -> None:
+        skip_unless(self.algorithm.needs.groups, "it needs no groups")
+        trajectory = self.trajectory()
+        alone = replace(trajectory, group=torch.full_like(trajectory.group, -1))
+        try:
+            self.algorithm.advantages(alone)
+        except UserError:
+            return
+        raise Deviation(
+            "needs.groups is true, yet advantages takes episodes that belong to no group",
+            hint="raise rlcore.errors.ConfigError where group is -1, and name env.train.group_size",
+        )
+
+    def _require_same(self, how: str, got: Advantages, expected: Advantages) -> None:
+        hint = "advantages follow from executed actions, their rewards and values alone"
+        for name in PARTS:
+            require_equal(f"{name} {how}", vars(got)[name], vars(expected)[name],
+                          atol=ROUNDING, hint=hint)  # fmt: skip

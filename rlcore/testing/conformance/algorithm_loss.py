@@ -1,0 +1,189 @@
+"""Whether a loss is a weighted sum over samples that makes better actions likelier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from rlcore.algo.metric import Metric, Metrics
+from rlcore.learner.samples import Samples
+from rlcore.testing.conformance.algorithm_subject import AlgorithmSubject, Present
+from rlcore.testing.conformance.base import require, require_equal, skip_unless
+
+ROUNDING = 1e-6
+CLEARLY = 1e-3  # an advantage or an error that has a sign
+APPROX_KL = "train/actor/approx_kl"
+
+
+class LossChecks(AlgorithmSubject):
+    """`loss`."""
+
+    def test_the_loss_is_a_number_with_gradients(self) -> None:
+        samples = self.samples()
+        present = self.present(samples)
+        loss, metrics = self.loss(samples, present)
+        require(
+            loss.shape == () and bool(loss.isfinite()) and loss.requires_grad,
+            f"loss has shape {list(loss.shape)}, value {loss.detach()}, gradients: "
+            f"{loss.requires_grad}; expected a finite scalar with gradients",
+            hint="sum what the weights weigh",
+        )
+        loss.backward()
+        for name, gradient in present.gradients().items():
+            wanted = name == "logprobs" or self.value_width > 0
+            require(
+                bool(gradient.isfinite().all()) and bool(gradient.any()) == wanted,
+                f"the gradient of {name} is {'0' if not gradient.any() else 'not finite'}, "
+                "expected finite numbers that are not all 0",
+                hint="nothing on the way from the policy's tensors to the loss may be detached",
+            )
+        strangers = [k for k, m in metrics.items() if not isinstance(m, Metric) or "/" not in k]
+        require(
+            not strangers,
+            f"metrics {strangers} are no rlcore.algo.metric.Metric under a name with a slash",
+            hint="metric.mean(x, valid), metric.step_mean(loss): they know how they add up",
+        )
+        require(
+            self.algorithm.target_kl is None or APPROX_KL in metrics,
+            f"target_kl is set, but the loss gives no metric {APPROX_KL}",
+            hint="the learner ends an update by it",
+        )
+
+    def test_an_entropy_per_chunk_is_taken(self) -> None:
+        samples = self.samples()
+        present = self.present(samples)
+        per_chunk, _ = self.loss(samples, present, entropy=present.entropy[:, :1, :1])
+        require(bool(per_chunk.isfinite()), "the loss of an entropy [B, 1, 1] is not finite",
+                hint="see rlcore.algo.reduce.entropy_at_level")  # fmt: skip
+
+    def test_the_loss_is_a_weighted_sum(self) -> None:
+        samples = self.samples()
+        present = self.present(samples)
+        once, _ = self.loss(samples, present)
+        twice, _ = self.loss(samples, present, weights=samples.weights.scaled(2.0, 2.0, 2.0))
+        require_equal(
+            "the loss under doubled weights",
+            twice.detach(),
+            2 * once.detach(),
+            atol=ROUNDING * max(1.0, abs(float(once.detach()))),
+            hint="weights carry the aggregation: sum(weights * elements), and no mean of its own",
+        )
+
+    def test_micro_batches_add_up(self) -> None:
+        """To the loss, the gradient and the metrics of the whole."""
+        samples = self.samples()
+        order = samples.trained.nonzero().squeeze(1)
+        whole, parts = self.present(samples), self.present(samples)
+        loss, metrics = self.loss(samples, whole, order)
+        loss.backward()
+        total, added = torch.zeros(()), Metrics()
+        shuffled = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(0))]
+        for places in shuffled.split(5):
+            part, numbers = self.loss(samples, parts, places)
+            part.backward()
+            total = total + part.detach()
+            added.add(numbers)
+        hint = "weights are made for the whole minibatch: nothing may be normalised per call"
+        require_equal("the loss of micro-batches, added up", total, loss.detach(),
+                      atol=ROUNDING * 10, hint=hint)  # fmt: skip
+        for name, gradient in parts.gradients().items():
+            require_equal(f"the gradient of {name}, in micro-batches", gradient,
+                          whole.gradients()[name], atol=ROUNDING, hint=hint)  # fmt: skip
+        at_once = Metrics()
+        at_once.add(metrics)
+        for name, number in at_once.numbers().items():
+            require_equal(f"metric {name}, in micro-batches", _number(added.numbers()[name]),
+                          _number(number), atol=1e-4, hint=hint)  # fmt: skip
+
+    def test_samples_without_weight_have_no_influence(self) -> None:
+        samples = self.samples()
+        present, rubbish = self.present(samples), self.present(samples)
+        dead = ~samples.valid
+        no_value = samples.weights.value == 0
+        with torch.no_grad():
+            rubbish.logprobs[dead] = torch.nan
+            rubbish.values[no_value] = torch.nan
+        every = torch.arange(len(samples))
+        spoilt = replace(
+            samples,
+            old_logprobs=samples.old_logprobs.masked_fill(dead[..., None], torch.nan),
+            old_values=samples.old_values.masked_fill(no_value, torch.nan),
+        )
+        clean, _ = self.loss(samples, present, every)
+        dirty, _ = self.loss(spoilt, rubbish, every)
+        hint = "torch.where(weights > 0, x, 0) before anything is computed of x: NaN * 0 is NaN"
+        require_equal("the loss with NaN where weights are 0", dirty.detach(), clean.detach(),
+                      atol=ROUNDING * 10, hint=hint)  # fmt: skip
+        dirty.backward()
+        gradients = rubbish.gradients()
+        for name, unweighed in (("logprobs", dead), ("values", no_value)):
+            require(
+                not bool(gradients[name][unweighed].any()),
+                f"the gradient of {name} is not 0 where weights are 0",
+                hint=hint,
+            )
+
+    def test_better_actions_become_likelier(self) -> None:
+        samples = self.samples()
+        present = self.present(samples, drift=0.0)
+        loss, _ = self.loss(samples, present)
+        loss.backward()
+        advantages = samples.advantages[..., None].expand_as(present.logprobs)
+        clear = samples.valid[..., None] & (advantages.abs() > CLEARLY)
+        self._require_descent(
+            "log-probs", present.gradients()["logprobs"][clear], advantages[clear]
+        )
+
+    def test_values_move_towards_returns(self) -> None:
+        skip_unless(self.value_width > 0, "it needs no values")
+        samples = self.samples()
+        present = self.present(samples, drift=0.0)
+        loss, _ = self.loss(samples, present)
+        loss.backward()
+        missing = samples.returns - samples.old_values
+        clear = (samples.weights.value > 0) & (missing.abs() > CLEARLY)
+        self._require_descent("values", present.gradients()["values"][clear], missing[clear])
+
+    def _require_descent(self, what: str, gradient: Tensor, direction: Tensor) -> None:
+        """The loss must fall as `what` moves in `direction`."""
+        wrong = int((gradient * direction >= 0).sum())
+        sought = {"log-probs": "their advantage", "values": "return minus value"}[what]
+        require(
+            wrong == 0,
+            f"{wrong} of {len(gradient)} {what} are pushed against the sign of {sought}, or not "
+            "at all, where the policy is still the one that acted",
+            hint="the loss is minimised: look for a sign",
+        )
+
+    def test_a_loss_repeats_and_draws_nothing(self) -> None:
+        samples = self.samples()
+        present = self.present(samples)
+        state = torch.get_rng_state()
+        first, second = (self.loss(samples, present)[0].detach() for _ in range(2))
+        require_equal("the loss, computed again", second, first, hint="a pure function")
+        require(torch.equal(torch.get_rng_state(), state), "loss draws random numbers",
+                hint="a pure function of its arguments")  # fmt: skip
+
+    def test_the_reference_matters_where_it_is_needed(self) -> None:
+        """Where it is not, the learner passes None, as all other checks do."""
+        skip_unless(self.algorithm.needs.reference_logprobs, "it needs no reference log-probs")
+        samples = self.samples()
+        present = self.present(samples)
+        assert samples.reference_logprobs is not None
+        away = replace(samples, reference_logprobs=samples.reference_logprobs - 1.0)
+        near, far = self._value(samples, present), self._value(away, present)
+        require(
+            near != far,
+            "needs.reference_logprobs is true, but the loss does not depend on them",
+            hint="they cost a forward per sample: ask for them only where they are read",
+        )
+
+    def _value(self, samples: Samples, present: Present) -> float:
+        return float(self.loss(samples, present)[0].detach())
+
+
+def _number(x: float) -> float:
+    """A metric's value; NaN where nothing was counted, which equals itself here."""
+    return x if x == x else 0.0

@@ -1,0 +1,120 @@
+"""The algorithm under test, and the batches the checks give it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.algo.metric import Metric
+from rlcore.algo.reduce import Weights
+from rlcore.learner.samples import Samples, make_samples
+from rlcore.plugins import load_target
+from rlcore.protocols import Algorithm
+from rlcore.rollout.trajectory import Trajectory
+from rlcore.testing.conformance.threads import OneThread
+from rlcore.testing.conformance.trajectories import random_trajectory
+
+CHUNKS, COLUMNS, ACTIONS, ENTRIES = 6, 8, 3, 2
+GROUP = 4
+DRIFT = 0.05  # of log-probs and values since the rollout
+
+
+@dataclass
+class Present:
+    """What the policy says now of all P samples: leaves that gather gradients.
+
+    Attributes:
+        logprobs, entropy: `[P, C, A]`.
+        values: `[P, V]`.
+    """
+
+    logprobs: Tensor
+    values: Tensor
+    entropy: Tensor
+
+    def gradients(self) -> dict[str, Tensor]:
+        """Of the log-probs and values; zeros where none came."""
+        leaves = {"logprobs": self.logprobs, "values": self.values}
+        return {
+            name: torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+            for name, leaf in leaves.items()
+        }
+
+
+class AlgorithmSubject(OneThread):
+    """Makes algorithms and batches."""
+
+    kind = "algorithm"
+
+    def make(self, config: Any) -> Algorithm:
+        """The algorithm as a policy worker makes it."""
+        algorithm: Algorithm = load_target(self.component().target)(config)
+        return algorithm
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.make(self.config())
+
+    @property
+    def value_width(self) -> int:
+        """V of the policies it can train: 0, 1 or C."""
+        if not self.algorithm.needs.values:
+            return 0
+        return ACTIONS if self.config().reward_type == "action_level" else 1
+
+    def trajectory(self, *, seed: int = 0) -> Trajectory:
+        """A random one, with groups if the algorithm asks for them."""
+        return random_trajectory(
+            chunks=CHUNKS,
+            columns=COLUMNS,
+            actions=ACTIONS,
+            entries=ENTRIES,
+            value_width=self.value_width,
+            group_size=GROUP if self.algorithm.needs.groups else 0,
+            seed=seed,
+        )
+
+    def samples(self) -> Samples:
+        """A batch of training samples. The policy is its own reference where one is needed."""
+        trajectory = self.trajectory()
+        samples = make_samples(trajectory, self.algorithm.advantages(trajectory), self.config())
+        if self.algorithm.needs.reference_logprobs:
+            samples = replace(samples, reference_logprobs=samples.old_logprobs.clone())
+        return samples
+
+    def present(self, samples: Samples, *, drift: float = DRIFT) -> Present:
+        """What the policy says now: what it said then, give or take `drift`."""
+        random = torch.Generator().manual_seed(0)
+
+        def moved(x: Tensor) -> Tensor:
+            return (x + drift * torch.randn(x.shape, generator=random)).requires_grad_()
+
+        entropy = torch.ones_like(samples.old_logprobs).requires_grad_()
+        return Present(moved(samples.old_logprobs), moved(samples.old_values), entropy)
+
+    def loss(
+        self,
+        samples: Samples,
+        present: Present,
+        places: Tensor | None = None,
+        weights: Weights | None = None,
+        entropy: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Metric]]:
+        """The loss of the samples at `places` (all that are trained on)."""
+        places = samples.trained.nonzero().squeeze(1) if places is None else places
+        reference = samples.reference_logprobs
+        return self.algorithm.loss(
+            logprobs=present.logprobs[places],
+            values=present.values[places],
+            entropy=(present.entropy if entropy is None else entropy)[places],
+            old_logprobs=samples.old_logprobs[places],
+            old_values=samples.old_values[places],
+            reference_logprobs=None if reference is None else reference[places],
+            advantages=samples.advantages[places],
+            returns=samples.returns[places],
+            valid=samples.valid[places],
+            weights=(samples.weights if weights is None else weights)[places],
+        )

@@ -1,0 +1,261 @@
+"""What the conformance classes of envs, policies and algorithms share.
+
+    class TestMyEnv(EnvConformance):        check_env("my_env", max_episode_steps=40)
+        name = "my_env"                       -> [Finding(check, message, hint), ...]
+        settings = {"max_episode_steps": 40}
+
+A check is a method `test_...` that raises :class:`Deviation`. pytest collects the subclass; the
+functions run the same methods. Knows no kind of component, no test runner and no tensor library.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+from unittest import SkipTest
+
+import numpy as np
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rlcore.config.bind import SLOTS
+from rlcore.config.catalog import TYPE_KEYS
+from rlcore.config.schema import Settings
+from rlcore.errors import ConfigError
+from rlcore.plugins import load_plugins, load_target
+from rlcore.specs import ComponentSpec, Kind
+
+HEAVY = ("torch", "ray", "gymnasium", "transformers", "jax")
+"""What listing, checking and planning a run must not load."""
+
+Subject = TypeVar("Subject")
+Check = TypeVar("Check", bound="Conformance")
+
+
+class Deviation(AssertionError):
+    """A component does not do what the contract says.
+
+    Args:
+        message: what is wrong and what was expected.
+        hint: what to do about it.
+    """
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(f"{message}\n  hint: {hint}")
+        self.message, self.hint = message, hint
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A check that did not pass.
+
+    Attributes:
+        check: its name as a sentence.
+        message: what is wrong and what was expected.
+        hint: what to do about it.
+    """
+
+    check: str
+    message: str
+    hint: str
+
+
+class Conformance:
+    """Base of the checks of one component under given settings.
+
+    Attributes:
+        name: its registered name.
+        settings: keys that differ from their defaults; a section is a mapping.
+    """
+
+    kind: ClassVar[Kind]
+    name: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    _made: ClassVar[dict[Any, Any]]
+    _closing: ClassVar[ExitStack]
+
+    def __init_subclass__(cls) -> None:
+        cls._made, cls._closing = {}, ExitStack()
+
+    @classmethod
+    def setup_class(cls) -> None:
+        """Before the first check."""
+
+    @classmethod
+    def teardown_class(cls) -> None:
+        """After the last one: let go of what the checks shared."""
+        cls._made.clear()
+        cls._closing.close()
+
+    # -- the component ------------------------------------------------------------------------
+
+    def component(self) -> ComponentSpec:
+        """How it is registered. Override this for a component that is not."""
+        return load_plugins().get(self.kind, self.name).spec
+
+    def config(self, **changes: Any) -> Any:
+        """Its settings with `changes`, frozen as in a run.
+
+        Raises:
+            ConfigError: an unknown key or a value of another type.
+        """
+
+        def fill() -> Settings:
+            spec = self.component()
+            made = _base(self.kind) if spec.config is None else load_target(spec.config)
+            return _filled(made(**{TYPE_KEYS[self.kind]: spec.name}), self.settings, changes)
+
+        return self.shared(("config", repr(sorted(changes.items()))), fill)
+
+    def shared(self, key: Any, make: Callable[[], Subject]) -> Subject:
+        """What `make` gave when this class first asked for `key`."""
+        if key not in self._made:
+            self._made[key] = make()
+        found: Subject = self._made[key]
+        return found
+
+    # -- all kinds ----------------------------------------------------------------------------
+
+    def loaded_by(self, code: str, packages: Sequence[str]) -> list[str]:
+        """Which packages a new interpreter has loaded after `code`."""
+        script = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        if done.returncode:
+            reason = done.stderr.strip().rpartition("\n")[2]
+            raise Deviation(f"it fails in a new interpreter: {reason}",
+                            hint="look at the traceback of this code:\n" + code)  # fmt: skip
+        modules = set(json.loads(done.stdout.splitlines()[-1]))
+        return sorted(modules & set(packages))
+
+    def test_settings_and_facts_load_nothing_heavy(self) -> None:
+        """Every command reads them, also on a machine without the simulator."""
+        spec = self.component()
+        named = [target for target in (spec.config, spec.spec) if target is not None]
+        modules = sorted({target.partition(":")[0] for target in named})
+        loaded = self.loaded_by("".join(f"import {name}\n" for name in modules), HEAVY)
+        if loaded:
+            raise Deviation(
+                f"importing {' and '.join(modules)} loads {', '.join(loaded)}, expected neither a "
+                "tensor library nor a simulator",
+                hint="keep settings and spec function in modules of their own, and import inside "
+                "functions what they need",
+            )
+
+    def test_every_key_of_its_settings_has_a_help_text(self) -> None:
+        spec = self.component()
+        made = _base(self.kind) if spec.config is None else load_target(spec.config)
+        require(
+            isinstance(made, type) and issubclass(made, _base(self.kind)),
+            f"{spec.config} is {made!r}, expected a dataclass that extends "
+            f"{_base(self.kind).__name__}",
+            hint="subclass it: core reads the keys all components of a kind share",
+        )
+        silent = [field.name for field in fields(made) if not field.metadata.get("help")]
+        require(
+            not silent,
+            f"{made.__name__} says nothing about {', '.join(silent)}, expected a help text",
+            hint='declare keys as name: type = key("what it means, with its unit", default)',
+        )
+
+    @classmethod
+    def findings(cls) -> list[Finding]:
+        """Run all checks; what did not pass. What does not apply is left out."""
+        found = []
+        cls.setup_class()
+        try:
+            for name in sorted(name for name in dir(cls) if name.startswith("test_")):
+                method = getattr(cls(), name)
+                if method is None:  # left out by a subclass, as pytest does
+                    continue
+                finding = _run(method, name.removeprefix("test_").replace("_", " "))
+                found += [] if finding is None else [finding]
+        finally:
+            cls.teardown_class()
+        return found
+
+
+def check(base: type[Check], name: str, settings: Mapping[str, Any]) -> list[Finding]:
+    """Findings of `base`'s checks on the component of that name."""
+    made: type[Check] = type(base.__name__, (base,), {"name": name, "settings": settings})
+    return made.findings()
+
+
+def _run(method: Callable[[], None], sentence: str) -> Finding | None:
+    try:
+        method()
+    except SkipTest:
+        return None
+    except Deviation as deviation:
+        return Finding(sentence, deviation.message, deviation.hint)
+    except Exception as error:  # a component may fail in any way, and that is a finding
+        reason = f"it raised {type(error).__name__}: {error}"
+        return Finding(sentence, reason, "run the check with pytest to see the traceback")
+    return None
+
+
+def _base(kind: Kind) -> Any:
+    return next(slot.base for slot in SLOTS if slot.kind == kind)
+
+
+def _filled(base: Settings, *layers: Mapping[str, Any]) -> Settings:
+    """The settings with the layers over them, frozen."""
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(base), *map(dict, layers))
+        filled = OmegaConf.to_object(merged)
+    except OmegaConfBaseException as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"settings of {type(base).__name__}: {reason}") from None
+    assert isinstance(filled, Settings)
+    filled.freeze()
+    return filled
+
+
+# -- how checks say what is wrong -------------------------------------------------------------
+
+
+def require(ok: bool, message: str, *, hint: str) -> None:
+    """Raise a :class:`Deviation` unless `ok`."""
+    if not ok:
+        raise Deviation(message, hint=hint)
+
+
+def skip_unless(applies: bool, reason: str) -> None:
+    """Leave a check out, for a reason."""
+    if not applies:
+        raise SkipTest(reason)
+
+
+def require_array(
+    what: str, value: Any, dtype: Any, shape: tuple[int, ...], *, hint: str = ""
+) -> None:
+    """Require a numpy array of that type and shape."""
+    wanted = f"{np.dtype(dtype)} {list(shape)}"
+    hint = hint or f"give a numpy array {wanted}"
+    if not isinstance(value, np.ndarray):
+        raise Deviation(f"{what} is a {type(value).__name__}, expected an array {wanted}",
+                        hint=hint)  # fmt: skip
+    got = f"{value.dtype} {list(value.shape)}"
+    require(got == wanted, f"{what} is {got}, expected {wanted}", hint=hint)
+
+
+def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint: str) -> None:
+    """Require equal arrays: bit for bit if `atol` is 0, else to `atol`."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    require(
+        got.shape == expected.shape,
+        f"{what}: got shape {list(got.shape)}, expected {list(expected.shape)}",
+        hint=hint,
+    )
+    wrong = ~np.isclose(got, expected, rtol=0, atol=atol) if atol else got != expected
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise Deviation(
+            f"{what}: {int(wrong.sum())} of {wrong.size} entries differ, first at {list(place)}: "
+            f"got {got[place]}, expected {expected[place]}",
+            hint=hint,
+        )

@@ -1,0 +1,37 @@
+"""Whether an env keeps the contract of :class:`rlcore.protocols.Env`.
+
+    class TestMyEnv(EnvConformance):
+        name = "my_env"
+
+Loads no tensor library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.testing.conformance.base import Finding, check
+from rlcore.testing.conformance.env_chunks import ChunkChecks
+from rlcore.testing.conformance.env_demonstrations import DemonstrationChecks
+from rlcore.testing.conformance.env_ends import EndChecks
+from rlcore.testing.conformance.env_facts import FactChecks, ObservationChecks
+from rlcore.testing.conformance.env_rows import RowChecks
+from rlcore.testing.conformance.env_starts import StartChecks
+
+
+class EnvConformance(
+    FactChecks,
+    ObservationChecks,
+    StartChecks,
+    ChunkChecks,
+    EndChecks,
+    RowChecks,
+    DemonstrationChecks,
+):
+    """Checks of an env. Set `name` and, where defaults don't do, `settings`; attributes and
+    methods of :class:`EnvSubject` may be replaced."""
+
+
+def check_env(name: str, **settings: Any) -> list[Finding]:
+    """What env `name` does against the contract under `settings`; empty if nothing."""
+    return check(EnvConformance, name, settings)

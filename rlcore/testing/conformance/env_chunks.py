@@ -1,0 +1,111 @@
+"""Whether chunks are what their steps are: actions, rewards, shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlcore.protocols import Env
+from rlcore.testing.conformance.base import (
+    require_array,
+    require_equal,
+)
+from rlcore.testing.conformance.env_subject import (
+    CHUNK,
+    ROUNDING,
+    ROWS,
+    EnvSubject,
+    arrays_of,
+)
+
+
+class ChunkChecks(EnvSubject):
+    """Steps of episodes."""
+
+    def test_chunk_results_have_their_shapes(self) -> None:
+        env = self.env()
+        env.reset(options={"episodes": self.episodes(ROWS)})
+        result = env.chunk_step(self.actions(ROWS))
+        for name, dtype in (
+            ("rewards", np.float32),
+            ("terminated", bool),
+            ("truncated", bool),
+            ("valid", bool),
+        ):
+            require_array(name, vars(result)[name], dtype, (ROWS, CHUNK))
+        require_array("success", result.success, bool, (ROWS,))
+
+    def test_a_chunk_equals_its_steps_one_by_one(self) -> None:
+        """The last two chunks of episodes, one of which ends in there if a solution is known."""
+        episodes, actions = self.to_the_end()
+        chunked, stepped = self.env(), self.env(instance=1)
+        first = max(actions.shape[1] - 2 * CHUNK, 0)
+        for env in (chunked, stepped):
+            env.reset(options={"episodes": episodes})
+            if first:
+                env.chunk_step(actions[:, :first])
+        for start in range(first, actions.shape[1], CHUNK):
+            self._require_equal_chunk(chunked, stepped, actions[:, start : start + CHUNK], start)
+
+    def _require_equal_chunk(
+        self, chunked: Env, stepped: Env, chunk: np.ndarray, start: int
+    ) -> None:
+        hint = "let step and chunk_step share one code path"
+        result = chunked.chunk_step(chunk)
+        for c in range(CHUNK):
+            observation, *numbers, _ = stepped.step(chunk[:, c])
+            for name, got in zip(("rewards", "terminated", "truncated"), numbers, strict=True):
+                what = f"{name} of step {start + c}, played alone"
+                self.require_close(what, got, vars(result)[name][:, c], hint=hint)
+        drawn = ~result.terminated.any(1) & result.valid[:, 0]
+        if not self.spec.renders_final:
+            drawn &= ~result.truncated.any(1)
+        for name, array in arrays_of(observation).items():
+            rows = drawn if name.startswith("camera") else slice(None)
+            expected = arrays_of(result.observation)[name][rows]
+            what = f"{name} after {start + CHUNK} steps, the last {CHUNK} played one by one"
+            self.require_close(what, array[rows], expected, hint=hint)
+
+    def test_actions_beyond_the_range_are_clipped(self) -> None:
+        env, actions = self.env(), self.actions(ROWS)
+        low, high = self.action_range()
+        wild = np.where(actions > (low + high) / 2, high + 2 * (high - low), low - (high - low))
+        inside = self.play(env, self.episodes(ROWS), np.clip(wild, low, high).astype(np.float32))
+        outside = self.play(env, self.episodes(ROWS), wild.astype(np.float32))
+        self.require_close(
+            "states after actions beyond the range",
+            outside.result.observation["states"],
+            inside.result.observation["states"],
+            hint="clip actions to the range of spec.actions: policies explore beyond it",
+        )
+
+    def test_rewards_are_scaled_by_reward_coef(self) -> None:
+        plain, doubled = (self._rewards(reward_coef=c) for c in (1.0, 2.0))
+        require_equal(
+            "rewards under reward_coef=2",
+            doubled,
+            2 * plain,
+            atol=ROUNDING * max(1.0, float(np.abs(plain).max())),
+            hint="multiply rewards by config.reward_coef",
+        )
+
+    def test_relative_rewards_are_differences(self) -> None:
+        plain, relative = (self._rewards(use_rel_reward=on) for on in (False, True))
+        require_equal(
+            "rewards under use_rel_reward=true",
+            relative,
+            np.diff(plain, prepend=0.0),
+            atol=ROUNDING * max(1.0, float(np.abs(plain).max())),
+            hint="d_t = r_t - r_{t-1}, with r_{-1} = 0 at the start of the episode",
+        )
+
+    def _rewards(self, **changes: Any) -> np.ndarray:
+        """Rewards `[L]` of one episode, in chunks."""
+        solution = self.solution()
+        episode, actions = solution or (self.episodes(1)[0], self.actions(1)[0])
+        env = self.env(1, **changes)
+        env.reset(options={"episodes": [episode]})
+        chunks = range(0, len(actions), CHUNK)
+        parts = [env.chunk_step(actions[None, c : c + CHUNK]).rewards[0] for c in chunks]
+        return np.concatenate(parts)

@@ -1,0 +1,129 @@
+"""Whether an expert's episodes are what they say."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rlcore.errors import UserError
+from rlcore.specs import Episode
+from rlcore.testing.conformance.base import (
+    Deviation,
+    require,
+    require_array,
+    require_equal,
+    skip_unless,
+)
+from rlcore.testing.conformance.env_subject import (
+    STRIDE,
+    EnvSubject,
+)
+
+
+class DemonstrationChecks(EnvSubject):
+    """Demonstrations."""
+
+    def test_demonstrations_follow_the_spec(self) -> None:
+        low, high = self.action_range()
+        for demonstration in self.expert():
+            length, spec = len(demonstration.actions), self.spec
+            steps = np.arange(0, length, STRIDE, dtype=np.int64)
+            where = f"of the demonstration of {tuple(demonstration.episode)}"
+            require(
+                0 < length <= spec.max_episode_steps,
+                f"{length} actions {where}, expected 1 to {spec.max_episode_steps}",
+                hint="end it at the time limit",
+            )
+            require_array(f"actions {where}", demonstration.actions, np.float32,
+                          (length, spec.action_dim))  # fmt: skip
+            require_array(f"states {where}", demonstration.states, np.float32,
+                          (length, spec.state_dim))  # fmt: skip
+            require_array(f"frame_steps {where}", demonstration.frame_steps, np.int64, steps.shape)
+            require_equal(f"frame_steps {where} with stride={STRIDE}", demonstration.frame_steps,
+                          steps, hint="a frame before steps 0, stride, 2 stride, ...")  # fmt: skip
+            require(
+                [*demonstration.frames] == [camera.name for camera in spec.cameras],
+                f"frames {where} are of {[*demonstration.frames]}, expected the spec's cameras",
+                hint="key frames by camera, in the order of spec.cameras",
+            )
+            for camera in spec.cameras:
+                shape = (len(steps), camera.height, camera.width, 3)
+                require_array(f"frames {where}", demonstration.frames[camera.name], np.uint8, shape)
+            outside = (demonstration.actions < low) | (demonstration.actions > high)
+            require(
+                not outside.any(),
+                f"{int(outside.sum())} entries of the actions {where} lie outside the env's range",
+                hint="clip the expert's actions: policies learn from them",
+            )
+
+    def test_each_episode_is_demonstrated_once(self) -> None:
+        asked = self.demonstrated()
+        got = [demonstration.episode for demonstration in self.expert()]
+        require(
+            sorted(got) == sorted(asked),
+            f"demonstrations of {[tuple(e) for e in got]}, expected {[tuple(e) for e in asked]}",
+            hint="yield one demonstration per episode asked for, with its own address",
+        )
+
+    def test_a_demonstration_replays(self) -> None:
+        """Its actions, played in the env, go through its states and succeed when it did."""
+        demonstration = next((d for d in self.expert() if d.success), None)
+        skip_unless(demonstration is not None, "the expert solved none of the episodes tried")
+        assert demonstration is not None
+        env, actions = self.env(1), demonstration.actions
+        observation, _ = env.reset(options={"episodes": [demonstration.episode]})
+        hint = "states and actions are those before each step of the episode, from its reset on"
+        for step in range(len(actions)):
+            self.require_close(f"the demonstration's state before step {step}",
+                                demonstration.states[step], observation["states"][0],
+                                hint=hint)  # fmt: skip
+            result = env.chunk_step(actions[None, step : step + 1])
+            observation = result.observation
+        require(
+            bool(result.success[0]),
+            f"the {len(actions)} actions of a successful demonstration of "
+            f"{tuple(demonstration.episode)} don't succeed when they are played",
+            hint="with action_noise=0 the env executes the very actions that are handed out",
+        )
+
+    def test_demonstration_noise_is_keyed_by_the_episode(self) -> None:
+        self.expert()
+        first, second = self.demonstrated()[:2]
+        wish = partial(self.demonstrate, noise=0.2, max_steps=6)
+        alone, (_, later) = wish([first])[0], sorted(wish([second, first]), key=_is(first))
+        hint = "key the noise by (seed, episode)"
+        for name in ("states", "actions"):
+            require_equal(f"{name} of a demonstration with action_noise, made after another",
+                          vars(later)[name], vars(alone)[name], hint=hint)  # fmt: skip
+        reseeded = wish([first], seed=1)[0]
+        require(
+            not np.array_equal(reseeded.states, alone.states),
+            "demonstrations with action_noise under seeds 0 and 1 are equal, expected other noise",
+            hint=hint,
+        )
+
+    def test_a_demonstration_has_its_own_time_limit(self) -> None:
+        self.expert()
+        (cut,) = self.demonstrate(self.demonstrated()[:1], max_steps=2)
+        require(
+            len(cut.actions) <= 2,
+            f"a demonstration with max_steps=2 has {len(cut.actions)} steps, expected at most 2",
+            hint="max_steps replaces the env's time limit",
+        )
+
+    def test_an_env_without_an_expert_says_so(self) -> None:
+        skip_unless(not self.spec.has_expert, "spec.has_expert is true")
+        try:
+            self.demonstrate(self.episodes(1))
+        except UserError:
+            return
+        raise Deviation(
+            "demonstrate gave demonstrations although spec.has_expert is false",
+            hint="set has_expert=True in the spec, or raise rlcore.errors.UserError",
+        )
+
+
+def _is(episode: Episode) -> Any:
+    return lambda demonstration: demonstration.episode == episode

@@ -1,0 +1,212 @@
+"""Whether an env's spec is complete, and what it hands out is as its spec says."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from rlcore.plugins import load_target
+from rlcore.protocols import Observation
+from rlcore.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.testing.conformance.base import (
+    require,
+    require_array,
+    require_equal,
+)
+from rlcore.testing.conformance.env_subject import (
+    ROWS,
+    EnvSubject,
+    arrays_of,
+    described,
+)
+
+
+class FactChecks(EnvSubject):
+    """The spec."""
+
+    def test_tasks_and_sentences_pair_up(self) -> None:
+        spec = self.spec
+        require(
+            len(spec.tasks) == len(set(spec.tasks)) > 0,
+            f"spec.tasks is {spec.tasks}, expected at least one name, each once",
+            hint="Episode.task is an index into spec.tasks",
+        )
+        require(
+            len(spec.descriptions) == len(spec.tasks) and all(spec.descriptions),
+            f"spec.descriptions has {sum(map(bool, spec.descriptions))} sentences for "
+            f"{len(spec.tasks)} tasks, expected one for each",
+            hint="policies read the sentence; give spec.descriptions one entry per task, in order",
+        )
+        for group, members in spec.task_groups.items():
+            stray = sorted(set(members) - set(spec.tasks))
+            require(
+                not stray,
+                f"spec.task_groups[{group!r}] names {stray}, which spec.tasks does not",
+                hint="restrict groups to the tasks of these settings",
+            )
+
+    def test_cameras_and_channels_are_well_formed(self) -> None:
+        spec, hint = self.spec, "mend the spec function"
+        names = [camera.name for camera in spec.cameras]
+        require(
+            len(names) == len(set(names)) > 0,
+            f"spec.cameras are named {names}, expected at least one name, each once",
+            hint=hint,
+        )
+        for camera in spec.cameras:
+            require(
+                camera.height > 0 and camera.width > 0,
+                f"camera {camera.name!r} is {camera.height} x {camera.width}, expected pixels",
+                hint=hint,
+            )
+        channels: tuple[StateChannel | ActionChannel, ...] = (*spec.states, *spec.actions)
+        for channel in channels:
+            require(
+                channel.size > 0,
+                f"channel {channel.meaning!r} has size {channel.size}, expected at least 1",
+                hint=hint,
+            )
+        require(spec.action_dim > 0, "spec.actions is empty, expected a channel", hint=hint)
+        for action in spec.actions:
+            require(
+                action.low < action.high,
+                f"action {action.meaning!r} has range [{action.low}, {action.high}], expected "
+                "low < high",
+                hint=hint,
+            )
+
+    def test_train_and_heldout_trials_are_disjoint(self) -> None:
+        train, heldout = self.spec.train_trials, self.spec.heldout_trials
+        for name, trials in (("train_trials", train), ("heldout_trials", heldout)):
+            require(
+                len(trials) > 0,
+                f"spec.{name} is empty, expected trials of both splits",
+                hint="a trial number may seed a random start: take a long range",
+            )
+        common = sorted(set(train) & set(heldout))
+        require(
+            not common,
+            f"spec.train_trials and spec.heldout_trials share {len(common)} trials, e.g. "
+            f"{common[:1]}, expected none",
+            hint="an evaluation on starts of training shows nothing: split the range",
+        )
+
+    def test_the_env_has_the_facts_its_spec_function_gave(self) -> None:
+        path = self.component().spec
+        require(
+            path is not None,
+            "the component names no spec function, expected spec='module:function'",
+            hint="without one nothing can be checked before simulators start",
+        )
+        told, real = load_target(str(path))(self.config()), self.spec
+        for field in fields(EnvSpec):
+            if field.name == "render_settings":  # what the machine decides is added to it
+                continue
+            expected, got = (vars(spec)[field.name] for spec in (told, real))
+            require(
+                got == expected,
+                f"env.spec.{field.name} is {got!r}, but the spec function said {expected!r}",
+                hint="take env.spec from the spec function",
+            )
+        limit = self.config().max_episode_steps
+        require(
+            real.max_episode_steps == limit,
+            f"spec.max_episode_steps is {real.max_episode_steps}, expected the setting's {limit}",
+            hint="read config.max_episode_steps",
+        )
+
+
+class ObservationChecks(EnvSubject):
+    """Observations against the spec."""
+
+    def test_observations_follow_the_spec(self) -> None:
+        env = self.env()
+        start, _ = env.reset(options={"episodes": self.episodes(ROWS)})
+        self._require_observation("reset", start)
+        require_equal(
+            "elapsed after a reset",
+            start["elapsed"],
+            np.zeros(ROWS),
+            hint="elapsed is steps / max_episode_steps of the row's episode",
+        )
+        self._require_observation("chunk_step", env.chunk_step(self.actions(ROWS)).observation)
+        self._require_observation("step", env.step(self.actions(ROWS)[:, 0])[0])
+
+    def _require_observation(self, call: str, observation: Observation) -> None:
+        spec, keys = self.spec, {"cameras", "states", "task_descriptions", "elapsed"}
+        require(
+            set(observation) == keys,
+            f"{call} gave an observation of {sorted(observation)}, expected {sorted(keys)}",
+            hint="see rlcore.protocols.Observation",
+        )
+        names = [camera.name for camera in spec.cameras]
+        require(
+            list(observation["cameras"]) == names,
+            f"{call} gave cameras {list(observation['cameras'])}, expected {names} in this order",
+            hint="policies take cameras in the order of spec.cameras",
+        )
+        for camera in spec.cameras:
+            require_array(
+                f"camera {camera.name!r} of {call}",
+                observation["cameras"][camera.name],
+                np.uint8,
+                (ROWS, camera.height, camera.width, 3),
+            )
+        for name, shape in (("states", (ROWS, spec.state_dim)), ("elapsed", (ROWS,))):
+            array = dict(observation)[name]
+            require_array(f"{name} of {call}", array, np.float32, shape)
+            require(
+                bool(np.isfinite(np.asarray(array)).all()),
+                f"{name} of {call} holds NaN or infinity, expected finite numbers",
+                hint="a policy can't act on it: end the episode, or clean the state",
+            )
+
+    def test_sentences_are_those_of_the_rows_tasks(self) -> None:
+        episodes = self.episodes(ROWS)
+        start, _ = self.env().reset(options={"episodes": episodes})
+        sentences = start["task_descriptions"]
+        require(
+            isinstance(sentences, list)
+            and len(sentences) == ROWS
+            and all(isinstance(sentence, str) and sentence for sentence in sentences),
+            f"task_descriptions is {sentences!r}, expected a list of {ROWS} sentences",
+            hint="one string a row, of the task the row plays",
+        )
+        for row, (episode, sentence) in enumerate(zip(episodes, sentences, strict=True)):
+            own = self.spec.descriptions[episode.task]
+            require(
+                sentence == own or sentence not in self.spec.descriptions,
+                f"row {row} plays task {self.spec.tasks[episode.task]!r} under the sentence "
+                f"{sentence!r}, expected {own!r} or a refinement of it",
+                hint="look the sentence up by the row's own episode.task",
+            )
+
+    def test_observations_handed_out_are_not_written_to_later(self) -> None:
+        env = self.env()
+        start, _ = env.reset(options={"episodes": self.episodes(ROWS)})
+        first = env.chunk_step(self.actions(ROWS))
+        handed = {"reset": arrays_of(start), "chunk_step": arrays_of(first)}
+        kept = {call: {k: v.copy() for k, v in arrays.items()} for call, arrays in handed.items()}
+        env.chunk_step(self.actions(ROWS, key=1))
+        env.reset(options={"episodes": self.episodes(ROWS, first=ROWS)})
+        for call, arrays in handed.items():
+            for name, array in arrays.items():
+                require_equal(
+                    f"{name}, handed out by {call}, after later calls",
+                    array,
+                    kept[call][name],
+                    hint="hand out copies: rollouts keep observations while the env goes on",
+                )
+
+    def test_what_is_handed_out_is_plain_arrays(self) -> None:
+        """It crosses processes and Python versions: numpy arrays and strings, nothing else."""
+        env = self.env()
+        start, _ = env.reset(options={"episodes": self.episodes(ROWS)})
+        handed = {**arrays_of(start), **arrays_of(env.chunk_step(self.actions(ROWS)))}
+        for name, value in handed.items():
+            require(
+                isinstance(value, np.ndarray) and value.dtype.kind in "biufU",
+                f"{name} is {described(value)}, expected a numpy array of numbers",
+                hint="convert tensors and objects of the simulator before you hand them out",
+            )

@@ -1,0 +1,111 @@
+"""Whether rows are handled one by one: masked resets, films, and the end of the env."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlcore.testing.conformance.base import (
+    HEAVY,
+    require,
+)
+from rlcore.testing.conformance.env_subject import (
+    ROWS,
+    EnvSubject,
+    arrays_of,
+    described,
+)
+
+
+class RowChecks(EnvSubject):
+    """Resets, videos, closing."""
+
+    def test_only_masked_rows_are_reset(self) -> None:
+        env, undisturbed = self.env(), self.env(instance=1)
+        episodes, other = self.episodes(ROWS), self.episodes(ROWS, first=ROWS)
+        played = self.play(env, episodes, self.actions(ROWS)).result
+        self.play(undisturbed, episodes, self.actions(ROWS))
+        mask = np.arange(ROWS) == 1
+        mixed, _ = env.reset(options={"reset_mask": mask, "episodes": other})
+        fresh = self.play(self.env(1), [other[1]], self.actions(1)).start
+        hint = 'reset rows where options["reset_mask"] is true, and leave the others as they are'
+        stay = ~played.terminated.any(1) & ~mask
+        for name, array in arrays_of(mixed).items():
+            rows = stay if name.startswith("camera") else ~mask
+            before = arrays_of(played.observation)[name]
+            self.require_close(f"{name} of rows that were not reset", array[rows], before[rows],
+                                hint=hint)  # fmt: skip
+            self.require_close(f"{name} of the row that was reset", array[1],
+                                arrays_of(fresh)[name][0], hint=hint)  # fmt: skip
+        on, alone = (e.chunk_step(self.actions(ROWS, key=1)) for e in (env, undisturbed))
+        for name in ("rewards", "terminated", "truncated", "valid"):
+            self.require_close(
+                f"{name} of rows that were not reset, in the chunk after another row's reset",
+                vars(on)[name][~mask],
+                vars(alone)[name][~mask],
+                hint=hint,
+            )
+
+    def test_rows_never_reset_are_idle(self) -> None:
+        env = self.env(2, instance=2)
+        mask = np.array([True, False])
+        env.reset(options={"reset_mask": mask, "episodes": self.episodes(2)})
+        result = env.chunk_step(self.actions(2))
+        require(
+            bool(result.valid[0, 0]) and not result.valid[1].any() and not result.rewards[1].any(),
+            f"valid is {result.valid.tolist()} where only row 0 was ever reset, expected row 1 "
+            "to be false throughout",
+            hint="a row without an episode is not simulated",
+        )
+
+    def test_recorded_rows_keep_every_frame(self) -> None:
+        env = self.env()
+        env.recorded()
+        env.record([1])
+        valid = self.play(env, self.episodes(ROWS), self.actions(ROWS)).result.valid
+        frames = env.recorded()
+        steps, count = int(valid[1].sum()), {row: len(kept) for row, kept in frames.items()}
+        hint = "keep a frame after each step of the rows named, until record is called again"
+        require(
+            count in ({1: steps}, {1: steps + 1}),
+            f"after record([1]) and {steps} steps recorded() has frames {count} by row, expected "
+            f"{{1: {steps}}}, or one more for the reset",
+            hint=hint,
+        )
+        for frame in frames[1]:
+            sizes = [(camera.height, camera.width, 3) for camera in self.spec.cameras]
+            require(
+                isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.shape in sizes,
+                f"a recorded frame is {described(frame)}, expected uint8 of a camera's size",
+                hint="record what a camera of the spec sees",
+            )
+        require(env.recorded() == {}, "recorded() gives frames twice, expected {} the second time",
+                hint="clear what was taken")  # fmt: skip
+        env.record([])
+        env.chunk_step(self.actions(ROWS))
+        require(env.recorded() == {}, "frames are kept after record([]), expected none", hint=hint)
+
+    def test_closing_twice_is_safe(self) -> None:
+        env = self.make(self.config(), 1)
+        env.close()
+        env.close()
+
+    def test_simulating_loads_no_tensor_library(self) -> None:
+        """An env worker holds a simulator, not the model stack."""
+        code = (
+            "from rlcore.specs import ComponentSpec\n"
+            "from rlcore.testing.conformance.env import EnvConformance\n"
+            f"component = {self.component()!r}\n"
+            f"facts = {{'settings': {dict(self.settings)!r}, 'component': lambda self: component}}"
+            "\ncheck = type('Check', (EnvConformance,), facts)()\n"
+            "env = check.make(check.config(), 1)\n"
+            "env.reset(seed=0)\n"
+            "env.close()"
+        )
+        model_stack = [name for name in HEAVY if name != "gymnasium"]
+        loaded = self.loaded_by(code, [n for n in model_stack if n not in self.simulator_loads])
+        require(
+            not loaded,
+            f"making the env and resetting it loads {', '.join(loaded)}, expected numpy and its "
+            "simulator alone",
+            hint="drop the import; if the simulator itself needs it, say so in simulator_loads",
+        )

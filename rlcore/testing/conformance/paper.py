@@ -1,0 +1,67 @@
+"""An env on paper: its facts, random observations and demonstrations of it, without a simulator.
+
+Enough to test a policy: it sees nothing else of an env.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlcore.protocols import Demonstration, Observation
+from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+
+SENTENCES = ("push the red button down", "open the drawer by its handle")
+
+
+def paper_env(*, state: int = 4, action: int = 4, cameras: int = 1) -> EnvSpec:
+    """Two tasks, `state` and `action` entries, cameras of 48 x 64 pixels, 40 steps."""
+    return EnvSpec(
+        name="paper",
+        tasks=("push", "open"),
+        descriptions=SENTENCES,
+        train_trials=range(10),
+        heldout_trials=range(10, 20),
+        cameras=tuple(CameraSpec(f"camera{i}", 48, 64) for i in range(cameras)),
+        states=(StateChannel("position", state),),
+        actions=(ActionChannel("ee_delta_position", action),),
+        max_episode_steps=40,
+        has_expert=True,
+    )
+
+
+def paper_observation(spec: EnvSpec, rows: int, seed: int = 0) -> Observation:
+    """Random pixels, states and times; the tasks' sentences in turn."""
+    rng = np.random.default_rng(seed)
+    return {
+        "cameras": {
+            camera.name: rng.integers(
+                0, 256, (rows, camera.height, camera.width, 3), dtype=np.uint8
+            )
+            for camera in spec.cameras
+        },
+        "states": rng.uniform(-0.9, 0.9, (rows, spec.state_dim)).astype(np.float32),
+        "task_descriptions": [spec.descriptions[i % len(spec.tasks)] for i in range(rows)],
+        "elapsed": rng.uniform(0, 1, rows).astype(np.float32),
+    }
+
+
+def paper_demonstration(spec: EnvSpec, length: int, seed: int = 0) -> Demonstration:
+    """Grey frames before every second step. Actions follow from the state alone, so that a
+    little training shows: half of each state entry, plus 0.1."""
+    rng = np.random.default_rng(seed)
+    steps = np.arange(0, length, 2, dtype=np.int64)
+    states = rng.uniform(-1, 1, (length, spec.state_dim)).astype(np.float32)
+    entries = np.resize(np.arange(max(spec.state_dim, 1)), spec.action_dim)
+    seen = states[:, entries] if spec.state_dim else np.zeros((length, spec.action_dim))
+    return Demonstration(
+        episode=Episode(0, seed),
+        task_description=spec.descriptions[0],
+        frames={
+            camera.name: np.full((len(steps), camera.height, camera.width, 3), 128, dtype=np.uint8)
+            for camera in spec.cameras
+        },
+        frame_steps=steps,
+        states=states,
+        actions=np.clip(0.5 * seen + 0.1, -1, 1).astype(np.float32),
+        success=True,
+    )

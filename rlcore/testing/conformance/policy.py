@@ -1,0 +1,132 @@
+"""Whether a policy keeps the contract of :class:`rlcore.protocols.Policy`.
+
+    class TestMyModel(PolicyConformance):
+        name = "my_model"
+        settings = {"add_value_head": True}
+
+It is shown an env on paper; set `env_spec` where it needs a certain one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import UserError
+from rlcore.plugins import load_target
+from rlcore.specs import PolicySpec
+from rlcore.testing.conformance.base import Deviation, Finding, check, require, require_equal
+from rlcore.testing.conformance.paper import paper_demonstration
+from rlcore.testing.conformance.policy_acting import (
+    ActingChecks,
+    EvaluatingChecks,
+    PreparingChecks,
+)
+from rlcore.testing.conformance.policy_learning import ParameterChecks, SupervisedChecks
+from rlcore.testing.conformance.policy_subject import PolicySubject, keys
+
+PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".npy")
+
+
+class SpecChecks(PolicySubject):
+    """The spec."""
+
+    def test_the_spec_fits_the_env(self) -> None:
+        spec = self.spec
+        require(
+            spec.action_dim == self.env_spec.action_dim,
+            f"spec.action_dim is {spec.action_dim}, expected the env's {self.env_spec.action_dim}",
+            hint="the network may be wider; what act gives is the env's action",
+        )
+        require(
+            1 <= spec.num_action_chunks <= spec.action_horizon,
+            f"spec has C = {spec.num_action_chunks} and H = {spec.action_horizon}, expected "
+            "1 <= C <= H",
+            hint="C actions of the H predicted are executed",
+        )
+        require(
+            spec.value_dim in (0, 1, spec.num_action_chunks),
+            f"spec.value_dim is {spec.value_dim}, expected 0, 1 or C = {spec.num_action_chunks}",
+            hint="no critic, a value per chunk, or a value per action",
+        )
+
+    def test_the_policy_has_the_facts_its_spec_function_gave(self) -> None:
+        path = self.component().spec
+        require(
+            path is not None,
+            "the component names no spec function, expected spec='module:function'",
+            hint="without one nothing can be checked before workers start",
+        )
+        told = load_target(str(path))(self.config(), self.env_spec)
+        for field in fields(PolicySpec):
+            expected, got = (vars(spec)[field.name] for spec in (told, self.spec))
+            require(
+                got == expected,
+                f"policy.spec.{field.name} is {got!r}, but the spec function said {expected!r}",
+                hint="take policy.spec from the spec function",
+            )
+
+
+class SavingChecks(PolicySubject):
+    """Checkpoints."""
+
+    def test_a_saved_policy_decides_the_same(self) -> None:
+        policy = self.fresh()
+        if self.spec.sft is not None:
+            policy.fit_normalizer([paper_demonstration(self.env_spec, 9)])
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "made" / "here"
+            policy.save_pretrained(folder)
+            pickled = sorted(f.name for f in folder.rglob("*") if f.suffix in PICKLES)
+            require(not pickled, f"save_pretrained wrote {', '.join(pickled)}, expected no pickles",
+                    hint="safetensors for tensors, JSON for the rest")  # fmt: skip
+            loaded = self.make(self.config(model_path=str(folder)))
+        hint = "save weights, buffers, transforms and statistics: all that a load needs"
+        prepared, again = (p.prepare(self.observation()) for p in (policy, loaded))
+        for name, array in prepared.items():
+            require_equal(f"input {name!r} of the loaded policy", again[name], array, hint=hint)
+        first, second = policy.act(prepared, keys()), loaded.act(again, keys())
+        for name in ("actions", "logprobs", "values"):
+            require_equal(f"{name} of the loaded policy", vars(second)[name], vars(first)[name],
+                          hint=hint)  # fmt: skip
+
+    def test_a_missing_checkpoint_is_the_user_s_error(self) -> None:
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "nowhere"
+            try:
+                self.make(self.config(model_path=str(folder)))
+            except UserError as error:
+                require(
+                    str(folder) in str(error),
+                    f"the error for a missing model_path does not name it: {error.message}",
+                    hint="name the folder and what is missing there",
+                )
+                return
+            except Exception as error:
+                raise Deviation(
+                    f"a missing model_path raised {type(error).__name__}, expected a "
+                    "rlcore.errors.CheckpointError",
+                    hint="look for the files before you open them",
+                ) from error
+        raise Deviation("a missing model_path was not noticed, expected an error",
+                        hint="read config.model_path in the factory")  # fmt: skip
+
+
+class PolicyConformance(
+    SpecChecks,
+    PreparingChecks,
+    ActingChecks,
+    EvaluatingChecks,
+    ParameterChecks,
+    SupervisedChecks,
+    SavingChecks,
+):
+    """Checks of a policy. Set `name` and, where defaults don't do, `settings` and `env_spec`;
+    attributes and methods of :class:`PolicySubject` may be replaced."""
+
+
+def check_policy(name: str, **settings: Any) -> list[Finding]:
+    """What model `name` does against the contract under `settings`; empty if nothing."""
+    return check(PolicyConformance, name, settings)

@@ -1,0 +1,263 @@
+"""Whether a policy's decisions have their shapes, follow from their keys, and can be rescored."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+
+from rlcore.protocols import PolicyOutput, take_rows
+from rlcore.testing.conformance.base import require, require_array, require_equal, skip_unless
+from rlcore.testing.conformance.policy_subject import (
+    ROWS,
+    PolicySubject,
+    as_tensors,
+    keys,
+    require_tensor,
+    rows_of,
+)
+
+LATER = 100_000  # updates after which any annealing is over
+
+
+class PreparingChecks(PolicySubject):
+    """What is made of observations."""
+
+    def test_inputs_are_arrays_by_row(self) -> None:
+        for name, array in self.inputs.items():
+            require(
+                isinstance(array, np.ndarray)
+                and array.dtype.kind in "biuf"
+                and array.shape[:1] == (ROWS,),
+                f"prepare gave {name!r} of type {type(array).__name__}, shape "
+                f"{list(np.shape(array))}, expected a numpy array of numbers with {ROWS} rows",
+                hint="the trajectory stores them by row; tokens are ids, images uint8",
+            )
+
+    def test_preparing_is_pure_and_by_row(self) -> None:
+        observation = self.observation()
+        handed = copy.deepcopy(observation)
+        whole = self.policy.prepare(handed)
+        frames = {f"camera {name!r}": array for name, array in observation["cameras"].items()}
+        handed_frames = [*handed["cameras"].values(), handed["states"]]
+        before = {**frames, "states": observation["states"]}
+        for (name, array), after in zip(before.items(), handed_frames, strict=True):
+            hint = "copy an observation before you change it"
+            require_equal(f"{name} of the observation after prepare", after, array, hint=hint)
+        order = np.array([ROWS - 1, 1])
+        part = self.policy.prepare(take_rows(observation, order))
+        for name, array in part.items():
+            require_equal(
+                f"input {name!r} of rows {order.tolist()} prepared alone",
+                array,
+                whole[name][order],
+                hint="a row's inputs must depend on that row alone: pad to a fixed length",
+            )
+
+
+class ActingChecks(PolicySubject):
+    """Decisions."""
+
+    def test_decisions_have_their_shapes(self) -> None:
+        output, shape = self.acted(), (ROWS, *self.chunk_shape)
+        require_array("actions of act", output.actions, np.float32, shape)
+        require(
+            bool(np.isfinite(output.actions).all()),
+            "actions of act hold NaN or infinity, expected finite numbers",
+            hint="look at what is divided by",
+        )
+        require_tensor("logprobs of act", output.logprobs, shape)
+        require_tensor("values of act", output.values, (ROWS, self.spec.value_dim))
+
+    def test_acting_keeps_no_gradients(self) -> None:
+        output = self.acted()
+        tensors = {"logprobs": output.logprobs, "values": output.values, **output.replay}
+        tied = sorted(name for name, tensor in tensors.items() if tensor.requires_grad)
+        require(not tied, f"act gave {', '.join(tied)} with gradients, expected none",
+                hint="decorate act with torch.no_grad()")  # fmt: skip
+
+    def test_a_replay_is_small_and_by_row(self) -> None:
+        replay = self.acted().replay
+        require(bool(replay), "replay is empty, expected what evaluate needs besides the inputs",
+                hint="store what was sampled, e.g. the actions")  # fmt: skip
+        for name, tensor in replay.items():
+            require(
+                isinstance(tensor, torch.Tensor) and tensor.shape[:1] == (ROWS,),
+                f"replay[{name!r}] is not a tensor with {ROWS} rows",
+                hint="one entry per decision: the learner picks samples by row",
+            )
+            require(
+                tensor.dtype != torch.uint8,
+                f"replay[{name!r}] is uint8 {list(tensor.shape)}, expected no pixels",
+                hint="images belong to the inputs, which are stored once",
+            )
+
+    def test_acting_leaves_its_inputs_alone(self) -> None:
+        inputs, before = self.inputs, self.inputs
+        self.policy.act(inputs, keys())
+        for name, array in inputs.items():
+            require_equal(f"input {name!r} after act", array, before[name],
+                          hint="the trajectory stores them: copy before you change")  # fmt: skip
+
+    def test_equal_keys_give_equal_decisions(self) -> None:
+        """Whatever torch's own generator holds, and without drawing from it."""
+        torch.manual_seed(1)
+        state = torch.get_rng_state()
+        first = self.acted()
+        require(
+            torch.equal(torch.get_rng_state(), state),
+            "act draws from torch's global generator, expected all randomness from the keys",
+            hint='draw with keys.normal("stream", shape) and torch.from_numpy',
+        )
+        torch.manual_seed(2)
+        self._require_equal("decisions under equal keys", self.acted(), first)
+
+    def test_other_keys_explore_otherwise(self) -> None:
+        first, second = self.acted(), self.acted(key=1)
+        skip_unless(bool((first.logprobs != 0).any()), "it does not explore under these settings")
+        require(
+            not np.array_equal(first.actions, second.actions),
+            "decisions under different keys are equal, expected other noise",
+            hint="draw the noise from the keys handed in",
+        )
+
+    def test_a_row_does_not_depend_on_its_batch(self) -> None:
+        whole, order = self.acted(), np.array([4, 1, 2])
+        part = self.policy.act(rows_of(self.inputs, order), keys(order.tolist()))
+        self._require_equal(
+            f"decisions of rows {order.tolist()} alone, against all {ROWS} together",
+            part,
+            _rows(whole, order),
+            atol=self.tolerance,
+        )
+
+    def test_a_row_does_not_depend_on_who_shares_a_fixed_batch(self) -> None:
+        """Bit for bit, as repeatable runs ask of `rollout.forward_batch`."""
+        first, second = np.array([0, 1, 2, 3]), np.array([0, 5, 2, 4])
+        some, others = (
+            self.policy.act(rows_of(self.inputs, rows), keys(rows.tolist()))
+            for rows in (first, second)
+        )
+        shared = np.flatnonzero(first == second)
+        self._require_equal(
+            f"decisions of rows {first[shared].tolist()} in a batch of {len(first)}, in other "
+            "company",
+            _rows(others, shared),
+            _rows(some, shared),
+        )
+
+    def test_without_exploration_nothing_is_drawn(self) -> None:
+        first = self.acted(deterministic=True)
+        require(
+            not bool(first.logprobs.any()),
+            "log-probs of deterministic decisions are not 0, expected zeros",
+            hint="deterministic=True: no exploration, so there is no density",
+        )
+        self._require_equal(
+            "deterministic decisions, made twice", self.acted(deterministic=True), first
+        )
+        if not self.starts_from_noise:
+            require_equal(
+                "actions of deterministic decisions under other keys",
+                self.acted(key=1, deterministic=True).actions,
+                first.actions,
+                hint="deterministic=True: take the mode; a policy whose decisions start from "
+                "noise says starts_from_noise = True in its test class",
+            )
+
+    def _require_equal(
+        self, what: str, got: PolicyOutput, expected: PolicyOutput, *, atol: float = 0.0
+    ) -> None:
+        hint = "a row's decision must follow from its inputs and its key alone"
+        for name in ("actions", "logprobs", "values"):
+            require_equal(
+                f"{name} of {what}", vars(got)[name], vars(expected)[name], atol=atol, hint=hint
+            )
+
+
+class EvaluatingChecks(PolicySubject):
+    """Decisions scored again."""
+
+    def test_evaluations_have_their_shapes(self) -> None:
+        evaluation, shape = self.evaluated(self.acted()), (ROWS, *self.chunk_shape)
+        require_tensor("logprobs of evaluate", evaluation.logprobs, shape)
+        require_tensor("values of evaluate", evaluation.values, (ROWS, self.spec.value_dim))
+        entropy = tuple(evaluation.entropy.shape)
+        require(
+            len(entropy) == 3 and all(n in (1, m) for n, m in zip(entropy, shape, strict=True)),
+            f"entropy of evaluate has shape {list(entropy)}, expected {list(shape)} or one that "
+            "broadcasts to it",
+            hint="elementwise, or one entry per chunk [B, 1, 1]",
+        )
+
+    def test_evaluating_agrees_with_acting(self) -> None:
+        """At equal weights, the second time through the same log-prob function."""
+        self._require_agreement("at equal weights", self.policy)
+
+    def test_progress_changes_acting_and_evaluating_alike(self) -> None:
+        policy = self.fresh()
+        first = self.acted(policy).actions
+        for update in (7, LATER):
+            policy.set_progress(update)
+            self._require_agreement(f"after set_progress({update})", policy)
+        policy.set_progress(0)
+        require_equal(
+            "actions after set_progress(0), having been further on",
+            self.acted(policy).actions,
+            first,
+            hint="set_progress says how many updates are done: make it a function of that alone",
+        )
+
+    def _require_agreement(self, when: str, policy: object) -> None:
+        output = self.acted(policy)
+        again = self.evaluated(output, policy)
+        for name in ("logprobs", "values"):
+            require_equal(
+                f"{name} of evaluate against act, {when}",
+                vars(again)[name].detach(),
+                vars(output)[name],
+                atol=self.tolerance,
+                hint="call one function from both; dropout off, the same noise level, fp32",
+            )
+
+    def test_evaluating_rows_apart_gives_the_same(self) -> None:
+        output, order = self.acted(), np.array([4, 1, 2])
+        whole = self.evaluated(output)
+        part = self.policy.evaluate(
+            as_tensors(rows_of(self.inputs, order)),
+            {name: tensor[torch.from_numpy(order)] for name, tensor in output.replay.items()},
+        )
+        for name in ("logprobs", "values", "entropy"):
+            all_rows = vars(whole)[name].detach()
+            require_equal(
+                f"{name} of rows {order.tolist()} evaluated alone",
+                vars(part)[name].detach(),
+                all_rows[order] if len(all_rows) == ROWS else all_rows,
+                atol=self.tolerance,
+                hint="minibatches mix decisions: no statistics over the batch",
+            )
+
+    def test_evaluations_follow_the_weights(self) -> None:
+        policy = self.fresh()
+        output = self.acted(policy)
+        skip_unless(bool((output.logprobs != 0).any()), "it does not explore under these settings")
+        self.shaken(policy)
+        moved = self.evaluated(output, policy)
+        for name in ("logprobs", *(["values"] if self.spec.value_dim else [])):
+            change = float((vars(moved)[name].detach() - vars(output)[name]).abs().max())
+            require(
+                change > self.tolerance,
+                f"{name} of evaluate are those of act though the weights have changed",
+                hint="recompute them under the current weights; replay holds samples, no results",
+            )
+
+
+def _rows(output: PolicyOutput, rows: np.ndarray) -> PolicyOutput:
+    index = torch.from_numpy(rows)
+    return PolicyOutput(
+        output.actions[rows],
+        output.logprobs[index],
+        output.values[index],
+        {name: tensor[index] for name, tensor in output.replay.items()},
+    )

@@ -1,0 +1,175 @@
+"""Trajectories without a policy or an env: random ones, the same with idle places, a bandit's."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rlcore.protocols import Evaluation
+from rlcore.rollout.trajectory import Trajectory
+
+
+def random_trajectory(
+    *,
+    chunks: int = 6,
+    columns: int = 5,
+    actions: int = 3,
+    entries: int = 2,
+    value_width: int = 1,
+    auto_reset: bool = False,
+    group_size: int = 0,
+    seed: int = 0,
+) -> Trajectory:
+    """A trajectory with ends of both kinds inside chunks, made action by action.
+
+    Without auto_reset a column is idle after its end; with it the next chunk starts an episode.
+    Groups are runs of `group_size` columns (0: no groups).
+    Inputs are 4 random features per decision, replay holds the decided actions.
+    """
+    random = np.random.default_rng(seed)
+    shape = (chunks, columns, actions)
+    rewards, valid = np.zeros(shape, np.float32), np.zeros(shape, bool)
+    terminated, truncated = np.zeros(shape, bool), np.zeros(shape, bool)
+    logprobs = np.zeros((*shape, entries), np.float32)
+    values = np.zeros((chunks, columns, value_width), np.float32)
+    bootstrap = np.zeros_like(values)
+    episode, index = np.zeros(shape[:2], np.int64), np.full(shape[:2], -1)
+    success = np.zeros(shape[:2], bool)
+    decisions = 0
+    for n in range(columns):
+        over = False
+        for t in range(chunks):
+            if t and (terminated | truncated)[t - 1, n].any():
+                over = not auto_reset
+                episode[t:, n] += 1 if auto_reset else 0
+            if over:
+                continue
+            index[t, n] = decisions
+            decisions += 1
+            logprobs[t, n] = random.normal(size=(actions, entries))
+            values[t, n] = random.normal(size=value_width)
+            for c in range(actions):
+                valid[t, n, c] = True
+                rewards[t, n, c] = random.normal()
+                draw = random.random()
+                if draw < 0.06:
+                    terminated[t, n, c] = success[t, n] = True
+                elif draw < 0.12:
+                    truncated[t, n, c] = True
+                if draw < 0.12:
+                    break
+            ended = (terminated | truncated)[t, n].any()
+            if truncated[t, n].any() or (t == chunks - 1 and not ended):
+                bootstrap[t, n] = random.normal(size=value_width)
+    group = np.arange(columns) // group_size if group_size else np.full(columns, -1)
+    number = np.arange(columns)
+    trial, replica = (group, number % group_size) if group_size else (number, 0 * number)
+
+    def by_column(array: np.ndarray) -> torch.Tensor:
+        return tensor(np.broadcast_to(array, shape[:2]).astype(np.int64))
+
+    def tensor(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.array(array))
+
+    return Trajectory(
+        rewards=tensor(rewards),
+        valid=tensor(valid),
+        terminated=tensor(terminated),
+        truncated=tensor(truncated),
+        logprobs=tensor(logprobs),
+        values=tensor(values),
+        bootstrap_values=tensor(bootstrap),
+        task=tensor(np.zeros(shape[:2], np.int64)),
+        trial=by_column(trial),
+        replica=by_column(replica),
+        group=by_column(group),
+        episode=tensor(episode),
+        policy_version=tensor(np.zeros(shape[:2], np.int64)),
+        success=tensor(success),
+        sample_index=tensor(index.astype(np.int64)),
+        inputs={"features": tensor(random.normal(size=(decisions, 4)).astype(np.float32))},
+        replay={"action": tensor(random.normal(size=(decisions, actions, entries)))},
+    )
+
+
+def padded(trajectory: Trajectory, *, chunks: int, columns: int) -> Trajectory:
+    """The same with idle chunks after its last and idle columns, of groups of their own."""
+    before = trajectory.valid.shape[:2]
+
+    def grown(array: Tensor, fill: int) -> Tensor:
+        result = array.new_full((before[0] + chunks, before[1] + columns, *array.shape[2:]), fill)
+        result[: before[0], : before[1]] = array
+        return result
+
+    fill = {"sample_index": -1, "group": int(trajectory.group.max()) + 1}
+    if int(trajectory.group.min()) < 0:
+        fill["group"] = -1
+    names = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
+    arrays: dict[str, Any] = {
+        name: grown(vars(trajectory)[name], fill.get(name, 0)) for name in names
+    }
+    for name in ("task", "trial", "replica", "group", "episode"):  # a column keeps its address
+        arrays[name][before[0] :, : before[1]] = arrays[name][before[0] - 1, : before[1]]
+    return replace(trajectory, **arrays)
+
+
+def reordered(trajectory: Trajectory, order: Tensor) -> Trajectory:
+    """The same with its columns in another order."""
+    names = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
+    moved: dict[str, Any] = {name: vars(trajectory)[name][:, order] for name in names}
+    return replace(trajectory, **moved)
+
+
+class Bandit(nn.Module):
+    """One Gaussian action per decision, the same for every input, and a constant value.
+
+    Args:
+        values: V, 0 or 1.
+    """
+
+    def __init__(self, values: int = 1) -> None:
+        super().__init__()
+        self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(values))
+
+    def evaluate(self, inputs: dict[str, Tensor], replay: dict[str, Tensor]) -> Evaluation:
+        logprobs = -0.5 * (replay["action"] - self.mean).square()
+        rows = len(logprobs)
+        return Evaluation(logprobs, self.value.expand(rows, -1), torch.ones(rows, 1, 1))
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        return {"policy": [self.mean], "value": [self.value] if len(self.value) else []}
+
+
+def bandit_rollout(policy: Bandit, seed: int, columns: int = 64, group_size: int = 0) -> Trajectory:
+    """One decision per column, rewarded by how near 1 its action was."""
+    noise = torch.randn(columns, 1, 1, generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        action = policy.mean + noise
+        logprobs = policy.evaluate({}, {"action": action}).logprobs
+    flags = torch.zeros(1, columns, 1, dtype=torch.bool)
+    zero = torch.zeros(1, columns, dtype=torch.int64)
+    number = torch.arange(columns)[None]
+    value = policy.value.detach().expand(1, columns, -1).clone()
+    return Trajectory(
+        rewards=-(action - 1).square().view(1, columns, 1),
+        valid=~flags,
+        terminated=~flags,
+        truncated=flags,
+        logprobs=logprobs.view(1, columns, 1, 1),
+        values=value,
+        bootstrap_values=torch.zeros_like(value),
+        task=zero,
+        trial=number // group_size if group_size else number,
+        replica=number % group_size if group_size else zero,
+        group=number // group_size if group_size else zero - 1,
+        episode=zero,
+        policy_version=zero,
+        success=~flags[..., 0],
+        sample_index=number,
+        inputs={},
+        replay={"action": action},
+    )

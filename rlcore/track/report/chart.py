@@ -1,0 +1,208 @@
+"""Charts as inline SVG. Knows numbers and labels; colours are classes that the page's style sets.
+
+y |  --o--  lines with bands, markers with error bars
+  +-------- x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import floor, isfinite, log10
+from typing import NamedTuple
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from markupsafe import Markup
+
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 38  # margins in units of the picture
+COLOURS = 8  # classes c0 .. c7
+MOST_TOOLTIPS = 200  # more points a line than that are drawn without
+Scale = Callable[[float], float]
+
+
+class Point(NamedTuple):
+    """A value, with its interval where it has one."""
+
+    x: float
+    y: float
+    lo: float | None = None
+    hi: float | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one colour.
+
+    Attributes:
+        name: for tooltips.
+        points: in order of x; those that are no number leave a gap.
+        colour: index of the colour, taken modulo :data:`COLOURS`.
+        joined: a line with a band, or else single markers with error bars.
+    """
+
+    name: str
+    points: Sequence[Point]
+    colour: int = 0
+    joined: bool = True
+
+
+def chart(
+    series: Sequence[Series],
+    *,
+    width: int,
+    height: int,
+    label: str,
+    x_label: str = "update",
+    y_range: tuple[float, float] | None = None,
+) -> Markup:
+    """An SVG element that scales with its place on the page.
+
+    Args:
+        series: at least one finite point among them.
+        width, height: of its view box; text is 12 units high.
+        label: what it shows, for those who can't see it.
+        y_range: None: as the data has it.
+
+    Raises:
+        ValueError: nothing to draw.
+    """
+    points = [p for one in series for p in one.points if isfinite(p.y)]
+    if not points:
+        raise ValueError(f"no point of {label!r} is a number")
+    bounds = [v for p in points for v in (p.y, p.lo, p.hi) if v is not None and isfinite(v)]
+    y_lo, y_hi = y_range or _padded(min(bounds), max(bounds))
+    x_lo, x_hi = min(p.x for p in points), max(p.x for p in points)
+    if x_lo == x_hi:
+        x_lo, x_hi = x_lo - 1, x_hi + 1
+    x = _scale(x_lo, x_hi, LEFT, width - RIGHT)
+    y = _scale(y_lo, y_hi, height - BOTTOM, TOP)
+    svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "role": "img", "aria-label": label})
+    for tick in ticks(y_lo, y_hi, height // 40):
+        _line(svg, LEFT, y(tick), width - RIGHT, y(tick), "rule")
+        _text(svg, LEFT - 6, y(tick) + 4, number(tick), "end")
+    for tick in ticks(x_lo, x_hi, width // 80, whole=True):
+        _text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
+    _text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
+    for one in sorted(series, key=lambda one: not one.joined):  # markers lie on top
+        (_draw_line if one.joined else _draw_markers)(svg, one, x, y)
+    return _markup(svg)
+
+
+def interval_bars(
+    rows: Sequence[tuple[str, Point]], *, width: int = 160, height: int = 26
+) -> Markup:
+    """Rates with their intervals on a line from 0 to 1, one below the other.
+
+    Args:
+        rows: (class, Point) each; y is the rate, x is not used.
+    """
+    scale = _scale(0.0, 1.0, 6, width - 6)
+    svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "class": "bars", "role": "img"})
+    _line(svg, scale(0), height / 2, scale(1), height / 2, "rule")
+    for i, (kind, point) in enumerate(rows):
+        level = height * (i + 1) / (len(rows) + 1)
+        group = SubElement(svg, "g", {"class": kind})
+        if point.lo is not None and point.hi is not None:
+            _line(group, scale(point.lo), level, scale(point.hi), level, "error")
+        _circle(group, scale(point.y), level, 3.5, "dot", _told(kind, point, None))
+    return _markup(svg)
+
+
+def ticks(lo: float, hi: float, most: int, *, whole: bool = False) -> list[float]:
+    """Round values in [lo, hi], about `most` of them: multiples of 1, 2 or 5 times 10^k."""
+    raw = (hi - lo) / most
+    power = 10.0 ** floor(log10(raw))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+    if whole:
+        step = max(1.0, step)
+    first = -floor(-lo / step)
+    return [round(i * step, 12) for i in range(first, floor(hi / step + 1e-9) + 1)]
+
+
+def number(value: float) -> str:
+    """A number for a label, at most four digits that matter."""
+    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
+# -- series -------------------------------------------------------------------------------------
+
+
+def _draw_line(svg: Element, series: Series, x: Scale, y: Scale) -> None:
+    group = SubElement(svg, "g", {"class": f"c{series.colour % COLOURS}"})
+    for run in _runs(series.points):
+        banded = [(p.x, p.lo, p.hi) for p in run if p.lo is not None and p.hi is not None]
+        if len(banded) > 1:
+            edge = [(at, hi) for at, _, hi in banded] + [(at, lo) for at, lo, _ in banded[::-1]]
+            SubElement(group, "polygon", {"class": "band", "points": _path(edge, x, y)})
+        if len(run) > 1:
+            path = _path([(p.x, p.y) for p in run], x, y)
+            SubElement(group, "polyline", {"class": "curve", "points": path})
+        for p in run if len(series.points) <= MOST_TOOLTIPS or len(run) == 1 else ():
+            kind = "point" if len(run) == 1 else "hover"
+            _circle(group, x(p.x), y(p.y), 3 if len(run) == 1 else 7, kind, _told(series.name, p))
+
+
+def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale) -> None:
+    group = SubElement(svg, "g", {"class": f"c{series.colour % COLOURS}"})
+    for p in series.points:
+        if not isfinite(p.y):
+            continue
+        if p.lo is not None and p.hi is not None:
+            _line(group, x(p.x), y(p.lo), x(p.x), y(p.hi), "error")
+        _circle(group, x(p.x), y(p.y), 4.5, "dot", _told(series.name, p))
+
+
+def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
+    """Stretches without a gap."""
+    run: list[Point] = []
+    for point in points:
+        if isfinite(point.y):
+            run.append(point)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _told(name: str, point: Point, x_format: str | None = "{:g}") -> str:
+    at = "" if x_format is None else f" at {x_format.format(point.x)}"
+    interval = "" if point.lo is None or point.hi is None else f" [{point.lo:.3f}, {point.hi:.3f}]"
+    return f"{name}{at}: {point.y:.4g}{interval}"
+
+
+# -- elements -----------------------------------------------------------------------------------
+
+
+def _scale(lo: float, hi: float, start: float, end: float) -> Scale:
+    return lambda value: start + (value - lo) / (hi - lo) * (end - start)
+
+
+def _padded(lo: float, hi: float) -> tuple[float, float]:
+    room = (hi - lo) * 0.06 or abs(hi) * 0.1 or 1.0
+    return (0.0 if 0 <= lo < 0.5 * hi else lo - room), hi + room
+
+
+def _path(points: Sequence[tuple[float, float]], x: Scale, y: Scale) -> str:
+    return " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
+
+
+def _line(parent: Element, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
+    ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    SubElement(parent, "line", {"class": kind, **{k: f"{v:.1f}" for k, v in ends.items()}})
+
+
+def _circle(parent: Element, x: float, y: float, r: float, kind: str, title: str) -> None:
+    place = {"class": kind, "cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": f"{r:g}"}
+    SubElement(SubElement(parent, "circle", place), "title").text = title
+
+
+def _text(parent: Element, x: float, y: float, text: str, anchor: str) -> None:
+    place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}
+    SubElement(parent, "text", place).text = text
+
+
+def _markup(svg: Element) -> Markup:
+    return Markup(tostring(svg, encoding="unicode"))  # ElementTree has escaped all text

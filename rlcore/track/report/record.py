@@ -1,0 +1,120 @@
+"""The files of a run as facts. Knows their formats, nothing of how they are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml  # type: ignore[import-untyped]
+
+from rlcore.errors import CheckpointError
+from rlcore.loop.tables import EpisodeResult, read_results
+from rlcore.track.folder import RunFolder
+from rlcore.track.trackers import read_metrics
+
+Values = Mapping[str, Any]
+T = TypeVar("T")
+CONCLUSIONS = ("after", "eval", "sft")
+"""Labels of the evaluation a run ends with: of training, of an evaluation, of imitation."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a folder holds; None or empty where the run has not written it.
+
+    Attributes:
+        folder: where it is.
+        config: resolved values.
+        recipe: values of its recipe alone.
+        manifest, summary: as written.
+        metrics: lines of `metrics.jsonl`.
+        evaluations: episodes by label ("before", "after", "step_000010", ...).
+    """
+
+    folder: RunFolder
+    config: Values
+    recipe: Values | None
+    manifest: Values
+    summary: Values | None
+    metrics: list[dict[str, float | None]]
+    evaluations: Mapping[str, list[EpisodeResult]]
+
+    @property
+    def before(self) -> list[EpisodeResult] | None:
+        """Episodes of the evaluation before training."""
+        return self.evaluations.get("before")
+
+    @property
+    def conclusion(self) -> str | None:
+        """Label of the evaluation it ended with."""
+        return next((label for label in CONCLUSIONS if label in self.evaluations), None)
+
+    @property
+    def after(self) -> list[EpisodeResult] | None:
+        """Episodes of the evaluation it ended with."""
+        return self.evaluations[self.conclusion] if self.conclusion else None
+
+    def series(self, name: str) -> list[tuple[int, float]]:
+        """`(step, value)` of a metric in order, without steps where it was no number. Of a step
+        that was logged twice, by a run that went on from a checkpoint, the later value counts."""
+        found = {
+            int(step): value
+            for line in self.metrics
+            if (step := line.get("step")) is not None
+            and (value := line.get(name)) is not None
+            and isfinite(value)
+        }
+        return sorted(found.items())
+
+    def clip(self, label: str, result: EpisodeResult) -> Path | None:
+        """The video of an episode, if it was filmed."""
+        path = self.folder.clip(label, result.task, result.trial)
+        return path if path.is_file() else None
+
+
+def read_run(folder: RunFolder) -> RunRecord:
+    """Read all there is.
+
+    Raises:
+        CheckpointError: a file is damaged; names it.
+    """
+    metrics = folder.metrics
+    return RunRecord(
+        folder=folder,
+        config=_yaml(folder.config) or {},
+        recipe=_yaml(folder.recipe),
+        manifest=_json(folder.manifest) or {},
+        summary=_json(folder.summary),
+        metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.is_file() else [],
+        evaluations={
+            path.stem: read_results(path) for path in sorted(folder.evaluations.glob("*.parquet"))
+        },
+    )
+
+
+def _yaml(path: Path) -> Values | None:
+    return _mapping(path, yaml.safe_load)
+
+
+def _json(path: Path) -> Values | None:
+    return _mapping(path, json.loads)
+
+
+def _mapping(path: Path, parse: Callable[[str], Any]) -> Values | None:
+    if not path.is_file():
+        return None
+    values = _parse(path, lambda: parse(path.read_text(encoding="utf-8")))
+    if not isinstance(values, Mapping):
+        raise CheckpointError(f"{path} is damaged: it holds no mapping of names to values")
+    return values
+
+
+def _parse(path: Path, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error

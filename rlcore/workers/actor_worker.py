@@ -1,0 +1,151 @@
+"""The actor worker: the policy that is trained. It meets no env.
+
+consumes   trajectory/ROLLOUT_RANK/RANK   columns of all rollout workers
+produces   weights/ROLLOUT_RANK           its weights, by version, after each change
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlcore.config.schema import SFTConfig
+from rlcore.errors import WorkerError
+from rlcore.plugins import load_target
+from rlcore.rollout.messages import Conversation
+from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
+
+if TYPE_CHECKING:
+    from rlcore.learner.update import Learner
+    from rlcore.sync.weights import Subset
+
+
+class ActorWorker(PolicyWorker):
+    """Learns from demonstrations and from episodes."""
+
+    def __init__(self, settings: PolicyWorkerSettings) -> None:
+        super().__init__(settings)
+        self._learner: Learner | None = None
+        self._version = 0
+        self._unpublished: Subset = "all"
+
+    @property
+    def learner(self) -> Learner:
+        """Built when first needed, so that an evaluation holds no optimizer."""
+        if self._learner is None:
+            from rlcore.learner.update import Learner
+
+            algorithm = load_target(self._settings.algorithm_target)(self._settings.algorithm)
+            self._learner = Learner(
+                self.policy,
+                algorithm,
+                self._settings.actor,
+                self._settings.algorithm,
+                seed=self._settings.seed,
+            )
+        return self._learner
+
+    def rendezvous(self) -> str:
+        """Where the actor ranks meet: `tcp://ADDRESS:PORT`, free on rank 0's host now."""
+        import socket
+
+        import ray
+
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            port = probe.getsockname()[1]
+        # what the other nodes know this one by; a host name may resolve to a loopback address
+        return f"tcp://{ray.util.get_node_ip_address()}:{port}"
+
+    def join(self, url: str, rank: int, world_size: int, timeout: float) -> None:
+        """Form a process group with the other actor ranks and take rank 0's weights; a rank
+        waits `timeout` seconds for the others, then and in every update."""
+        from torch import nn
+
+        from rlcore.learner.ranks import join
+
+        assert isinstance(self.policy, nn.Module)  # as every policy is
+        join(self.policy, url=url, rank=rank, world_size=world_size, timeout=timeout)
+
+    # -- learning -----------------------------------------------------------------------------
+
+    def update(self, update: int) -> dict[str, float]:
+        """One policy update from the trajectory, which is given up; returns metrics."""
+        if self._trajectory is None:
+            raise WorkerError("asked to update without a trajectory")
+        trajectory, self._trajectory = self._trajectory, None
+        self.policy.set_progress(update)  # as it was when it acted
+        self._changed("trained")
+        return self.learner.update(trajectory, update)
+
+    def supervised(
+        self,
+        data: str,
+        sft: SFTConfig,
+        *,
+        continue_seconds: float | None = None,
+        on_progress: Callable[[int, int, dict[str, float]], None] | None = None,
+    ) -> dict[str, Any]:
+        """Train on the demonstrations in `data`; returns the history.
+
+        Args:
+            continue_seconds: go on from the present weights for this long (the control),
+                instead of `sft.max_steps` steps from the start.
+        """
+        from rlcore.learner.demonstrations import fit_demonstrations
+
+        self._changed("all")
+        return fit_demonstrations(
+            self.policy,
+            Path(data),
+            sft,
+            seed=self._settings.seed,
+            continue_seconds=continue_seconds,
+            on_progress=on_progress,
+        )
+
+    def save_learner(self, path: str) -> None:
+        """Optimizer, scheduler and counters, into a checkpoint's folder."""
+        from rlcore.track.checkpoint import write_learner, writing
+
+        with writing(Path(path)):
+            write_learner(Path(path), self.learner.state_dict())
+
+    def load_learner(self, path: str) -> None:
+        """Go on from what :meth:`save_learner` wrote."""
+        from rlcore.track.checkpoint import read_learner
+
+        self._changed("all")
+        self.learner.load_state_dict(read_learner(Path(path)))
+
+    def load(self, path: str) -> None:
+        """A saved policy; the optimizer starts afresh."""
+        super().load(path)
+        self._learner = None
+        self._changed("all")
+
+    # -- what the rollout workers get and give ------------------------------------------------
+
+    def version(self) -> int:
+        """Of the present weights: how often they were changed."""
+        return self._version
+
+    def publish(self, keys: Sequence[str]) -> Conversation:
+        """Send the weights through the queues `keys`, one for each rollout worker: those that
+        were changed since the last time."""
+        from rlcore.sync.weights import publish
+
+        yield from publish(self.policy, version=self._version, subset=self._unpublished, keys=keys)
+        self._unpublished = "trained"
+
+    def take_over(self, keys: Sequence[str], timeout: float) -> Conversation:
+        """Receive this rank's columns through the queues `keys`, one for each rollout worker."""
+        from rlcore.sync.trajectory import take_over
+
+        self._trajectory = yield from take_over(keys, timeout)
+
+    def _changed(self, subset: Subset) -> None:
+        self._version += 1
+        if subset == "all":
+            self._unpublished = "all"

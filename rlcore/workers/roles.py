@@ -1,0 +1,84 @@
+"""The kinds of workers, and what may be asked of each.
+
+A name that isn't here is a bug of the caller. `calls` are answered at once; `talks` are
+conversations with other workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.workers.actor_worker import ActorWorker
+from rlcore.workers.env_worker import EnvWorker
+from rlcore.workers.fused_worker import FusedWorker
+from rlcore.workers.policy_worker import PolicyWorker
+from rlcore.workers.rollout_worker import RolloutWorker
+
+Methods = Mapping[str, Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Role:
+    """One kind of worker: how it is made from its settings, and its methods by name."""
+
+    make: Callable[[Any], Any]
+    calls: Methods
+    talks: Methods
+
+
+_POLICY: Methods = {
+    "start": PolicyWorker.start,
+    "save": PolicyWorker.save,
+    "stop": PolicyWorker.stop,
+}
+_ROLLOUT = Role(
+    RolloutWorker,
+    calls={**_POLICY, "load": RolloutWorker.load},
+    talks={
+        "converse": RolloutWorker.converse,
+        "pull": RolloutWorker.pull,
+        "hand_over": RolloutWorker.hand_over,
+    },
+)
+_ACTOR = Role(
+    ActorWorker,
+    calls={
+        **_POLICY,
+        "load": ActorWorker.load,
+        "rendezvous": ActorWorker.rendezvous,
+        "join": ActorWorker.join,
+        "update": ActorWorker.update,
+        "supervised": ActorWorker.supervised,
+        "save_learner": ActorWorker.save_learner,
+        "load_learner": ActorWorker.load_learner,
+        "version": ActorWorker.version,
+    },
+    talks={"publish": ActorWorker.publish, "take_over": ActorWorker.take_over},
+)
+ROLES: dict[str, Role] = {
+    "env": Role(
+        EnvWorker,
+        calls={
+            "start": EnvWorker.start,
+            "demonstrate": EnvWorker.demonstrate,
+            "process_id": EnvWorker.process_id,
+            "stop": EnvWorker.stop,
+        },
+        talks={"converse": EnvWorker.converse},
+    ),
+    "rollout": _ROLLOUT,
+    "actor": _ACTOR,
+    "rollout+actor": Role(
+        FusedWorker,
+        calls={**_ROLLOUT.calls, **_ACTOR.calls, "load": FusedWorker.load},
+        talks={**_ROLLOUT.talks, **_ACTOR.talks},
+    ),
+}
+"""By the name a plan gives the role; a fused worker is asked as either of its components."""
+
+
+def has_component(role: str, component: str) -> bool:
+    """Whether workers of `role` are what is meant by `component`: "env", "rollout" or "actor"."""
+    return component in role.split("+")

@@ -1,0 +1,87 @@
+"""The rollout worker: a policy that acts. It has no optimizer, its weights are the actor's.
+
+consumes   obs/RANK/STAGE   (EnvMessage), produces act/RANK/STAGE (see rlcore.rollout.collect)
+consumes   weights/RANK     the actor's weights; until those that are due are here it won't act
+produces   trajectory/RANK/ACTOR_RANK, which it then gives up
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlcore.errors import WorkerError
+from rlcore.rollout.messages import Conversation, EpisodeOutcome
+from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
+
+if TYPE_CHECKING:
+    from rlcore.rollout.collect import CollectJob
+
+
+@dataclass(frozen=True)
+class CollectSummary:
+    """A rollout without its trajectory.
+
+    Attributes:
+        outcomes: of all episodes.
+        seconds: by phase.
+        weights: version of the weights that acted; None: those that are trained, in place.
+    """
+
+    outcomes: list[EpisodeOutcome]
+    seconds: dict[str, float]
+    weights: int | None
+
+
+class RolloutWorker(PolicyWorker):
+    """Acts."""
+
+    def __init__(self, settings: PolicyWorkerSettings) -> None:
+        super().__init__(settings)
+        self._pulled: int | None = None
+        self._columns: list[int] = []
+
+    def converse(self, job: CollectJob) -> Conversation:
+        """Gather what the job says; keeps the trajectory, returns a :class:`CollectSummary`.
+
+        Raises:
+            WorkerError: the weights here are not those that are due.
+        """
+        from rlcore.rollout.collect import converse
+
+        if job.weights is not None and job.weights != self._pulled:
+            mine = "of no version" if self._pulled is None else f"version {self._pulled}"
+            raise WorkerError(
+                f"a rollout worker was asked to act with weights {mine} while version "
+                f"{job.weights} is due",
+                hint="a loop that changes the actor's weights must call group.sync() before the "
+                "next rollout",
+            )
+        self.policy.set_progress(job.update)
+        result = yield from converse(self.policy, job)
+        self._trajectory, self._columns = result.trajectory, result.columns
+        return CollectSummary(result.outcomes, result.seconds, job.weights)
+
+    def pull(self, key: str, timeout: float) -> Conversation:
+        """Take over the weights that come through queue `key`; returns their version."""
+        from rlcore.sync.weights import pull
+
+        self._pulled = None  # a transfer that breaks off leaves neither the old nor the new ones
+        self._pulled = yield from pull(self.policy, key=key, timeout=timeout)
+        return self._pulled
+
+    def hand_over(self, keys: Sequence[str]) -> Conversation:
+        """Send the trajectory's columns through the queues `keys`, one for each actor rank, and
+        let go of them."""
+        from rlcore.sync.trajectory import hand_over
+
+        if self._trajectory is None:
+            raise WorkerError("a rollout worker was asked for a trajectory that it did not gather")
+        trajectory, self._trajectory = self._trajectory, None
+        yield from hand_over(trajectory, self._columns, keys)
+
+    def load(self, path: str) -> None:
+        """A saved policy; it may not act until weights of a version have come for it."""
+        super().load(path)
+        self._pulled = None

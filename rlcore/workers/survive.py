@@ -1,0 +1,161 @@
+"""A vector env that outlives its simulators: what they were doing is done again.
+
+An episode is fixed by its address and the actions it got, both of which are at hand here. When a
+simulator dies or hangs, the env is built anew and each row's episode played again from its start,
+so that whoever steps the env notices nothing but the time it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rlcore.errors import SimulatorError
+from rlcore.protocols import ChunkResult, Demonstration, Env, Observation
+from rlcore.specs import EnvSpec, Episode
+
+
+@dataclass
+class _History:
+    """What a row has gone through since its last reset: actions `[C, A]` per chunk."""
+
+    episode: Episode
+    chunks: list[np.ndarray] = field(default_factory=list)
+
+
+class SurvivingEnv:
+    """See :class:`rlcore.protocols.Env`; adds nothing to its calls.
+
+    Args:
+        make: builds the env.
+        restarts: times in a row it is built anew before the error is passed on.
+
+    Attributes:
+        incidents: what happened since they were last taken, one text each.
+    """
+
+    def __init__(self, make: Callable[[], Env], restarts: int) -> None:
+        self._make = make
+        self._restarts = restarts
+        self._env = make()
+        self._rows: dict[int, _History] = {}
+        self._unknown: set[int] = set()  # rows whose episode has no address
+        self._recorded: Sequence[int] = ()
+        self.spec: EnvSpec = self._env.spec
+        self.num_envs = self._env.num_envs
+        self.incidents: list[str] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """As the env's; episodes can be replayed if they are given by address."""
+        asked = options or {}
+        result = self._surviving(lambda: self._env.reset(seed=seed, options=options))
+        mask = asked.get("reset_mask", np.ones(self.num_envs, dtype=bool))
+        for row in np.flatnonzero(mask).tolist():
+            self._unknown.add(row)
+            if "episodes" in asked:
+                self._unknown.remove(row)
+                self._rows[row] = _History(asked["episodes"][row])
+        return result
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One env step of all rows."""
+        result = self._surviving(lambda: self._env.step(actions))
+        self._note(actions[:, None])
+        return result
+
+    def chunk_step(self, actions: np.ndarray) -> ChunkResult:
+        """One chunk of all rows."""
+        result = self._surviving(lambda: self._env.chunk_step(actions))
+        self._note(actions)
+        return result
+
+    def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
+        """Expert episodes; those that were not handed out yet are played again."""
+        missing = list(episodes)
+        failures = 0
+        while missing:
+            try:
+                for demonstration in self._env.demonstrate(missing, **settings):
+                    missing.remove(demonstration.episode)
+                    failures = 0
+                    yield demonstration
+            except SimulatorError as error:
+                failures += 1
+                self._build_anew(error, failures)
+
+    def record(self, rows: Sequence[int]) -> None:
+        """Which rows are filmed."""
+        self._recorded = tuple(rows)
+        self._surviving(lambda: self._env.record(rows))
+
+    def recorded(self) -> dict[int, list[np.ndarray]]:
+        """Frames since the last call; a lost simulator's go with it."""
+        return self._surviving(lambda: self._env.recorded())
+
+    def close(self) -> None:
+        """Close the env."""
+        self._env.close()
+
+    # -- surviving --------------------------------------------------------------------------
+
+    def _surviving(self, call: Callable[[], Any]) -> Any:
+        """The call's result, after as many new beginnings as it takes.
+
+        Raises:
+            SimulatorError: it failed too often in a row, or episodes can't be had again exactly.
+        """
+        failures = 0
+        while True:
+            try:
+                if failures:
+                    self._replay()
+                return call()
+            except SimulatorError as error:
+                failures += 1
+                self._build_anew(error, failures)
+
+    def _build_anew(self, error: SimulatorError, failures: int) -> None:
+        exact = self.spec.start_exactness == "bitwise" and not self._unknown
+        if failures > self._restarts or not exact:
+            raise error
+        self.incidents.append(error.message)
+        self._env.close()
+        self._env = self._make()
+
+    def _replay(self) -> None:
+        """Bring every row back to where it was. Rows begin one after the other, so that all of
+        them arrive with the same chunk: a row can't wait in the middle of an episode."""
+        length = max((len(row.chunks) for row in self._rows.values()), default=0)
+        episodes = [
+            self._rows[row].episode if row in self._rows else Episode(0, 0)
+            for row in range(self.num_envs)
+        ]
+        for chunk in range(length + 1):
+            starts = [row for row, past in self._rows.items() if length - len(past.chunks) == chunk]
+            if starts:
+                mask = np.zeros(self.num_envs, dtype=bool)
+                mask[starts] = True
+                self._env.reset(options={"reset_mask": mask, "episodes": episodes})
+            if chunk < length:
+                self._env.chunk_step(self._actions(chunk - length))
+        self._env.record(self._recorded)
+
+    def _actions(self, place: int) -> np.ndarray:
+        """Actions `[B, C, A]` of all rows at a place counted from the end of their histories."""
+        playing = {row: p.chunks for row, p in self._rows.items() if -place <= len(p.chunks)}
+        shape = next(iter(playing.values()))[place].shape
+        actions = np.zeros((self.num_envs, *shape), dtype=np.float32)
+        for row, chunks in playing.items():
+            actions[row] = chunks[place]
+        return actions
+
+    def _note(self, actions: np.ndarray) -> None:
+        for row, past in self._rows.items():
+            past.chunks.append(actions[row].copy())

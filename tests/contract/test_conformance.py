@@ -1,0 +1,42 @@
+"""The toy env and the toy model pass the checks that authors of plugins run on theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.errors import ConfigError
+from rlcore.testing import EnvConformance, PolicyConformance, check_env
+from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
+
+
+class TestToyEnv(EnvConformance):
+    name = "toy"
+    settings = {"max_episode_steps": 20}
+
+
+class TestToyModel(PolicyConformance):
+    name = "toy"
+    settings = {"add_value_head": True}
+    env_spec = env_spec(ToyEnvConfig())
+
+
+class TestToyModelWithAValuePerAction(PolicyConformance):
+    name = "toy"
+    settings = {"add_value_head": True, "value_type": "action_level", "num_action_chunks": 3}
+    env_spec = env_spec(ToyEnvConfig())
+
+
+class TestToyModelWithoutACritic(PolicyConformance):
+    name = "toy"
+    env_spec = env_spec(ToyEnvConfig())
+
+
+def test_the_function_gives_findings_instead_of_failures():
+    assert check_env("toy", max_episode_steps=20) == []
+
+
+def test_settings_that_are_none_are_named():
+    """A slip in a test class is the author's, not a finding."""
+    suite = type("Suite", (EnvConformance,), {"name": "toy", "settings": {"max_steps": 3}})
+    with pytest.raises(ConfigError, match="max_steps"):
+        suite().config()

@@ -1,0 +1,365 @@
+"""Broken plugins, each in one thing: the conformance kit finds that thing and says it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rlcore_algo_ppo.ppo import PPO
+
+from rlcore.algo.advantage import NORMALIZATION_EPS
+from rlcore.rollout.rng import generator
+from rlcore.specs import ComponentSpec
+from rlcore.testing import AlgorithmConformance, EnvConformance, PolicyConformance, check_env
+from rlcore.testing.toy_env import ToyEnv
+from rlcore.testing.toy_policy import ToyPolicy, _logprob
+from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
+
+
+class QuickChecks:
+    """Without the checks that start an interpreter: what they look at is not broken here."""
+
+    test_settings_and_facts_load_nothing_heavy = None
+    test_simulating_loads_no_tensor_library = None
+
+
+def findings(base: type, **facts) -> dict[str, str]:
+    """`{check: message and hint}` of a test class with these attributes."""
+    suite = type("Suite", (QuickChecks, base), {"name": facts.pop("name", "toy"), **facts})
+    return {finding.check: f"{finding.message} | {finding.hint}" for finding in suite.findings()}
+
+
+def require_findings(found: dict[str, str], expected: dict[str, str]) -> None:
+    """Those checks and no others, with messages that match."""
+    assert sorted(found) == sorted(expected), found
+    for check, pattern in expected.items():
+        assert re.search(pattern, found[check]), found[check]
+
+
+# -- envs -----------------------------------------------------------------------------------
+
+
+class StartsByRow(ToyEnv):
+    """Its starts are keyed by the row too."""
+
+    def _start(self, row, episode):
+        super()._start(row, episode)
+        if row:
+            self._position[row] = generator("start", row, *episode[:2]).uniform(-0.4, 0.4, 2)
+
+
+class KeepsDrift(ToyEnv):
+    """A hidden drift grows from episode to episode; no observation of a start shows it."""
+
+    _drift = 0.0
+
+    def reset(self, **named):
+        self._drift += 0.001
+        return super().reset(**named)
+
+    def _advance(self, actions):
+        return super()._advance(actions + np.float32(self._drift))
+
+
+class GoesOnAfterTheEnd(ToyEnv):
+    """Says that steps after the end of a row were simulated."""
+
+    def chunk_step(self, actions):
+        before = self._running.copy()
+        result = super().chunk_step(actions)
+        result.valid = np.broadcast_to(before[:, None], result.valid.shape).copy()
+        return result
+
+
+class TruncatesSuccess(ToyEnv):
+    """The time limit goes before success."""
+
+    def _advance(self, actions):
+        rewards, terminated, truncated = super()._advance(actions)
+        late = terminated & (self._steps >= self.spec.max_episode_steps)
+        return rewards, terminated, truncated | late
+
+
+class HandsOutItsBuffer(ToyEnv):
+    """Observations share the env's own array of states."""
+
+    def _observe(self):
+        return {**super()._observe(), "states": self._position}
+
+
+class ResetsEveryRow(ToyEnv):
+    """Looks past the mask."""
+
+    def reset(self, *, seed=None, options=None):
+        options = {k: v for k, v in (options or {}).items() if k != "reset_mask"}
+        return super().reset(seed=seed, options=options)
+
+
+BROKEN_ENVS = {
+    StartsByRow: {
+        "a start is the same in another row": r"\(task 1, trial 1\), played in row 0 instead of 1: "
+        r".* entries differ, first at \[0\]: got .*, expected .*\| \(task, trial\) alone must fix",
+        "a start is the same with another number of rows": "played with num_envs=1",
+        "only masked rows are reset": "states of the row that was reset",
+    },
+    KeepsDrift: {
+        "a start repeats after other episodes": r"states after 4 equal actions of the start of "
+        r"\(task 0, trial 0\), played again in its row: .* \| something that the observation does "
+        "not show differs",
+        "a start is the same in another row": "states after 4 equal actions",
+        "a start is the same in a second instance": "states after 4 equal actions",
+        "a start is the same with another number of rows": "states after 4 equal actions",
+        "replicas share their start": "states after 4 equal actions",
+        "a demonstration replays": "the demonstration's state before step 1",
+        "actions beyond the range are clipped": "states after actions beyond the range",
+        "a truncated row shows its final frame": "the frame of camera 'top' at the time limit",
+    },
+    GoesOnAfterTheEnd: {
+        "a row stops at its first end": r"valid of row 0, whose episode ended at step \d+: .* got "
+        "True, expected False .*stop simulating the row there",
+    },
+    TruncatesSuccess: {
+        "success at the time limit terminates": "gave terminated=True, truncated=True, expected "
+        "true and false .*truncated = limit reached and not terminated",
+    },
+    HandsOutItsBuffer: {
+        "observations handed out are not written to later": "states, handed out by reset, after "
+        "later calls: .*hand out copies",
+    },
+    ResetsEveryRow: {
+        "only masked rows are reset": "of rows that were not reset: .*leave the others as they are",
+        "rows never reset are idle": "where only row 0 was ever reset, expected row 1 to be false",
+    },
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_ENVS, ids=lambda cls: cls.__name__)
+def test_a_broken_env(broken):
+    found = findings(
+        EnvConformance,
+        settings={"max_episode_steps": 20},
+        make=lambda self, config, num_envs: broken(config, num_envs),
+    )
+    require_findings(found, BROKEN_ENVS[broken])
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes an importable module: `module(name, text)`; other interpreters find it too."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    return lambda name, text: (tmp_path / f"{name}.py").write_text(text)
+
+
+def test_an_env_that_loads_the_model_stack(module):
+    module("heavy_env", "import torch\nfrom rlcore.testing.toy_env import make\n")
+    toy = EnvConformance.component(type("Toy", (EnvConformance,), {"name": "toy"})())
+    suite = type(
+        "Suite", (EnvConformance,), {"component": lambda _: replace(toy, target="heavy_env:make")}
+    )
+    with pytest.raises(AssertionError, match=r"resetting it loads torch, .*\n  hint: drop the imp"):
+        suite().test_simulating_loads_no_tensor_library()
+    suite.simulator_loads = ("torch",)
+    suite().test_simulating_loads_no_tensor_library()
+
+
+def test_an_env_that_raises_is_a_finding():
+    found = {f.check: f.message for f in check_env("toy", max_episode_steps=20, fail_at=2)}
+    message = found["a start repeats after other episodes"]
+    assert message == "it raised RuntimeError: the toy simulator was told to fail at step 2"
+
+
+# -- policies -------------------------------------------------------------------------------
+
+
+class DrawsFromTorch(ToyPolicy):
+    """Explores with torch's global generator."""
+
+    def act(self, inputs, keys, *, deterministic=False):
+        output = super().act(inputs, keys, deterministic=True)
+        if deterministic:
+            return output
+        with torch.no_grad():
+            mean, std, _ = self._forward({k: torch.from_numpy(v) for k, v in inputs.items()})
+            actions = mean + std * torch.randn(mean.shape)
+            logprobs = _logprob(actions, mean, std)
+        return replace(
+            output, actions=actions.numpy(), logprobs=logprobs, replay={"actions": actions}
+        )
+
+
+class ScoresTheClippedAction(ToyPolicy):
+    """Evaluates what the env executed, not what was decided."""
+
+    def evaluate(self, inputs, replay):
+        return super().evaluate(inputs, {"actions": replay["actions"].clamp(-0.5, 0.5)})
+
+
+class CentresTheBatch(ToyPolicy):
+    """Its features are relative to the batch's mean."""
+
+    def _forward(self, inputs):
+        mean, std, values = super()._forward(inputs)
+        return mean - mean.mean(0, keepdim=True), std, values
+
+
+class ForgetsItsStatistics(ToyPolicy):
+    """Normalises by statistics that its checkpoint lacks."""
+
+    _scale = 1.0
+
+    def fit_normalizer(self, demonstrations):
+        self._scale = float(np.concatenate([d.states for d in demonstrations]).std())
+
+    def prepare(self, observation):
+        inputs = super().prepare(observation)
+        return {**inputs, "state": (inputs["state"] / self._scale).astype(np.float32)}
+
+
+class LeavesItsSpreadOut(ToyPolicy):
+    """A parameter that requires gradients and is in no group."""
+
+    def parameter_groups(self):
+        groups = super().parameter_groups()
+        return {**groups, "policy": [p for p in groups["policy"] if p is not self.log_std]}
+
+
+BROKEN_POLICIES = {
+    DrawsFromTorch: {
+        "equal keys give equal decisions": "act draws from torch's global generator, expected all "
+        r"randomness from the keys .*keys\.normal",
+        "a row does not depend on its batch": r"actions of decisions of rows \[4, 1, 2\] alone",
+        "a row does not depend on who shares a fixed batch": r"of rows \[0, 2\] in a batch of 4",
+        "progress changes acting and evaluating alike": r"actions after set_progress\(0\)",
+        "a saved policy decides the same": "actions of the loaded policy",
+    },
+    ScoresTheClippedAction: {
+        "evaluating agrees with acting": "logprobs of evaluate against act, at equal weights: .* "
+        "entries differ, .*call one function from both",
+        "progress changes acting and evaluating alike": r"after set_progress\(7\)",
+    },
+    CentresTheBatch: {
+        "a row does not depend on its batch": r"of rows \[4, 1, 2\] alone, against all 6 together: "
+        ".*must follow from its inputs and its key alone",
+        "a row does not depend on who shares a fixed batch": r"of rows \[0, 2\] in a batch of 4",
+        "evaluating rows apart gives the same": r"logprobs of rows \[4, 1, 2\] evaluated alone",
+    },
+    ForgetsItsStatistics: {
+        "a saved policy decides the same": "input 'state' of the loaded policy: .*save weights, "
+        "buffers, transforms and statistics",
+    },
+    LeavesItsSpreadOut: {
+        "parameter groups are disjoint and cover what trains": "log_std require gradients but are "
+        "in no group, expected all that train .*freeze them",
+    },
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_POLICIES, ids=lambda cls: cls.__name__)
+def test_a_broken_policy(broken):
+    spec = env_spec(ToyEnvConfig())
+
+    def make(self, config):
+        policy = broken(config, self.env_spec)
+        if config.model_path is not None:
+            good = PolicyConformance.make(self, config)
+            policy.load_state_dict(good.state_dict())
+        return policy
+
+    found = findings(PolicyConformance, settings={"add_value_head": True}, env_spec=spec, make=make)
+    require_findings(found, BROKEN_POLICIES[broken])
+
+
+# -- algorithms -----------------------------------------------------------------------------
+
+
+class MaximisesItsLoss(PPO):
+    """A sign too many."""
+
+    def loss(self, *, advantages, **others):
+        return super().loss(advantages=-advantages, **others)
+
+
+class AveragesAgain(PPO):
+    """Takes a mean of its own over the micro-batch."""
+
+    def loss(self, *, valid, **others):
+        loss, metrics = super().loss(valid=valid, **others)
+        return loss / len(valid), metrics
+
+
+class NormalisesIdlePlaces(PPO):
+    """Counts places where nothing happened into the mean."""
+
+    def advantages(self, trajectory):
+        made = super().advantages(trajectory)
+        scaled = made.advantages - made.advantages.mean()
+        scaled = scaled / (scaled.std() + NORMALIZATION_EPS)
+        kept = made.valid.any(-1, keepdim=True)
+        return replace(made, advantages=torch.where(kept, scaled, 0.0))
+
+
+class BootstrapsInSecret(PPO):
+    """Reads values of final observations without asking for them."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self._config = replace(config, bootstrap_type="standard")
+
+
+BROKEN_ALGORITHMS = {
+    MaximisesItsLoss: {
+        "better actions become likelier": r"(\d+) of \1 log-probs are pushed against the sign of "
+        "their advantage, .*look for a sign",
+        "a bandit learns": "its mean action went from 0 to -.*look at signs first",
+    },
+    AveragesAgain: {
+        "micro batches add up": "the loss of micro-batches, added up: .*nothing may be normalised "
+        "per call",
+    },
+    NormalisesIdlePlaces: {
+        "idle columns and chunks change nothing": "advantages with idle chunks and columns beside: "
+        ".*follow from executed actions, their rewards and values alone",
+    },
+    BootstrapsInSecret: {
+        "bootstrap values are read where they are needed": r"needs\.bootstrap_values is False, but "
+        "returns do depend on the values of truncated episodes' final observations",
+    },
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_ALGORITHMS, ids=lambda cls: cls.__name__)
+def test_a_broken_algorithm(broken):
+    found = findings(AlgorithmConformance, name="ppo", make=lambda self, config: broken(config))
+    require_findings(found, BROKEN_ALGORITHMS[broken])
+
+
+GROUP_RELATIVE = '''
+"""Advantages relative to a group, without a critic."""
+from rlcore.algo.advantage import group_relative
+from rlcore.algo.surrogate import ClippedSurrogate
+from rlcore.specs import AlgorithmNeeds
+
+def needs(config):
+    return AlgorithmNeeds(groups=True)
+
+class GroupRelative(ClippedSurrogate):
+    needs = AlgorithmNeeds(groups=True)
+
+    def advantages(self, trajectory):
+        return group_relative(trajectory)
+
+    def loss(self, *, values, old_values, returns, **others):
+        return self.surrogate(**others)
+'''
+
+
+def test_an_algorithm_with_groups_and_without_a_critic_passes(module):
+    module("group_algorithm", GROUP_RELATIVE)
+    component = ComponentSpec(
+        "grouped", "group_algorithm:GroupRelative", spec="group_algorithm:needs"
+    )
+    assert findings(AlgorithmConformance, component=lambda self: component) == {}

@@ -1,0 +1,135 @@
+"""Workers that die or hang during a training on Ray: what is survived, and how the rest ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+from resume_cases import COMMON, assert_same, go_on
+
+from rlcore.config.compose import compose
+from rlcore.errors import StuckError, WorkerError
+from rlcore.loop import train
+from rlcore.track.checkpoint import load_checkpoint
+from rlcore.workers.ray_group import RayGroup
+
+ONE_EACH = "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}"
+APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
+
+pytestmark = pytest.mark.usefixtures("ray_cluster")
+
+
+def start(log_path: Path, name: str, *overrides: str) -> Path:
+    names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
+    train.run(compose([*COMMON, "cluster.backend=ray", ONE_EACH, *names, *overrides]))
+    return log_path / name
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, ray_cluster: None) -> Path:
+    return start(tmp_path_factory.mktemp("runs"), "whole")
+
+
+def kill_before(monkeypatch: pytest.MonkeyPatch, role: str, talk: str, number: int) -> None:
+    """Kill worker 0 of a role while the `number`-th conversation with that talk begins."""
+    talking, seen = RayGroup._talk, [0]
+
+    def strike(self: RayGroup, parts: Any, on_count: Any = None) -> list[Any]:
+        seen[0] += any(part.talk == talk for part in parts)
+        if seen[0] == number and any(part.talk == talk for part in parts):
+            seen[0] += 1
+            worker = self._workers[role][0]
+            if role == "env":
+                os.kill(ray.get(worker.call.remote("process_id", {})), signal.SIGKILL)
+            else:
+                ray.kill(worker)
+        return talking(self, parts, on_count)
+
+    monkeypatch.setattr(RayGroup, "_talk", strike)
+
+
+def test_an_env_worker_that_dies_in_a_rollout_is_survived(
+    log_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+):
+    """It dies after so many steps, again and again; the run comes to the very same end."""
+    run = start(log_path, "dying", "env.train.fail_at=50", "env.train.fail_how=die")
+    said = capsys.readouterr().out
+    assert said.count("survived: env worker 0 died") >= 1, said
+    assert_same(run, whole)
+    assert_no_worker_is_left()
+
+
+def test_an_env_worker_that_always_dies_ends_the_run(log_path: Path):
+    with pytest.raises(WorkerError, match="env worker 0 died while it was asked to converse"):
+        start(
+            log_path,
+            "doomed",
+            "sft.enabled=false",
+            *("env.train.fail_at=2", "env.train.fail_how=die"),
+            *("env.eval.fail_at=2", "env.eval.fail_how=die"),
+        )
+    assert_no_worker_is_left()
+
+
+@pytest.mark.parametrize(
+    ("placement", "role", "talk"),
+    [
+        (ONE_EACH, "rollout+actor", "converse"),
+        (APART, "rollout", "converse"),
+        (APART, "actor", "publish"),
+    ],
+)
+def test_a_policy_that_dies_ends_the_run_and_it_goes_on(
+    log_path: Path,
+    whole: Path,
+    placement: str,
+    role: str,
+    talk: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    with monkeypatch.context() as patched:
+        kill_before(patched, role, talk, 4)  # 1: start or evaluation ... 4: an update was made
+        with pytest.raises(WorkerError, match=rf"{role.replace('+', '.')} worker 0 died"):
+            start(log_path, "killed", placement)
+    run = log_path / "killed"
+    assert_no_worker_is_left()
+    assert load_checkpoint(run).step < 4
+    go_on(run)
+    assert_same(run, whole)
+
+
+def test_a_hanging_worker_is_named_with_its_stack(log_path: Path):
+    with pytest.raises(StuckError) as caught:
+        start(
+            log_path,
+            "hanging",
+            "sft.enabled=false",
+            "runner.val_before_train=false",
+            "cluster.timeouts.env=12",
+            *("env.train.fail_at=8", "env.train.fail_how=hang"),
+        )
+    message = caught.value.message
+    assert "waited 12 s for stage 0 of env worker 0" in message
+    assert "env worker 0, heard of" in message
+    assert "signal.pause()" in message.split("env worker 0, heard of")[1]
+    assert_no_worker_is_left()
+
+
+def assert_no_worker_is_left() -> None:
+    deadline = time.monotonic() + 20
+    while alive := [child for child in psutil.Process().children(recursive=True) if busy(child)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.2)
+
+
+def busy(process: psutil.Process) -> bool:
+    try:
+        return "WorkerProcess" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False

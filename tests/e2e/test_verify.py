@@ -1,0 +1,77 @@
+"""An evaluation stays with its checkpoint and can be had again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rlcore.cli.main import main
+from rlcore.config.compose import compose
+from rlcore.errors import CheckpointError, VerificationError
+from rlcore.loop import train
+from rlcore.loop.tables import read_results
+from rlcore.track.checkpoint import find_checkpoint
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    logs = tmp_path_factory.mktemp("logs")
+    train.run(
+        compose(
+            [
+                *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"),
+                *("runner.max_epochs=2", "runner.save_interval=1", "runner.val_before_train=false"),
+                *("env.eval.trials_per_task=3", f"runner.logger.log_path={logs}"),
+            ]
+        )
+    )
+    return logs / "run"
+
+
+def test_the_last_checkpoint_keeps_its_evaluation(run: Path):
+    kept = read_results(find_checkpoint(run) / "evaluation.parquet")
+    assert kept == read_results(run / "eval" / "after.parquet") and len(kept) == 12
+    facts = json.loads((find_checkpoint(run) / "evaluation.json").read_text())
+    assert facts["protocol"]["trials"]["reach-up"] == [1000, 1001, 1002]
+    assert facts["seed"] == 0 and "rlcore" in facts["versions"]
+
+
+def test_it_can_be_had_again(run: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["eval", str(run), "--verify"]) == 0
+    assert "verified: all 12 episodes came out as they had" in capsys.readouterr().out
+
+
+def test_an_episode_that_came_out_otherwise(run: Path, capsys: pytest.CaptureFixture[str]):
+    path = find_checkpoint(run) / "evaluation.parquet"
+    whole = path.read_bytes()
+    table = pq.read_table(path)
+    flipped = [not value.as_py() if row == 5 else value.as_py()
+               for row, value in enumerate(table["success"])]  # fmt: skip
+    at = table.column_names.index("success")
+    pq.write_table(table.set_column(at, "success", [flipped]), path)
+    try:
+        code = main(["eval", str(run), "--verify"])
+    finally:
+        path.write_bytes(whole)
+    row = read_results(path)[5]
+    assert code == VerificationError.exit_code
+    said = capsys.readouterr().err
+    assert "1 of 12 episodes came out otherwise, 1 of them with another success" in said
+    assert f"{row.task} trial {row.trial}" in said
+
+
+def test_another_protocol_is_not_compared(run: Path, capsys: pytest.CaptureFixture[str]):
+    code = main(["eval", str(run), "env.eval.max_episode_steps=9", "--verify"])
+    assert code == VerificationError.exit_code
+    assert "protocol differs" in capsys.readouterr().err
+
+
+def test_what_can_not_be_verified(run: Path, capsys: pytest.CaptureFixture[str]):
+    first = run / "checkpoints" / "step_000001"
+    assert main(["eval", str(first), "--verify"]) == CheckpointError.exit_code
+    assert "no evaluation was kept with" in capsys.readouterr().err
+    assert main(["eval", "env=toy", "--verify"]) == 2
+    assert "which run is to be verified?" in capsys.readouterr().err

@@ -1,0 +1,224 @@
+"""Workers that act and workers that learn, apart: one process plays all of them, on the toy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
+from rlcore.errors import WorkerError
+from rlcore.placement import Seat, route
+from rlcore.rollout.collect import CollectJob
+from rlcore.rollout.columns import LIGHT, canonical, join
+from rlcore.rollout.messages import InteractJob, Route
+from rlcore.rollout.schedule import deal, training_columns
+from rlcore.sync.weights import weights
+from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
+from rlcore.workers.actor_worker import ActorWorker
+from rlcore.workers.channel import interleave
+from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
+from rlcore.workers.fused_worker import FusedWorker
+from rlcore.workers.group import GroupPlan, LocalGroup, Member
+from rlcore.workers.policy_worker import PolicyWorkerSettings
+from rlcore.workers.rollout_worker import RolloutWorker
+
+ENV = ToyEnvConfig(env_type="toy", total_num_envs=12)
+MODEL = ToyModelConfig(model_type="toy", num_action_chunks=2, add_value_head=True)
+SEAT = Seat(node=0, local_ranks=(0,), cpus=1.0, gpus=0.0)
+
+
+def policy_settings(seed=1) -> PolicyWorkerSettings:
+    return PolicyWorkerSettings(
+        policy_target="rlcore.testing.toy_policy:make",
+        algorithm_target="",
+        actor=ActorConfig(model=MODEL),
+        algorithm=AlgorithmConfig(),
+        env_spec=env_spec(ENV),
+        seed=seed,
+        threads=1,
+    )
+
+
+def env_settings(rank=0, workers=1, stages=1) -> EnvWorkerSettings:
+    sides = {"train": EnvSide("rlcore.testing.toy_env:make", ENV)}
+    return EnvWorkerSettings(sides, rank, workers, stages, num_processes=1, policy_timeout=5.0)
+
+
+def jobs(*, envs=1, rollouts=1, stages=1):
+    """The jobs of one training rollout, by rank: of the env workers and of the rollout workers."""
+    columns = training_columns(env_spec(ENV), ENV, seed=1, update=0, num_action_chunks=2)
+    routes = [Route(rank, stage) for rank in range(envs) for stage in range(stages)]
+    hands = dict(zip(routes, deal(columns, len(routes)), strict=True))
+    interact = [
+        InteractJob(
+            side="train",
+            columns=tuple(tuple(hands[Route(rank, stage)]) for stage in range(stages)),
+            chunks_per_column=None,
+            bootstrap=True,
+        )
+        for rank in range(envs)
+    ]
+    collect = [
+        CollectJob(
+            routes=tuple(one for one in routes if route(*one, envs, rollouts) == rank),
+            seed=1,
+            phase="train",
+            update=0,
+            deterministic=False,
+            keep=True,
+            forward_batch=4,
+            env_timeout=5.0,
+        )
+        for rank in range(rollouts)
+    ]
+    return interact, collect
+
+
+def gathered(make, *, envs=1, rollouts=1, stages=1):
+    """Workers of class `make` that have gathered one rollout."""
+    interact, collect = jobs(envs=envs, rollouts=rollouts, stages=stages)
+    actors = [make(policy_settings()) for _ in collect]
+    for actor in actors:
+        actor.start()
+    talks = [
+        EnvWorker(env_settings(rank, envs, stages)).converse(job)
+        for rank, job in enumerate(interact)
+    ]
+    talks += [actor.converse(job) for actor, job in zip(actors, collect, strict=True)]
+    interleave(talks)
+    return actors
+
+
+def received(rollouts, actors):
+    """What each of `actors` actor ranks has after the hand-over."""
+    learners = [ActorWorker(policy_settings()) for _ in range(actors)]
+    talks = [
+        worker.hand_over([f"{rank}/{actor}" for actor in range(actors)])
+        for rank, worker in enumerate(rollouts)
+    ]
+    for actor, learner in enumerate(learners):
+        keys = [f"{rank}/{actor}" for rank in range(len(rollouts))]
+        talks.append(learner.take_over(keys, timeout=1.0))
+    interleave(talks)
+    return [learner._trajectory for learner in learners]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """The trajectory of one fused worker, where it was gathered."""
+    (fused,) = gathered(FusedWorker)
+    return canonical(fused._trajectory)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize(("envs", "rollouts"), [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize("actors", [1, 2])
+def test_what_arrives_is_bitwise_what_a_fused_worker_gathers(
+    reference, stages, envs, rollouts, actors
+):
+    workers = gathered(RolloutWorker, envs=envs, rollouts=rollouts, stages=stages)
+    parts = received(workers, actors)
+    assert [part.shape[1] for part in parts] == [12 // actors] * actors
+    whole = join(parts)
+    for name in LIGHT:
+        if name != "sample_index":
+            assert torch.equal(getattr(whole, name), getattr(reference, name)), name
+    made = reference.sample_index >= 0
+    for heavy in ("inputs", "replay"):
+        for name, array in getattr(reference, heavy).items():
+            ours = getattr(whole, heavy)[name][whole.sample_index[made]]
+            assert torch.equal(ours, array[reference.sample_index[made]]), name
+
+
+def test_a_trajectory_is_given_up_when_it_has_gone():
+    (worker,) = gathered(RolloutWorker)
+    received([worker], 1)
+    with pytest.raises(WorkerError, match="a trajectory that it did not gather"):
+        received([worker], 1)
+
+
+# -- versions -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def group():
+    """A rollout and an actor worker that started from different weights, in one process."""
+    cluster = ClusterConfig(backend="local")
+    plan = GroupPlan(
+        cluster,
+        {
+            "env": (Member(env_settings(), SEAT),),
+            "rollout": (Member(policy_settings(seed=2), SEAT),),
+            "actor": (Member(policy_settings(seed=1), SEAT),),
+        },
+    )
+    with LocalGroup(plan) as made:
+        made.start()
+        yield made
+
+
+def same_weights(group):
+    acts, learns = (weights(group._workers[r].policy, "all") for r in ("rollout", "actor"))
+    return all(torch.equal(acts[name], learns[name]) for name in acts)
+
+
+def test_a_group_starts_with_the_actors_weights(group):
+    assert same_weights(group)
+    interact, collect = jobs()
+    (_,), (summary,) = group.converse(interact, collect)
+    assert summary.weights == group.actor_on_first("version") == 0
+
+
+def test_stale_weights_do_not_act(group, tmp_path):
+    group.actor("save", path=str(tmp_path))
+    group.actor("load", path=str(tmp_path))  # a change, as an update is
+    with pytest.raises(WorkerError, match="with weights version 0 while version 1 is due"):
+        group.converse(*jobs())
+    group.sync()
+    (_,), (summary,) = group.converse(*jobs())
+    assert summary.weights == 1
+
+
+def test_a_policy_that_was_loaded_waits_for_the_actors_weights(group, tmp_path):
+    group.actor_on_first("save", path=str(tmp_path))
+    group.policy("load", path=str(tmp_path))
+    with pytest.raises(WorkerError, match="with weights of no version while version 1 is due"):
+        group.converse(*jobs())
+    group.sync()
+    group.converse(*jobs())
+
+
+def test_a_transfer_that_fails_leaves_no_weights_to_act_with(group):
+    actor = group._workers["actor"].policy
+    actor.register_buffer("extra", torch.zeros(3))
+    with pytest.raises(WorkerError, match="do not fit the policy that acts; unexpected: extra"):
+        group.sync()
+    with pytest.raises(WorkerError, match="of no version"):
+        group.converse(*jobs())
+    del actor.extra
+    group.sync()
+    group.converse(*jobs())
+
+
+def test_a_missing_weight_is_named(group):
+    del group._workers["actor"].policy.log_std
+    with pytest.raises(WorkerError, match="missing: log_std"):
+        group.sync()
+
+
+def test_a_fused_group_has_nothing_to_send(tmp_path):
+    members = {
+        "env": (Member(env_settings(), SEAT),),
+        "rollout+actor": (Member(policy_settings(), SEAT),),
+    }
+    with LocalGroup(GroupPlan(ClusterConfig(backend="local"), members)) as group:
+        group.start()
+        group.actor("save", path=str(tmp_path))
+        group.policy("load", path=str(tmp_path))  # once: rollout and actor are one
+        assert group.actor_on_first("version") == 1
+        interact, collect = jobs()
+        (_,), (summary,) = group.converse(interact, collect)
+        assert summary.weights is None
+        before = group._workers["rollout+actor"]._trajectory
+        group.hand_over()
+        assert group._workers["rollout+actor"]._trajectory is before
