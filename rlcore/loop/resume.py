@@ -150,7 +150,7 @@ def _check(at: Checkpoint, config: RunConfig) -> None:
     kept, file = at.state, at.path / STATE
     for name, kind in STATE_TYPES.items():
         if not isinstance(kept.get(name), kind):
-            raise damaged(file, f"state.{name} must be {_words(kind)}, got {kept.get(name)!r}")
+            raise damaged(file, f"state.{name} can't be {kept.get(name)!r}")
     totals: dict[str, Any] = kept["totals"]
     wanted = {field.name for field in fields(Totals)}
     if set(totals) != wanted or not all(type(count) is int for count in totals.values()):
@@ -162,11 +162,6 @@ def _check(at: Checkpoint, config: RunConfig) -> None:
     model = replace(config.actor.model, model_path=str(at.policy_path))
     actor = replace(config.actor, model=model)
     gather_facts(replace(config, actor=actor), load_plugins())
-
-
-def _words(kind: type | tuple[type, ...]) -> str:
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    return " or ".join(one.__name__ for one in kinds)
 
 
 def _saved(path: Path) -> Saved:

@@ -150,6 +150,10 @@ def find_checkpoint(path: Path) -> Path:
             return folder / _whole(folder)[-1]
     if not path.exists():
         raise CheckpointError(f"there is no checkpoint at {path}")
+    if (path / "config.yaml").is_file():
+        raise CheckpointError(
+            f"the run {path} has no checkpoint: no {path / 'checkpoints' / LATEST}"
+        )
     inside = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) if path.is_dir() else ""
     raise CheckpointError(
         f"{path} is not a checkpoint of rlcore: it has neither {STATE} nor {LATEST}"
@@ -170,16 +174,21 @@ def _whole(folder: Path) -> list[str]:
 
 def _pointed_to(pointer: Path) -> Path:
     """The checkpoint that `latest` names."""
+    others = _whole(pointer.parent)
     try:
         name = pointer.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise damaged(pointer, str(error)) from error
-    others = _whole(pointer.parent)
-    if name in others:
-        return pointer.parent / name
+        if name in others:
+            return pointer.parent / name
+        problem = f"names {name[:80]!r}, which is no checkpoint beside it"
+        if name.startswith(PREFIX) and (pointer.parent / name).is_dir():
+            problem = f"names {name!r}, which is incomplete: {STATE} is missing"
+    except OSError as error:
+        problem = f"can't be read ({error.strerror or error})"
+    except UnicodeDecodeError:
+        problem = "is no text"
     there = f"there are {', '.join(others)}" if others else "there is none"
     raise CheckpointError(
-        f"{pointer} names {name[:80]!r}, which is no checkpoint beside it: {there}",
+        f"{pointer} {problem}; {there}",
         hint=f"choose one: {pointer.parent / others[-1]}" if others else None,
     )
 
@@ -284,9 +293,13 @@ def _read_facts(path: Path) -> dict[str, Any]:
             f"{path.parent} has checkpoint format {facts.get('version')}, "
             f"this rlcore reads {FORMAT_VERSION}"
         )
-    for name, kind in (("step", int), ("state", dict), ("files", dict)):
+    for name, kind, words in (
+        ("step", int, "a whole number"),
+        ("state", dict, "a mapping"),
+        ("files", dict, "a mapping"),
+    ):
         if type(facts.get(name)) is not kind:
-            raise damaged(path, f"{name} must be {kind.__name__}, got {facts.get(name)!r}")
+            raise damaged(path, f"{name} must be {words}, got {facts.get(name)!r}")
     return facts
 
 

@@ -227,7 +227,7 @@ POLICY: dict[str, Case] = {
     "weights of another network": (
         retensor(WEIGHTS, lambda t: (t.clear(), t.update(conv1=torch.ones(3)))),
         (WEIGHTS, "missing", "conv1")),
-    "a folder for weights": (folder_instead(WEIGHTS), (WEIGHTS, "holds no")),
+    "a folder for weights": (folder_instead(WEIGHTS), (WEIGHTS, "directory")),
     "critic cut": (cut(HEADS, 0.5), (HEADS, "damaged")),
     "critic of another shape": (
         retensor(HEADS, lambda t: t.update({"value_head.mlp.0.bias": torch.ones(7)})),
@@ -235,7 +235,7 @@ POLICY: dict[str, Case] = {
     "a layer of the critic missing": (
         retensor(HEADS, lambda t: t.pop("value_head.mlp.2.weight")),
         (HEADS, "missing", "value_head.mlp.2.weight")),
-    "a folder for the critic": (folder_instead(HEADS), (HEADS,)),
+    "a folder for the critic": (folder_instead(HEADS), (HEADS, "directory")),
     "tokenizer missing": (remove(TOKENIZER), (TOKENIZER,)),
     "tokenizer empty": (cut(TOKENIZER, 0), (TOKENIZER, "damaged")),
     "tokenizer cut": (cut(TOKENIZER, 0.5), (TOKENIZER, "damaged")),
@@ -274,8 +274,8 @@ CHECKPOINT: dict[str, Case] = {
         write("latest", b"step_000009\n"), ("latest", "step_000009", "step_000001")),
     "latest leads out": (write("latest", b"../../other\n"), ("latest", "../../other")),
     "latest is empty": (write("latest", b""), ("latest",)),
-    "latest is no text": (write("latest", b"\xff\xfe"), ("latest", "damaged")),
-    "latest is a folder": (folder_instead("latest"), ("latest", "damaged")),
+    "latest is no text": (write("latest", b"\xff\xfe"), ("latest", "step_000001")),
+    "latest is a folder": (folder_instead("latest"), ("latest", "step_000001")),
     "state missing": (remove("state.json"), ("latest", "step_000001")),
     "state cut": (cut("state.json", 0.4), ("state.json", "damaged")),
     "state is a list": (write("state.json", b"[]"), ("state.json",)),
@@ -328,8 +328,8 @@ EVAL: dict[str, Case] = {
         write("config.yaml", b"runner: {seed: a}"), ("config.yaml", "runner.seed")),
     "config is a list": (write("config.yaml", b"- 1"), ("config.yaml", "mapping")),
     "config is a folder": (folder_instead("config.yaml"), ("config.yaml",)),
-    "no checkpoints": (remove("checkpoints"), ("state.json", "latest")),
-    "a file for checkpoints": (file_instead("checkpoints"), ("state.json", "latest")),
+    "no checkpoints": (remove("checkpoints"), ("no checkpoint", "latest")),
+    "a file for checkpoints": (file_instead("checkpoints"), ("no checkpoint", "latest")),
 }  # fmt: skip
 
 
