@@ -16,7 +16,7 @@ from rlcore.cli.request import EXPERIMENT, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
+from rlcore.errors import CheckpointError, ConfigError
 
 VERIFY = "--verify"
 EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run", require=("env", "model"))
@@ -37,8 +37,11 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
         UserError: the folder holds no run, or no checkpoint.
     """
     first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
-    if overrides and overrides[0].startswith(EXPERIMENT) and Path(first).is_dir():
-        return of_run(Path(first), overrides[1:])
+    if overrides and overrides[0].startswith(EXPERIMENT):
+        if Path(first).is_dir():
+            return of_run(Path(first), overrides[1:])
+        if "/" in first:  # no name of an experiment has one
+            raise CheckpointError(f"there is no run at {first!r}: it is no folder")
     return EVAL.compose(request, ["runner.only_eval=true", *overrides])
 
 

@@ -123,7 +123,7 @@ def _merge(
         elif isinstance(new, Partial):
             if not tree.is_open(section, name):
                 below = tree.join(here, next(iter(new)))
-                raise _unknown(below, root)
+                raise unknown(below, root)
             base = values.get(name, default)
             values[name] = _change_entries(base if isinstance(base, Mapping) else {}, new)
         else:
@@ -136,7 +136,7 @@ def _spelling(raw: str, section: Any, path: str, root: RunConfig) -> str:
         return raw
     near = [name for name in names if name.lower() == raw.lower()]
     if len(near) != 1:
-        raise _unknown(tree.join(path, raw), root)
+        raise unknown(tree.join(path, raw), root)
     warn(f"{tree.join(path, raw)} is an old spelling of {tree.join(path, near[0])}")
     return near[0]
 
@@ -160,7 +160,7 @@ def _names(joined: str) -> list[str]:
     return [name.strip() for name in joined.split(",")]
 
 
-def _unknown(path: str, root: RunConfig) -> ConfigError:
+def unknown(path: str, root: RunConfig) -> ConfigError:
     """The error for a key that does not exist, with the nearest that does: by its whole path, or
     one of the same name elsewhere."""
     known = tree.paths(root)
@@ -177,7 +177,8 @@ def not_a_section(path: str, value: Any, default: Any) -> ConfigError:
     """The error for a section given as one value."""
     group = {slot.section: slot.section.replace(".", "/") for slot in SLOTS}.get(path)
     group = {"actor/model": "model", "env": "env"}.get(group or path, group)
-    hint = f"{group}={value} chooses one" if group else f"rlcore train --help {path}"
+    chosen = value if isinstance(value, str) else "NAME"
+    hint = f"{group}={chosen} chooses one" if group else f"rlcore train --help {path}"
     names = ", ".join(field.name for field in fields(default)[:4])
     return ConfigError(f"{path} is a section ({names}, ...), got {value!r}", hint=hint)
 

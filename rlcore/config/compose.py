@@ -16,7 +16,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.config.bind import Partial, bind, merge, schema_for
+from rlcore.config.bind import Partial, bind, merge, schema_for, unknown
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
@@ -25,6 +25,7 @@ from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_plugins
 
+EXPERIMENT = "experiment"
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
 
 
@@ -116,6 +117,11 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     parser = OverridesParser.create()
     parsed = []
     for text in overrides:
+        key, _, value = text.lstrip("+~").partition("=")
+        if key and not key.isascii():  # the grammar has no such letters
+            raise unknown(key, RunConfig())
+        if key == EXPERIMENT and not value.isascii():
+            raise ConfigError(f"there is no experiment {value!r}", hint="rlcore train --help")
         try:
             parsed.append(parser.parse_override(text))
         except HydraException as error:
@@ -184,8 +190,8 @@ def _finish(
     root = schema_for(registry, raw)
     if origin is not None:
         root.recipe = origin
-    if "experiment" in files.choices:  # a recipe's runs go under its name
-        root.runner.logger.experiment_name = files.choices["experiment"]
+    if EXPERIMENT in files.choices:  # a recipe's runs go under its name
+        root.runner.logger.experiment_name = files.choices[EXPERIMENT]
     values: Values = {}
     for layer in raw:
         merge(values, layer, root)

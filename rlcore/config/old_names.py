@@ -42,6 +42,10 @@ def modernise(values: Values) -> Values:
             new, mapped = rule(old, value)
             warn(f"{old}={value} is an old spelling of {new}={mapped}")
             _put(values, new, mapped)
+    for path, only in ONE_VALUE.items():
+        found, value = _take(values, path)
+        if found and value != only:
+            raise ConfigError(f"{path} must be {only}, or left out, got {value!r}")
     return values
 
 
@@ -84,6 +88,8 @@ RENAMED = {
     "algorithm.eval_rollout_epoch": "env.eval.rollout_epoch",
     "rollout_epoch": "env.eval.rollout_epoch",
 }
+ONE_VALUE = {"runner.task_type": "embodied", "actor.fsdp_config.sharding_strategy": "no_shard"}
+"""Keys that decided something in earlier systems; here they have one value that nothing reads."""
 _PLACES = ("", "env.eval.", "algorithm.", "rollout.", "rollout.sampling_params.")
 RULES: dict[str, Callable[[str, Any], tuple[str, Any]]] = {
     **{f"{place}do_sample": _deterministic_unless for place in _PLACES},

@@ -173,7 +173,6 @@ class LoggerConfig(Settings):
 class RunnerConfig(Settings):
     """The course of a run."""
 
-    task_type: str = key("kind of task", "embodied", choices=("embodied",))
     seed: int = key("root of all randomness", 0, least=0)
     max_epochs: int = key("policy updates; -1: no limit", 10, least=1, off=-1)
     max_steps: int = key("env steps after which training ends; -1: no limit", -1, least=1, off=-1)
@@ -315,9 +314,6 @@ class OptimConfig(Settings):
 class FSDPConfig(Settings):
     """How parameters lie in memory."""
 
-    sharding_strategy: str = key(
-        "no_shard: replicated parameters", "no_shard", choices=("no_shard",)
-    )
     gradient_checkpointing: bool = key("recompute activations; where the model supports it", False)
 
 

@@ -304,6 +304,8 @@ def cross_field(draw: Draw) -> Damage:
         (("sft.enabled=true", "sft.val_fraction=0"), ("sft.val_fraction",)),
         (("sft.enabled=true", "collect.episodes_per_task=1"), ("collect.episodes_per_task",)),
         (("actor.fsdp_config.gradient_checkpointing=true",), ("gradient_checkpointing",)),
+        (("actor.fsdp_config.sharding_strategy=full_shard",), ("sharding_strategy", "full_shard")),
+        (("runner.task_type=reasoning",), ("runner.task_type", "reasoning")),
         ((f"actor.model.action_dim={n}", "model=pi0_tiny"), ("actor.model.action_dim", str(n))),
         (("env.train.video_cfg.save_video=true", "env.train.video_cfg.num_episodes=0"),
          ("env.train.video_cfg.num_episodes", "0")),

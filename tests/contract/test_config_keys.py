@@ -1,25 +1,31 @@
-"""No key is dead: whatever the schema offers, some code reads."""
+"""No key is dead: whatever the schema offers, some code reads, and every number has a range."""
 
 from __future__ import annotations
 
-import re
+import ast
 from pathlib import Path
 
 import rlcore
 from rlcore.config import tree
 from rlcore.config.bind import SLOTS, default_settings
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import Range, RunConfig
 from rlcore.plugins import load_plugins
 
 CORE = Path(rlcore.__file__).parent
 PLUGINS = CORE.parent / "plugins"
-DECLARE_ONLY = {"schema.py", "limits.py", "settings.py", "toy_settings.py", "explain.py"}
+ANY_NUMBER = {"reward_coef", "entropy_bonus"}  # either sign has a meaning
 
 
-def readers() -> str:
-    """All code that may read a key: the files that only declare keys are left out."""
+def names_read() -> set[str]:
+    """Attributes that some code reads, `config.NAME`. Declarations, assignments and texts don't
+    count."""
     files = [*CORE.rglob("*.py"), *PLUGINS.glob("*/*/rlcore_*/**/*.py")]
-    return "\n".join(f.read_text(encoding="utf-8") for f in files if f.name not in DECLARE_ONLY)
+    return {
+        node.attr
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
 
 
 def all_keys() -> list[tree.Key]:
@@ -32,15 +38,8 @@ def all_keys() -> list[tree.Key]:
 
 
 def test_every_key_is_read_somewhere():
-    text = readers()
-    dead = set()
-    for key in all_keys():
-        name = key.path.rpartition(".")[2]
-        if len(key.choices) == 1:  # says what the system is; there is nothing to decide by it
-            continue
-        if not re.search(rf"\.{name}\b|[\"']{name}[\"']", text):
-            dead.add(key.path)
-    assert dead == set()
+    read = names_read()
+    assert {key.path for key in all_keys() if key.path.rpartition(".")[2] not in read} == set()
 
 
 def test_every_key_has_a_sentence():
@@ -50,3 +49,13 @@ def test_every_key_has_a_sentence():
 def test_a_default_lies_among_its_choices():
     for key in all_keys():
         assert not key.choices or key.value in (*key.choices, None), key.path
+
+
+def test_every_number_has_a_range_and_its_default_lies_in_it():
+    for key in all_keys():
+        numbers = [n for n in (key.value if isinstance(key.value, list) else [key.value])
+                   if isinstance(n, (int, float)) and not isinstance(n, bool)]  # fmt: skip
+        if "int" in key.type or "float" in key.type:
+            free = key.path.rpartition(".")[2] in ANY_NUMBER
+            assert free == (key.range == Range()), key.path
+        assert all(number in key.range for number in numbers), key.path

@@ -1,16 +1,13 @@
 """Weights on disk, in openpi's layout: read strictly, write what reads back equal.
 
 `model.safetensors` holds the network under openpi's names, `rl_heads.safetensors` critic and noise
-head. Files differ in three ways that are all accepted: the embedding may be stored under its own
-name or that of the tied `lm_head`; the `vision_model.` level may be missing (transformers 5.4
-dropped it); and an `lm_head` of the expert, which nothing uses, may be there.
+head; see layout.py for the names.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -18,23 +15,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from rlcore.errors import CheckpointError
+from rlcore.track.headers import damaged, read_headers
+from rlcore_model_openpi.files import HEADS_FILE, NETWORK_FILE, check_head, check_network
+from rlcore_model_openpi.layout import (
+    EMBEDDING,
+    NOISE_HEAD,
+    TIED,
+    VALUE_HEAD,
+    head_keys,
+    network_keys,
+)
 from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.pi0 import PiNetwork
-
-NETWORK_FILE = "model.safetensors"
-HEADS_FILE = "rl_heads.safetensors"
-
-_EMBEDDING = "paligemma_with_expert.paligemma.model.language_model.embed_tokens.weight"
-_TIED = "paligemma_with_expert.paligemma.lm_head.weight"
-_UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
-_HEADS = ("value_head.", "noise_head.")
-# The level that newer transformers leaves out, before one of its three children.
-_MISSING_LEVEL = re.compile(r"(\.vision_tower\.)(embeddings|encoder|post_layernorm)\.")
-# A noise head as RLinf names it; its range is configuration here.
-_RLINF_NOISE = re.compile(r"noise_head\.mlp_logvar\.moduleList\.(\d+)\.linear_1\.")
-_RLINF_RANGE = re.compile(r"noise_head\.logvar_(min|max)")
-_NAMES_SHOWN = 8
 
 
 def load_network(network: PiNetwork, folder: Path) -> None:
@@ -46,14 +38,9 @@ def load_network(network: PiNetwork, folder: Path) -> None:
         CheckpointError: no such file, a damaged one, or weights that don't fit the network.
     """
     with _Reader(folder / NETWORK_FILE) as file:
-        stored = _network_keys(file.shapes)
+        stored = network_keys(file.headers)
         wanted = _openpi_parameters(network)
-        _check(
-            file.path,
-            {name: file.shapes[key] for name, key in stored.items()},
-            wanted,
-            hint="check actor.model.openpi.config_name and size, which fix the network's shape",
-        )
+        check_network(file.path, file.headers, _shapes(wanted))
         _fill(network, {name: file.read(key) for name, key in stored.items()}, wanted)
 
 
@@ -64,7 +51,7 @@ def save_network(network: PiNetwork, folder: Path) -> None:
     """
     tensors = {name: parameter.detach() for name, parameter in _openpi_parameters(network).items()}
     tensors |= _merged(network)
-    tensors[_TIED] = tensors.pop(_EMBEDDING)
+    tensors[TIED] = tensors.pop(EMBEDDING)
     _write(tensors, folder / NETWORK_FILE)
 
 
@@ -83,7 +70,7 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
         return []
     path = folder / HEADS_FILE
     with _Reader(path if path.exists() else folder / NETWORK_FILE) as file:
-        stored = _head_keys(file.shapes)
+        stored = head_keys(file.headers)
         fresh = []
         for head, module in heads.items():
             keys = {name: key for name, key in stored.items() if name.startswith(f"{head}.")}
@@ -91,12 +78,7 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
                 fresh.append(head)
                 continue
             wanted = {f"{head}.{name}": value for name, value in module.named_parameters()}
-            _check(
-                file.path,
-                {name: file.shapes[key] for name, key in keys.items()},
-                wanted,
-                hint=f"move {HEADS_FILE} away to start with fresh heads",
-            )
+            check_head(file.path, file.headers, head, _shapes(wanted))
             with torch.no_grad():
                 for name, key in keys.items():
                     wanted[name].copy_(file.read(key))
@@ -119,17 +101,8 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if not path.is_file():
-            raise CheckpointError(
-                f"{path.parent} holds no {path.name}",
-                hint="set actor.model.model_path to a folder with openpi's model.safetensors",
-            )
-        try:
-            self._file = safe_open(path, framework="pt")
-            names = self._file.keys()
-            self.shapes = {name: tuple(self._file.get_slice(name).get_shape()) for name in names}
-        except SafetensorError as error:
-            raise self._damaged(error) from error
+        self.headers = read_headers(path)
+        self._file = safe_open(path, framework="pt")
 
     def __enter__(self) -> _Reader:
         return self
@@ -141,35 +114,11 @@ class _Reader:
         try:
             return self._file.get_tensor(name)
         except SafetensorError as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: SafetensorError) -> CheckpointError:
-        return CheckpointError(
-            f"{self.path} is damaged or incomplete ({error})", hint="copy or download it again"
-        )
-
-
-def _network_keys(stored: Iterable[str]) -> dict[str, str]:
-    """Our name -> the file's, for everything that concerns the network."""
-    names = {_MISSING_LEVEL.sub(r"\1vision_model.\2.", key): key for key in stored}
-    tied = names.pop(_TIED, None)
-    if tied is not None:
-        names.setdefault(_EMBEDDING, tied)
-    names.pop(_UNUSED, None)
-    return {name: key for name, key in names.items() if not name.startswith(_HEADS)}
-
-
-def _head_keys(stored: Iterable[str]) -> dict[str, str]:
-    """Our name -> the file's, for the heads. RLinf numbers layers, we activations between too."""
-    return {
-        _RLINF_NOISE.sub(lambda match: f"noise_head.mlp.{2 * int(match[1])}.", key): key
-        for key in stored
-        if key.startswith(_HEADS) and not _RLINF_RANGE.match(key)
-    }
+            raise damaged(self.path, str(error)) from error
 
 
 def _heads(actor: FlowActor) -> dict[str, nn.Module]:
-    heads = {"value_head": actor.value_head, "noise_head": actor.noise_head}
+    heads = {VALUE_HEAD: actor.value_head, NOISE_HEAD: actor.noise_head}
     return {name: module for name, module in heads.items() if module is not None}
 
 
@@ -197,31 +146,8 @@ def _merged(network: PiNetwork) -> dict[str, Tensor]:
     return merged
 
 
-def _check(
-    path: Path, stored: Mapping[str, tuple[int, ...]], wanted: Mapping[str, Tensor], *, hint: str
-) -> None:
-    """One error for all that does not fit."""
-    shapes = {
-        f"{name} is {list(stored[name])}, the network's is {list(wanted[name].shape)}"
-        for name in stored.keys() & wanted.keys()
-        if stored[name] != tuple(wanted[name].shape)
-    }
-    faults = {
-        "missing": wanted.keys() - stored.keys(),
-        "unexpected": stored.keys() - wanted.keys(),
-        "wrong shape": shapes,
-    }
-    lines = [f"{kind} ({len(names)}): {_some(names)}" for kind, names in faults.items() if names]
-    if lines:
-        raise CheckpointError(
-            f"{path} does not fit the network\n  " + "\n  ".join(lines), hint=hint
-        )
-
-
-def _some(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    rest = len(ordered) - _NAMES_SHOWN
-    return ", ".join(ordered[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+def _shapes(parameters: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(parameter.shape) for name, parameter in parameters.items()}
 
 
 def _fill(

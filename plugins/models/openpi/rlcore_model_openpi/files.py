@@ -12,23 +12,35 @@ Folders without `config.json` (published openpi checkpoints) are fine as well.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
 from rlcore.specs import EnvSpec
+from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
+from rlcore_model_openpi.layout import head_keys, network_keys, network_shapes
 from rlcore_model_openpi.normalize import Normalizer, find_stats, read_stats
 from rlcore_model_openpi.sizes import NetworkSize
 
 CONFIG_FILE = "config.json"
-WEIGHT_FILES = ("model.safetensors", "rl_heads.safetensors")
+NETWORK_FILE, HEADS_FILE = "model.safetensors", "rl_heads.safetensors"
 TOKENIZER_FILES = ("paligemma_tokenizer.model", "tokenizer.model")
 
 
-def check_folder(folder: Path, size: NetworkSize) -> None:
-    """The folder is there, its files are whole, and it was written for this network.
+def check_folder(
+    folder: Path, size: NetworkSize, heads: Mapping[str, Mapping[str, tuple[int, ...]]]
+) -> None:
+    """The folder is there, its files are whole, and its weights are those of this network.
 
-    Statistics are checked by :func:`load_stats`. Only headers are read, so this is quick.
+    Statistics are checked by :func:`load_stats`, the tokenizer by
+    :func:`rlcore_model_openpi.tokenizer.load_tokenizer`. Only headers are read: this is quick.
+
+    Args:
+        folder: the checkpoint.
+        size: of the network.
+        heads: shapes of the parameters of each head the policy has. One the folder does not hold
+            starts fresh.
 
     Raises:
         CheckpointError: what is missing, damaged or different.
@@ -38,16 +50,40 @@ def check_folder(folder: Path, size: NetworkSize) -> None:
             f"actor.model.model_path {str(folder)!r} is not a folder",
             hint="give the folder of a checkpoint, or null to start from random weights",
         )
-    if not (folder / WEIGHT_FILES[0]).is_file():
+    if not (folder / NETWORK_FILE).is_file():
         raise CheckpointError(
-            f"{folder} holds no {WEIGHT_FILES[0]}",
+            f"{folder} holds no {NETWORK_FILE}",
             hint="set actor.model.model_path to a folder in openpi's layout",
         )
-    for name in WEIGHT_FILES:
-        if (folder / name).is_file():
-            _check_whole(folder / name)
-    find_tokenizer(folder)
+    headers = read_headers(folder / NETWORK_FILE)
     _check_written_size(folder / CONFIG_FILE, size)
+    check_network(folder / NETWORK_FILE, headers, network_shapes(size))
+    path = folder / HEADS_FILE if (folder / HEADS_FILE).exists() else folder / NETWORK_FILE
+    headers = read_headers(path)
+    for head, shapes in heads.items():
+        if any(name.startswith(f"{head}.") for name in head_keys(headers)):
+            check_head(path, headers, head, shapes)
+
+
+def check_network(
+    path: Path, headers: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Refuse a file whose weights are not those of the network."""
+    stored = {name: headers[key] for name, key in network_keys(headers).items()}
+    hint = "check actor.model.openpi.config_name and size, which fix the network's shape"
+    check_fit(path, stored, shapes, hint=hint)
+
+
+def check_head(
+    path: Path,
+    headers: Mapping[str, TensorHeader],
+    head: str,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Refuse a file whose `head` is not of these shapes."""
+    keys = head_keys(headers).items()
+    stored = {name: headers[key] for name, key in keys if name.startswith(f"{head}.")}
+    check_fit(path, stored, shapes, hint=f"move {HEADS_FILE} away to start with fresh heads")
 
 
 def find_tokenizer(folder: Path) -> Path:
@@ -81,37 +117,14 @@ def load_stats(
     )
 
 
-def _check_whole(path: Path) -> None:
-    """A safetensors file is as long as its header says: length (8 bytes), header, tensors."""
-    actual = path.stat().st_size
-    try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > actual:
-                raise ValueError(f"its header alone should have {length} bytes")
-            header = json.loads(file.read(length))
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path, str(error)) from error
-    expected = 8 + length + max(ends, default=0)
-    if actual != expected:
-        raise _damaged(path, f"{actual} bytes long, its header says {expected}")
-
-
-def _damaged(path: Path, reason: str) -> CheckpointError:
-    return CheckpointError(
-        f"{path} is damaged or incomplete ({reason})", hint="copy or download it again"
-    )
-
-
 def _check_written_size(path: Path, size: NetworkSize) -> None:
     """Compare with the size in our `config.json`, if there is one."""
     if not path.is_file():
         return
     try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise _damaged(path, str(error)) from error
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(path, str(error)) from error
     written = content.get("size") if isinstance(content, dict) else None
     if not isinstance(written, dict):
         return  # another system's config.json

@@ -135,8 +135,8 @@ def read_stats(path: Path, *, quantile: bool, state_dim: int, action_dim: int) -
         CheckpointError: missing, not JSON, lacking a field, of unequal or too small length.
     """
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"cannot read normalisation statistics {path}: {error}") from error
     stats = content.get("norm_stats") if isinstance(content, dict) else None
     if not isinstance(stats, dict):
@@ -184,7 +184,23 @@ def _parse(
             f"{path}: {name!r} has {lengths['mean']} entries, the env has {least}",
             hint="the checkpoint was made for another robot; choose another model_path",
         )
-    return Stats(**arrays)
+    stats = Stats(**arrays)
+    _check_scales(path, name, stats, needed, least)
+    return stats
+
+
+def _check_scales(path: Path, name: str, stats: Stats, needed: Sequence[str], used: int) -> None:
+    """Entries the env has are divided by their scale; entries beyond are never touched."""
+    if stats.q01 is not None and stats.q99 is not None and "q01" in needed:
+        scale, what = stats.q99 - stats.q01, "q99 must be more than q01"
+    else:
+        scale, what = stats.std, "std must be more than 0"
+    for entry, value in enumerate(scale[:used]):
+        if not value > 0:
+            raise CheckpointError(
+                f"{path}: {name!r}: {what} in every entry, but in entry {entry} it is not",
+                hint="compute the statistics again, from data in which this entry changes",
+            )
 
 
 def _array(path: Path, name: str, value: Any) -> np.ndarray | None:

@@ -11,7 +11,7 @@ import torch
 
 from rlcore.specs import EnvSpec
 from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
-from rlcore_model_openpi.files import CONFIG_FILE, find_tokenizer
+from rlcore_model_openpi.files import CONFIG_FILE
 from rlcore_model_openpi.network import PiNetwork
 from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.vision import SiglipTower
@@ -20,7 +20,7 @@ from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.spec import Resolved, checkpoint_stats
-from rlcore_model_openpi.tokenizer import PromptTokenizer, train_tokenizer
+from rlcore_model_openpi.tokenizer import PromptTokenizer, load_tokenizer, train_tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +43,7 @@ def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvS
         CheckpointError: a file that is missing, damaged, or made for another robot.
     """
     assert config.model_path is not None
-    size, model = resolved.size, find_tokenizer(Path(config.model_path)).read_bytes()
-    tokenizer = PromptTokenizer(model, size.max_token_len, size.vocab)
+    tokenizer = load_tokenizer(Path(config.model_path), resolved.size)
     return Processor(resolved, tokenizer, checkpoint_stats(config, resolved, env_spec))
 
 

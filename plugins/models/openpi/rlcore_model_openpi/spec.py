@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from math import prod
 from pathlib import Path
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi.data_configs import DataConfig, data_config
 from rlcore_model_openpi.files import check_folder, load_stats
+from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD, head_shapes
 from rlcore_model_openpi.normalize import Normalizer
 from rlcore_model_openpi.settings import (
     NOISE_METHODS,
@@ -90,7 +91,12 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
     for check in (_check_ranges, _check_exploration, _check_critic, _check_training, _check_env):
         check(config, resolved, env_spec)
     if config.model_path is not None:
-        check_folder(Path(config.model_path), resolved.size)
+        # SentencePiece is loaded only where there is something to read with it
+        from rlcore_model_openpi.tokenizer import load_tokenizer
+
+        folder = Path(config.model_path)
+        check_folder(folder, resolved.size, _head_shapes(config, resolved))
+        load_tokenizer(folder, resolved.size)
         checkpoint_stats(config, resolved, env_spec)
     total, trainable = _parameters(config, resolved)
     return PolicySpec(
@@ -170,18 +176,23 @@ def _parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[int, int
 
 def _head_parameters(config: OpenPIModelConfig, resolved: Resolved) -> int:
     """Parameters of the critic and of the noise head, where there are any."""
+    shapes = _head_shapes(config, resolved)
+    return sum(prod(shape) for head in shapes.values() for shape in head.values())
+
+
+def _head_shapes(
+    config: OpenPIModelConfig, resolved: Resolved
+) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Shapes of the parameters of the critic and of the noise head, where there are any."""
     size, openpi = resolved.size, config.openpi
-    count = 0
+    widths: dict[str, list[int]] = {}
     if config.add_value_head:
         width = size.vlm_width if openpi.value_after_vlm else size.expert_width
-        count += _mlp(width + int(openpi.critic_elapsed), *resolved.critic_hidden, resolved.values)
+        inputs = width + int(openpi.critic_elapsed)
+        widths[VALUE_HEAD] = [inputs, *resolved.critic_hidden, resolved.values]
     if openpi.noise_method == "flow_noise":
-        count += _mlp(size.expert_width, *_NOISE_HIDDEN, size.action_dim)
-    return count
-
-
-def _mlp(*widths: int) -> int:
-    return sum((a + 1) * b for a, b in pairwise(widths))
+        widths[NOISE_HEAD] = [size.expert_width, *_NOISE_HIDDEN, size.action_dim]
+    return {head: head_shapes(head, each) for head, each in widths.items()}
 
 
 def _require(condition: bool, message: str) -> None:

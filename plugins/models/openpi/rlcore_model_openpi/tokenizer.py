@@ -16,7 +16,8 @@ import numpy as np
 import sentencepiece
 
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore_model_openpi.files import TOKENIZER_FILES
+from rlcore_model_openpi.files import TOKENIZER_FILES, find_tokenizer
+from rlcore_model_openpi.sizes import NetworkSize
 
 STATE_BINS = 256
 # PaliGemma's layout: 0 pads, 2 begins a sequence. A trained tokenizer keeps it.
@@ -63,6 +64,8 @@ class PromptTokenizer:
         self.model = model
         self.max_length = max_length
         try:
+            if not model:  # SentencePiece takes nothing for nothing to load
+                raise RuntimeError("it is empty")
             self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
             raise CheckpointError(f"the tokenizer file is damaged: {error}") from error
@@ -112,6 +115,21 @@ class PromptTokenizer:
                 "the prompt of %r has %d tokens and is cut to %d",
                 sentences[longest], len(rows[longest]), self.max_length,
             )  # fmt: skip
+
+
+def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
+    """The tokenizer of a checkpoint.
+
+    Raises:
+        CheckpointError: missing, damaged, or of more tokens than the network embeds.
+    """
+    path = find_tokenizer(folder)
+    try:
+        return PromptTokenizer(path.read_bytes(), size.max_token_len, size.vocab)
+    except OSError as error:
+        raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error.message}", hint=error.hint) from error
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary: int) -> bytes:

@@ -1,0 +1,146 @@
+"""Names and shapes of openpi's weights, and which spellings of them are understood. No torch.
+
+Files differ in three ways that are all accepted: the embedding may be stored under its own name or
+that of the tied `lm_head`; the `vision_model.` level may be missing (transformers 5.4 dropped it);
+and an `lm_head` of the expert, which nothing uses, may be there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from rlcore_model_openpi.sizes import NetworkSize, conv_channels
+
+VLM = "paligemma_with_expert.paligemma.model"
+EXPERT = "paligemma_with_expert.gemma_expert.model"
+EMBEDDING = f"{VLM}.language_model.embed_tokens.weight"
+TIED = "paligemma_with_expert.paligemma.lm_head.weight"
+VALUE_HEAD, NOISE_HEAD = "value_head", "noise_head"
+
+_UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
+_HEADS = (f"{VALUE_HEAD}.", f"{NOISE_HEAD}.")
+# The level that newer transformers leaves out, before one of its three children.
+_MISSING_LEVEL = re.compile(r"(\.vision_tower\.)(embeddings|encoder|post_layernorm)\.")
+# A noise head as RLinf names it; its range is configuration here.
+_RLINF_NOISE = re.compile(r"noise_head\.mlp_logvar\.moduleList\.(\d+)\.linear_1\.")
+_RLINF_RANGE = re.compile(r"noise_head\.logvar_(min|max)")
+
+Shapes = Iterator[tuple[str, tuple[int, ...]]]
+
+
+def network_keys(stored: Iterable[str]) -> dict[str, str]:
+    """Our name -> the file's, for everything that concerns the network."""
+    names = {_MISSING_LEVEL.sub(r"\1vision_model.\2.", key): key for key in stored}
+    tied = names.pop(TIED, None)
+    if tied is not None:
+        names.setdefault(EMBEDDING, tied)
+    names.pop(_UNUSED, None)
+    return {name: key for name, key in names.items() if not name.startswith(_HEADS)}
+
+
+def head_keys(stored: Iterable[str]) -> dict[str, str]:
+    """Our name -> the file's, for the heads. RLinf numbers layers, we activations between too."""
+    return {
+        _RLINF_NOISE.sub(lambda match: f"{NOISE_HEAD}.mlp.{2 * int(match[1])}.", key): key
+        for key in stored
+        if key.startswith(_HEADS) and not _RLINF_RANGE.match(key)
+    }
+
+
+def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
+    """Shapes of all parameters of a network, without heads and adapters."""
+    width, expert = size.vlm_width, size.expert_width
+    return dict(
+        [
+            *_vision(size, f"{VLM}.vision_tower"),
+            *_linear(f"{VLM}.multi_modal_projector.linear", size.vision_width, width),
+            (EMBEDDING, (size.vocab, width)),
+            *_gemma(size, f"{VLM}.language_model", width, size.vlm_mlp, adaptive=False),
+            *_gemma(size, EXPERT, expert, size.expert_mlp, adaptive=size.pi05),
+            *_linear("action_in_proj", size.action_dim, expert),
+            *_linear("action_out_proj", expert, size.action_dim),
+            *_time_and_state(size),
+        ]
+    )
+
+
+def head_shapes(head: str, widths: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Shapes of a head, an MLP with an activation between its layers.
+
+    Args:
+        head: :data:`VALUE_HEAD` or :data:`NOISE_HEAD`.
+        widths: of its input, its hidden layers and its output.
+    """
+    layers = enumerate(pairwise(widths))
+    return dict(
+        item for layer, (a, b) in layers for item in _linear(f"{head}.mlp.{2 * layer}", a, b)
+    )
+
+
+def _time_and_state(size: NetworkSize) -> Shapes:
+    width = size.expert_width
+    if size.pi05:
+        yield from _linear("time_mlp_in", width, width)
+        yield from _linear("time_mlp_out", width, width)
+    else:
+        yield from _linear("state_proj", size.action_dim, width)
+        yield from _linear("action_time_mlp_in", 2 * width, width)
+        yield from _linear("action_time_mlp_out", width, width)
+
+
+def _linear(name: str, inputs: int, outputs: int) -> Shapes:
+    yield f"{name}.weight", (outputs, inputs)
+    yield f"{name}.bias", (outputs,)
+
+
+def _gemma(size: NetworkSize, name: str, width: int, mlp: int, *, adaptive: bool) -> Shapes:
+    queries, keys = size.heads * size.head_dim, size.kv_heads * size.head_dim
+    for layer in (f"{name}.layers.{number}" for number in range(size.depth)):
+        yield f"{layer}.self_attn.q_proj.weight", (queries, width)
+        yield f"{layer}.self_attn.k_proj.weight", (keys, width)
+        yield f"{layer}.self_attn.v_proj.weight", (keys, width)
+        yield f"{layer}.self_attn.o_proj.weight", (width, queries)
+        yield f"{layer}.mlp.gate_proj.weight", (mlp, width)
+        yield f"{layer}.mlp.up_proj.weight", (mlp, width)
+        yield f"{layer}.mlp.down_proj.weight", (width, mlp)
+        yield from _norm(f"{layer}.input_layernorm", width, adaptive)
+        yield from _norm(f"{layer}.post_attention_layernorm", width, adaptive)
+    yield from _norm(f"{name}.norm", width, adaptive)
+
+
+def _norm(name: str, width: int, adaptive: bool) -> Shapes:
+    """An adaptive norm is a linear map from the time to scale, shift and gate."""
+    if adaptive:
+        yield from _linear(f"{name}.dense", width, 3 * width)
+    else:
+        yield f"{name}.weight", (width,)
+
+
+def _vision(size: NetworkSize, name: str) -> Shapes:
+    width = size.vision_width
+    if size.vision == "conv":
+        for layer, (a, b) in enumerate(pairwise(conv_channels(size))):
+            yield f"{name}.convs.{layer}.weight", (b, a, 3, 3)
+            yield f"{name}.convs.{layer}.bias", (b,)
+        yield f"{name}.position_embedding.weight", (size.image_tokens, width)
+        yield from _scale_and_shift(f"{name}.norm", width)
+        return
+    tower = f"{name}.vision_model"
+    yield f"{tower}.embeddings.patch_embedding.weight", (width, 3, *[size.patch_size] * 2)
+    yield f"{tower}.embeddings.patch_embedding.bias", (width,)
+    yield f"{tower}.embeddings.position_embedding.weight", (size.image_tokens, width)
+    for layer in (f"{tower}.encoder.layers.{number}" for number in range(size.vision_depth)):
+        yield from _scale_and_shift(f"{layer}.layer_norm1", width)
+        for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            yield from _linear(f"{layer}.self_attn.{projection}", width, width)
+        yield from _scale_and_shift(f"{layer}.layer_norm2", width)
+        yield from _linear(f"{layer}.mlp.fc1", width, size.vision_mlp)
+        yield from _linear(f"{layer}.mlp.fc2", size.vision_mlp, width)
+    yield from _scale_and_shift(f"{tower}.post_layernorm", width)
+
+
+def _scale_and_shift(name: str, width: int) -> Shapes:
+    yield f"{name}.weight", (width,)
+    yield f"{name}.bias", (width,)
