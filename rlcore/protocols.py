@@ -107,7 +107,11 @@ class Demonstration:
 
 
 class Env(Protocol):
-    """A vector env with gymnasium's vocabulary and `AutoresetMode.DISABLED`."""
+    """A vector env with gymnasium's vocabulary and `AutoresetMode.DISABLED`.
+
+    Arrays it hands out are the caller's: no later call writes to them. Everything here that can be
+    checked is, by :class:`rlcore.testing.EnvConformance`.
+    """
 
     spec: EnvSpec
     num_envs: int

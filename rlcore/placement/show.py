@@ -73,14 +73,16 @@ def render(plan: Plan, spec: PolicySpec, precision: str = "fp32") -> str:
 
 def _summary(plan: Plan, spec: PolicySpec, precision: str) -> list[str]:
     """What the table does not say: totals, and nodes whose memory can't hold the weights."""
-    how = (
-        "rollout and actor are one process over one set of weights"
-        if plan.fused
-        else "rollout and actor are processes of their own, each with its copy of the weights; an "
-        f"update sends about {_size(spec.trainable_parameters * BYTES[precision])} to each rollout"
-    )
+    sent = _size(spec.trainable_parameters * BYTES[precision])
     lines = [
-        how,
+        *(
+            ["rollout and actor are one process over one set of weights"]
+            if plan.fused
+            else [
+                "rollout and actor are processes of their own, each with its copy of the weights",
+                f"an update sends about {sent} of weights to each rollout process",
+            ]
+        ),
         f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
         f"{spec.trainable_parameters:,} trained",
     ]

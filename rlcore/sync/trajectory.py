@@ -16,7 +16,8 @@ from rlcore.rollout.messages import Conversation, Receive, Send
 from rlcore.rollout.trajectory import Trajectory
 from rlcore.sync.arrays import Packed, pack_all, unpack_all
 
-PIECE_BYTES = 64 * 2**20  # of inputs and replay in one message, unless one column has more
+PIECE_BYTES = 16 * 2**20  # of inputs and replay in one message, unless one column has more;
+# a queue holds a few, so every rollout rank has several of them in the store
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,8 @@ def test_workers_and_loops_load_no_tensor_library():
 
 def test_an_env_worker_loads_no_model_stack():
     """What a worker process imports before its simulator."""
-    modules = ["rlcore.workers.env_worker", "rlcore.testing.toy_env"]
+    testing = ("toy_env", "conformance.env")
+    modules = ["rlcore.workers.env_worker", *(f"rlcore.testing.{name}" for name in testing)]
     assert loaded_by(modules) == {name: [] for name in modules}
 
 

@@ -44,6 +44,7 @@ def stranger(tmp_path_factory) -> Path:
     assert set(files) == {
         "pyproject.toml",
         *(f"acme_slider/{name}.py" for name in ("__init__", "plugin", "settings", "env")),
+        "tests/test_slider.py",
     }
     for name, text in files.items():
         path = base / "source" / name
@@ -99,6 +100,14 @@ def test_it_is_trained_on(stranger, tmp_path):
     summary = json.loads((tmp_path / "logs/run/summary.json").read_text())
     assert summary["success_after"]["n"] == 6  # 2 tasks of 3 trials
     assert summary["versions"]["acme-slider"] == "1.0.0"
+
+
+def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
+    checks = stranger.parent / "source" / "tests"
+    shown = run("-m", "pytest", "-q", "-p", "no:cacheprovider", checks,
+                cwd=tmp_path, packages=stranger)  # fmt: skip
+    passed = re.search(r"(\d+) passed, \d+ skipped", shown)
+    assert passed and int(passed[1]) > 25
 
 
 @pytest.mark.parametrize(

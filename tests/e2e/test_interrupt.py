@@ -1,4 +1,4 @@
-"""Ctrl-C, as a user presses it: one line, exit code 130, and nothing left behind."""
+"""Ctrl-C, as a user presses it: one line, exit code 130, nothing left behind, and it goes on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rlcore.cli.main import main
+from rlcore.track.checkpoint import load_checkpoint
+
 UP_SECONDS = 120
 DOWN_SECONDS = 40
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Signals):
     command = [
         sys.executable,
@@ -30,6 +33,7 @@ def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Sig
         f"runner.logger.log_path={log_path}",
         "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
         "runner.val_before_train=false",
+        "runner.save_interval=1",
     ]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -46,12 +50,17 @@ def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Sig
         assert len(children) > 3, seen  # raylet, store, workers
         run.send_signal(stop)
         rest, _ = run.communicate(timeout=DOWN_SECONDS)
-    assert run.returncode == 128 + stop, seen + rest
+    killed = stop == signal.SIGKILL
+    assert run.returncode == (-stop if killed else 128 + stop), seen + rest
     assert "Traceback" not in rest, rest
     deadline = time.monotonic() + DOWN_SECONDS
     while alive := [child for child in children if _alive(child)]:
         assert time.monotonic() < deadline, alive
         time.sleep(0.2)
+    done = load_checkpoint(log_path / "run").step
+    assert main(["resume", str(log_path / "run"), f"runner.max_epochs={done + 1}",
+                 "cluster.backend=local"]) == 0  # fmt: skip
+    assert load_checkpoint(log_path / "run").step == done + 1
 
 
 def _read_until(run: subprocess.Popen[str], text: str) -> str:

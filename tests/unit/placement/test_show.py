@@ -71,7 +71,7 @@ def test_what_travels_after_an_update_is_said():
     def said(mapping):
         # 2**28 parameters in all, 2**20 of them trained: 2 MiB in bf16
         lines = lines_of(mapping, Node(cpus=4), policy(2**28, 2**20), "bf16")
-        return [line for line in lines if "an update sends about 2.00 MiB to each rollout" in line]
+        return [line for line in lines if "sends about 2.00 MiB of weights" in line]
 
     assert len(said({"env": "0", "rollout": "1", "actor": "2"})) == 1
     assert not said({"env": "0", "rollout": "1-2", "actor": "1-2"})

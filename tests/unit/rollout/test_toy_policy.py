@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlcore.rollout.rng import RowKeys
-from rlcore.testing.toy_policy import SENTENCES, ToyPolicy, make
+from rlcore.testing.toy_policy import SENTENCES, ToyPolicy
 from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 KEYS = RowKeys(((0, 0), (0, 1)))
@@ -19,19 +19,6 @@ OBSERVATION = {
 
 def settings(**keys) -> ToyModelConfig:
     return ToyModelConfig(model_type="toy", num_action_chunks=3, add_value_head=True, **keys)
-
-
-@pytest.mark.parametrize(("value_type", "width"), [("chunk_level", 1), ("action_level", 3)])
-def test_values_per_chunk_or_per_action(tmp_path, value_type, width):
-    config, env = settings(value_type=value_type), env_spec(ToyEnvConfig(max_episode_steps=20))
-    policy = ToyPolicy(config, env)
-    out = policy.act(policy.prepare(OBSERVATION), KEYS)
-    assert out.values.shape == (2, width) and policy.spec.value_dim == width
-    assert policy.spec.parameters == sum(p.numel() for p in policy.parameters())
-    policy.save_pretrained(tmp_path)
-    config.model_path = str(tmp_path)
-    again = make(config, env_spec=env)
-    assert torch.equal(again.act(again.prepare(OBSERVATION), KEYS).values, out.values)
 
 
 def test_computes_on_the_device_of_its_parameters():

@@ -60,47 +60,6 @@ def test_success_inside_a_chunk_ends_the_row_there(
     np.testing.assert_array_equal(after.observation["states"], result.observation["states"])
 
 
-def test_a_chunk_equals_its_steps_one_by_one(make: EnvMaker, expert_actions: np.ndarray) -> None:
-    chunked, stepped = make(1, 0, reward="dense"), make(1, 0, reward="dense")
-    chunked.reset(options={"episodes": [TRIAL]})
-    stepped.reset(options={"episodes": [TRIAL]})
-    for chunk in padded(expert_actions):
-        result = chunked.chunk_step(chunk)
-        for step in range(CHUNK):
-            observation, reward, terminated, truncated, infos = stepped.step(chunk[:, step])
-            assert reward[0] == result.rewards[0, step]
-            assert terminated[0] == result.terminated[0, step]
-            assert truncated[0] == result.truncated[0, step]
-            assert infos["valid"][0] == result.valid[0, step]
-        np.testing.assert_array_equal(observation["states"], result.observation["states"])
-        np.testing.assert_array_equal(observation["elapsed"], result.observation["elapsed"])
-        if not terminated.any() and not result.success.any():
-            np.testing.assert_array_equal(
-                observation["cameras"][CAMERA], result.observation["cameras"][CAMERA]
-            )
-    assert infos["success"].all()
-
-
-def test_time_limit_truncates_inside_a_chunk(make: EnvMaker) -> None:
-    env = make(2, 0, max_episode_steps=7)
-    env.reset(options={"episodes": [Episode(0, 0), Episode(0, 1)]})
-    still = np.zeros((2, 5, 4), dtype=np.float32)
-    first = env.chunk_step(still)
-    assert first.valid.all() and not first.truncated.any()
-    np.testing.assert_allclose(first.observation["elapsed"], 5 / 7)
-    second = env.chunk_step(still)  # 7 = 5 + 2: two more steps
-    np.testing.assert_array_equal(second.valid, [[True, True, False, False, False]] * 2)
-    np.testing.assert_array_equal(second.truncated, [[False, True, False, False, False]] * 2)
-    assert not second.terminated.any() and not second.success.any()
-
-
-def test_success_at_the_time_limit_terminates(make: EnvMaker, expert_actions: np.ndarray) -> None:
-    env = make(1, 0, max_episode_steps=len(expert_actions))
-    env.reset(options={"episodes": [TRIAL]})
-    result = env.chunk_step(expert_actions[None])
-    assert result.terminated[0, -1] and not result.truncated.any()
-
-
 def test_ignored_terminations_leave_only_the_time_limit(
     make: EnvMaker, expert_actions: np.ndarray
 ) -> None:
@@ -119,19 +78,6 @@ def test_sparse_reward_is_scaled(make: EnvMaker, expert_actions: np.ndarray) -> 
     env.reset(options={"episodes": [TRIAL]})
     rewards = env.chunk_step(expert_actions[None]).rewards[0]
     assert rewards[-1] == 5.0 and rewards.sum() == 5.0
-
-
-def test_relative_rewards_are_differences(make: EnvMaker, expert_actions: np.ndarray) -> None:
-    plain = make(1, 0, reward="dense", reward_coef=2.0)
-    relative = make(1, 0, reward="dense", reward_coef=2.0, use_rel_reward=True)
-    for env in (plain, relative):
-        env.reset(options={"episodes": [TRIAL]})
-    dense = plain.chunk_step(expert_actions[None]).rewards[0]
-    parts = [relative.chunk_step(a[None]).rewards[0] for a in np.split(expert_actions, [9])]
-    gained = np.concatenate(parts)
-    assert dense.min() > 0 and dense.max() <= 20.0  # MetaWorld's own lies in [0, 10]
-    # d_t = r_t - r_{t-1}, r_{-1} = 0, also across the border of chunks
-    np.testing.assert_allclose(gained, np.diff(dense, prepend=0.0), atol=1e-5)
 
 
 # -- what is drawn --------------------------------------------------------------------------
@@ -197,30 +143,6 @@ def test_rows_on_record_keep_every_frame(
 # -- resets ---------------------------------------------------------------------------------
 
 
-def test_a_masked_reset_leaves_the_other_rows_alone(shared_env: MetaWorldEnv) -> None:
-    env = shared_env
-    first, _ = env.reset(options={"episodes": [Episode(0, 0), Episode(0, 1), Episode(1, 2)]})
-    played = env.chunk_step(np.full((3, 4, 4), 0.5, dtype=np.float32)).observation
-    mask = np.array([False, True, False])
-    again, _ = env.reset(
-        options={"reset_mask": mask, "episodes": [Episode(0, 9), Episode(1, 2), Episode(0, 9)]}
-    )
-    for row in (0, 2):
-        np.testing.assert_array_equal(again["states"][row], played["states"][row])
-        np.testing.assert_array_equal(again["cameras"][CAMERA][row], played["cameras"][CAMERA][row])
-    np.testing.assert_array_equal(again["states"][1], first["states"][2])
-    np.testing.assert_array_equal(again["cameras"][CAMERA][1], first["cameras"][CAMERA][2])
-    assert again["task_descriptions"][1] == env.spec.descriptions[1]
-    assert again["elapsed"].tolist() == [np.float32(0.04), 0.0, np.float32(0.04)]
-
-
-def test_rows_never_reset_are_idle(make: EnvMaker) -> None:
-    env = make(2, 0)
-    env.reset(options={"reset_mask": np.array([True, False]), "episodes": [TRIAL, TRIAL]})
-    result = env.chunk_step(np.zeros((2, 3, 4), dtype=np.float32))
-    np.testing.assert_array_equal(result.valid, [[True] * 3, [False] * 3])
-
-
 def test_reset_without_episodes_takes_those_of_the_split(make: EnvMaker) -> None:
     """Slots 0, 1, 2 of two tasks from seed 7: (0, 10007), (1, 10007), (0, 10008)."""
     env = make(3, 0, tasks=[BUTTON, REACH], split="heldout")
@@ -230,13 +152,6 @@ def test_reset_without_episodes_takes_those_of_the_split(make: EnvMaker) -> None
     )
     np.testing.assert_array_equal(plain["states"], named["states"])
     np.testing.assert_array_equal(plain["cameras"][CAMERA], named["cameras"][CAMERA])
-
-
-def test_returned_observations_do_not_change_later(shared_env: MetaWorldEnv) -> None:
-    start, _ = shared_env.reset()
-    kept = start["cameras"][CAMERA].copy()
-    shared_env.chunk_step(np.ones((3, 10, 4), dtype=np.float32))
-    np.testing.assert_array_equal(start["cameras"][CAMERA], kept)
 
 
 def test_bad_actions_and_episodes_are_refused(make: EnvMaker) -> None:

@@ -38,11 +38,6 @@ def test_ml45_holds_out_five_tasks_from_training() -> None:
     assert not set(train) & set(test)
 
 
-def test_train_and_heldout_trials_are_disjoint() -> None:
-    spec = env_spec(MetaWorldConfig())
-    assert not set(spec.train_trials) & set(spec.heldout_trials)
-
-
 def test_spec_is_narrowed_by_name() -> None:
     spec = env_spec(MetaWorldConfig(tasks=["push-v3", BUTTON], image_size=64, fast_render=True))
     assert spec.tasks == ("push-v3", BUTTON)

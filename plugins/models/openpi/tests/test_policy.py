@@ -170,15 +170,6 @@ def test_equal_keys_give_equal_actions_in_any_batch(env_spec, observe, determini
     assert torch.equal(part.replay["denoise_index"], whole.replay["denoise_index"][index])
 
 
-def test_torch_s_generator_plays_no_part(env_spec, observe):
-    policy = build(env_spec)
-    inputs = policy.prepare(observe(env_spec, 3))
-    torch.manual_seed(1)
-    first = policy.act(inputs, keys(3))
-    torch.manual_seed(2)
-    np.testing.assert_array_equal(policy.act(inputs, keys(3)).actions, first.actions)
-
-
 def test_other_keys_give_other_actions_and_steps(env_spec, observe):
     policy = build(env_spec)
     inputs = policy.prepare(observe(env_spec, 24))
