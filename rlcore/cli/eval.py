@@ -14,7 +14,7 @@ from pathlib import Path
 from rlcore.cli.main import VERBS
 from rlcore.cli.request import EXPERIMENT, Request
 from rlcore.cli.verbs import Verb, run_verb
-from rlcore.config.compose import load
+from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError
 
@@ -58,16 +58,16 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
 
 def of_run(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The run's configuration with its checkpoint as the model, under a name of its own."""
-    from rlcore.track.checkpoint import POLICY, find_checkpoint
+    from rlcore.track.checkpoint import load_checkpoint
     from rlcore.track.folder import RunFolder
 
-    checkpoint = find_checkpoint(folder.resolve())
-    run = RunFolder.containing(checkpoint)
+    checkpoint = load_checkpoint(folder.resolve())
+    run = RunFolder.containing(checkpoint.path)
     own = [
         "runner.only_eval=true",
-        f"actor.model.model_path='{checkpoint / POLICY}'",
-        f"runner.logger.experiment_name='{run.name}-eval'",
+        f"actor.model.model_path={quote(checkpoint.policy_path)}",
+        f"runner.logger.experiment_name={quote(f'{run.name}-eval')}",
         "runner.resume_dir=null",
         "rollout.model.model_path=null",
     ]
-    return load(run.config, [*own, *overrides])
+    return load(run.config, [*own, *overrides], require=EVAL.require)

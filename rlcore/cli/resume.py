@@ -8,7 +8,7 @@ from pathlib import Path
 from rlcore.cli.main import VERBS
 from rlcore.cli.request import EXPERIMENT, Request
 from rlcore.cli.verbs import Verb, run_verb
-from rlcore.config.compose import load
+from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 
@@ -34,4 +34,5 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
         )
     folder = Path(overrides[0].removeprefix(EXPERIMENT)).absolute()
     run = RunFolder.containing(folder)
-    return load(run.config, [*overrides[1:], f"runner.resume_dir='{folder}'"])
+    changes = [*overrides[1:], f"runner.resume_dir={quote(folder)}"]
+    return load(run.config, changes, require=RESUME.require)

@@ -7,7 +7,6 @@ are reported together. Numbers and places are checked before, as the facts are m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from rlcore.algo.combinations import refusal
 from rlcore.config import limits, places
@@ -236,14 +235,6 @@ def policy_fits_env(facts: Facts) -> Iterator[str]:
             f"actor.model.num_action_chunks must be at most {policy.action_horizon}, the actions "
             f"{policy.name} predicts, got {policy.num_action_chunks}"
         )
-
-
-@_check
-def checkpoints_exist(facts: Facts) -> Iterator[str]:
-    for path in ("actor.model.model_path", "rollout.model.model_path"):
-        folder = limits.value_of(facts.config, path)
-        if folder is not None and not Path(folder).expanduser().is_dir():
-            yield f"{path} must be a folder that exists, got {folder!r}"
 
 
 # -- algorithm and optimizer ----------------------------------------------------------------

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -58,33 +59,41 @@ def compose(
     check_recipes(catalog, groups)
     origin = RecipeConfig(groups, [str(Path(folder).absolute()) for folder in config_dirs])
     config = _finish(compose_files(catalog, groups), values, registry, origin)
-    for group in require:
-        if not _chosen(config, group):
-            raise ConfigError(
-                f"no {group} is chosen: {group}=NAME, or experiment=NAME; "
-                f"choose from: {', '.join(catalog.options(group)) or 'none is installed'}",
-                hint="rlcore plugins",
-            )
+    _require(config, require, catalog)
     return config
 
 
 def load(
-    path: str | Path, overrides: Sequence[str] = (), registry: Registry | None = None
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    registry: Registry | None = None,
+    *,
+    require: Sequence[str] = (),
 ) -> RunConfig:
     """The configuration written by an earlier run (`<run>/config.yaml`), with changes.
+
+    Args:
+        path: the file.
+        overrides: `section.key=value`.
+        registry: the plugins; None for those installed.
+        require: groups of which the file must name a component.
 
     Raises:
         ConfigError: the file is missing or damaged, or does not fit the installed plugins.
     """
     registry = registry or load_plugins()
-    groups, values = _split(Catalog(registry), parse(overrides))
+    catalog = Catalog(registry)
+    groups, values = _split(catalog, parse(overrides))
     if groups:
         raise ConfigError(f"{groups[0]}: the components of a finished run can't be exchanged")
     saved = read_mapping(Path(path))
     try:
-        return _finish(FileValues(saved, {}), values, registry)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}", hint=error.hint) from None
+        config = _finish(FileValues(deepcopy(saved), {}), values, registry)
+        _require(config, require, catalog)
+    except ConfigError:
+        _blame(path, saved, require, catalog)
+        raise
+    return config
 
 
 def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig | None:
@@ -101,6 +110,14 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
         return None
     folders = config.recipe.config_dirs
     return compose(experiments or choices, config_dirs=folders, require=(), registry=registry)
+
+
+def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog) -> None:
+    """Raise with the file's name if it is at fault without any change."""
+    try:
+        _require(_finish(FileValues(saved, {}), (), catalog.registry), require, catalog)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", hint=error.hint) from None
 
 
 def to_yaml(config: RunConfig) -> str:
@@ -132,6 +149,11 @@ def parse(overrides: Sequence[str]) -> list[Override]:
                 "of a mapping can't be quoted: {env: 0, rollout: 0, actor: 0}",
             ) from None
     return parsed
+
+
+def quote(text: str | Path) -> str:
+    """A value for an override, whatever characters are in it."""
+    return "'" + str(text).replace("'", "\\'") + "'"
 
 
 def _split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], list[Values]]:
@@ -201,6 +223,16 @@ def _finish(
     _compare_chunk_steps(config, [count for count in steps if count is not None])
     config.freeze()
     return config
+
+
+def _require(config: RunConfig, groups: Sequence[str], catalog: Catalog) -> None:
+    for group in groups:
+        if not _chosen(config, group):
+            raise ConfigError(
+                f"no {group} is chosen: {group}=NAME, or experiment=NAME; "
+                f"choose from: {', '.join(catalog.options(group)) or 'none is installed'}",
+                hint="rlcore plugins",
+            )
 
 
 def _chosen(config: RunConfig, group: str) -> bool:

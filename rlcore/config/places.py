@@ -11,15 +11,20 @@ from rlcore.config.limits import SIDES, value_of
 from rlcore.config.schema import RunConfig
 
 WRITTEN = ("runner.logger.log_path", *(f"{side}.video_cfg.video_base_dir" for side in SIDES))
+READ = ("actor.model.model_path", "rollout.model.model_path")
 READ_OR_WRITTEN = ("collect.path",)  # a data set that is there is only read
 
 
 def violations(config: RunConfig) -> Iterator[str]:
-    """A sentence for each place that a run could not write to, or that no run may be at."""
+    """A sentence for each place that a run could not read from, write to, or be at."""
     for path in (*WRITTEN, *READ_OR_WRITTEN):
         place = value_of(config, path)
         if place is not None and not (path in READ_OR_WRITTEN and Path(place).is_dir()):
             yield from _unwritable(path, place)
+    for path in READ:
+        place = value_of(config, path)
+        if place is not None and not Path(place).expanduser().is_dir():
+            yield f"{path} must be a folder that exists, got {place!r}"
     name = config.runner.logger.experiment_name
     inside = Path(name)
     if not inside.parts or inside.is_absolute() or ".." in inside.parts:

@@ -7,17 +7,29 @@ randomness is keyed, what follows is what would have followed without the interr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from rlcore.config.facts import gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.loop.session import Session, Totals
 from rlcore.loop.tables import EpisodeResult, read_results
-from rlcore.track.checkpoint import LATEST, Checkpoint, load_checkpoint
+from rlcore.plugins import load_plugins
+from rlcore.track.checkpoint import STATE, Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.track.folder import RunFolder
+from rlcore.track.headers import damaged
 from rlcore.track.trackers import cut_metrics
+
+# What `state` keeps, by the types JSON gives back.
+STATE_TYPES: dict[str, type | tuple[type, ...]] = {
+    "seed": int,
+    "totals": dict,
+    "seconds": dict,
+    "best": (float, int, type(None)),
+    "metrics_size": int,
+}
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,8 @@ def find(config: RunConfig) -> Saved | None:
         saved = _saved(folder.path)
     else:
         return None
+    if saved.checkpoint is not None:
+        _check(saved.checkpoint, config)
     return saved
 
 
@@ -104,11 +118,6 @@ def restore(session: Session, saved: Saved | None) -> int:
     if saved is None or saved.checkpoint is None:
         return 0
     at, kept = saved.checkpoint, saved.checkpoint.state
-    if kept["seed"] != session.config.runner.seed:
-        raise CheckpointError(
-            f"{at.path} is of a run with seed {kept['seed']}, "
-            f"runner.seed is {session.config.runner.seed}"
-        )
     if not session.config.actor.model.is_lora:  # adapters come with the learner
         session.group.policy("load", path=str(at.policy_path))
     session.group.actor("load_learner", path=str(at.path))
@@ -131,8 +140,32 @@ def earlier_evaluation(
     return read_results(path)
 
 
+def _check(at: Checkpoint, config: RunConfig) -> None:
+    """Refuse a checkpoint that :func:`restore` could not take up, as far as that can be known
+    without workers.
+
+    Raises:
+        CheckpointError: of another seed or policy, or its state is not that of a run.
+    """
+    kept, file = at.state, at.path / STATE
+    for name, kind in STATE_TYPES.items():
+        if not isinstance(kept.get(name), kind):
+            raise damaged(file, f"state.{name} can't be {kept.get(name)!r}")
+    totals: dict[str, Any] = kept["totals"]
+    wanted = {field.name for field in fields(Totals)}
+    if set(totals) != wanted or not all(type(count) is int for count in totals.values()):
+        raise damaged(file, f"state.totals must be counts of {sorted(wanted)}, got {totals}")
+    if kept["seed"] != config.runner.seed:
+        raise CheckpointError(
+            f"{at.path} is of a run with seed {kept['seed']}, runner.seed is {config.runner.seed}"
+        )
+    model = replace(config.actor.model, model_path=str(at.policy_path))
+    actor = replace(config.actor, model=model)
+    gather_facts(replace(config, actor=actor), load_plugins())
+
+
 def _saved(path: Path) -> Saved:
     folder = RunFolder.containing(path)
-    if path == folder.path and not (folder.checkpoints / LATEST).is_file():
+    if path == folder.path and not has_checkpoint(folder.checkpoints):
         return Saved(folder, None)
     return Saved(folder, load_checkpoint(path))

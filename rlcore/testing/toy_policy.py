@@ -17,11 +17,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from rlcore.errors import CheckpointError
 from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
 from rlcore.rollout.rng import RowKeys
 from rlcore.specs import EnvSpec
-from rlcore.testing.toy_settings import GOALS, IMAGE_SIZE, ToyModelConfig, policy_spec
+from rlcore.testing.toy_settings import (
+    GOALS,
+    IMAGE_SIZE,
+    WEIGHTS,
+    ToyModelConfig,
+    policy_spec,
+)
 
 SENTENCES = [task.replace("-", " the ") + " side" for task in GOALS]
 
@@ -34,13 +39,7 @@ def make(config: ToyModelConfig, *, env_spec: EnvSpec) -> ToyPolicy:
     """
     policy = ToyPolicy(config, env_spec)
     if config.model_path is not None:
-        file = Path(config.model_path) / "model.safetensors"
-        if not file.is_file():
-            raise CheckpointError(
-                f"no toy policy at {config.model_path}: {file.name} is missing",
-                hint="actor.model.model_path must be a folder written by a run",
-            )
-        policy.load_state_dict(load_file(file))
+        policy.load_state_dict(load_file(Path(config.model_path) / WEIGHTS))
     return policy
 
 
@@ -133,7 +132,7 @@ class ToyPolicy(nn.Module):
 
     def save_pretrained(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
-        save_file(dict(self.state_dict()), path / "model.safetensors")
+        save_file(dict(self.state_dict()), path / WEIGHTS)
         (path / "config.json").write_text(json.dumps(dataclasses.asdict(self._config), indent=2))
 
     @property

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
+from pathlib import Path
 
 from rlcore.config.schema import EnvConfig, ModelConfig, key
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, PolicySpec, StateChannel
+from rlcore.track.headers import check_fit, read_headers
 
 GOALS = {
     "reach-left": (-0.7, 0.0),
@@ -15,6 +18,7 @@ GOALS = {
     "reach-down": (0.0, -0.7),
 }
 IMAGE_SIZE = 16
+WEIGHTS = "model.safetensors"
 
 
 @dataclass
@@ -72,15 +76,16 @@ def env_spec(config: ToyEnvConfig) -> EnvSpec:
 
 
 def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
-    """Facts of the toy policy."""
-    inputs = IMAGE_SIZE * IMAGE_SIZE * 3 + env.state_dim + len(GOALS)
-    outputs = config.num_action_chunks * env.action_dim
-    hidden = config.hidden
-    body = inputs * hidden + hidden + hidden * hidden + hidden
-    heads = hidden * outputs + 2 * outputs
-    per_action = config.value_type == "action_level"
-    values = (config.num_action_chunks if per_action else 1) if config.add_value_head else 0
-    critic = (hidden + 2) * values  # reads the elapsed fraction too
+    """Facts of the toy policy.
+
+    Raises:
+        CheckpointError: `config.model_path` holds no toy policy of these sizes.
+    """
+    shapes = parameter_shapes(config, env)
+    if config.model_path is not None:
+        file = Path(config.model_path) / WEIGHTS
+        check_fit(file, read_headers(file), shapes, hint="check the keys of actor.model")
+    parameters = sum(prod(shape) for shape in shapes.values())
     return PolicySpec(
         name="toy",
         num_images=1,
@@ -88,8 +93,34 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
         action_dim=env.action_dim,
         num_action_chunks=config.num_action_chunks,
         action_horizon=config.num_action_chunks,
-        value_dim=values,
+        value_dim=_values(config),
         sft="gaussian_likelihood",
-        parameters=body + heads + critic,
-        trainable_parameters=body + heads + critic,
+        parameters=parameters,
+        trainable_parameters=parameters,
     )
+
+
+def parameter_shapes(config: ToyModelConfig, env: EnvSpec) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the toy policy's weights."""
+    inputs = IMAGE_SIZE * IMAGE_SIZE * 3 + env.state_dim + len(GOALS)
+    outputs, hidden, values = (
+        config.num_action_chunks * env.action_dim,
+        config.hidden,
+        _values(config),
+    )
+    critic = {"value.weight": (values, hidden + 1), "value.bias": (values,)}  # + elapsed fraction
+    return {
+        "body.0.weight": (hidden, inputs),
+        "body.0.bias": (hidden,),
+        "body.2.weight": (hidden, hidden),
+        "body.2.bias": (hidden,),
+        "mean.weight": (outputs, hidden),
+        "mean.bias": (outputs,),
+        "log_std": (outputs,),
+        **(critic if values else {}),
+    }
+
+
+def _values(config: ToyModelConfig) -> int:
+    per_action = config.value_type == "action_level"
+    return (config.num_action_chunks if per_action else 1) if config.add_value_head else 0

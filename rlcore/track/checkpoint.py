@@ -23,7 +23,8 @@ from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.track.files import replacing_folder, write_text
-from rlcore.track.tensors import flatten_tensors, unflatten_tensors
+from rlcore.track.headers import damaged, read_headers
+from rlcore.track.tensors import flatten_tensors, tensor_names, unflatten_tensors
 
 FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 2
@@ -128,6 +129,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     found = find_checkpoint(Path(path))
     facts = _read_facts(found / STATE)
     _check_sizes(found, facts["files"])
+    if f"{LEARNER}.safetensors" in facts["files"]:
+        _check_learner(found)
     return Checkpoint(
         path=found,
         step=facts["step"],
@@ -141,18 +144,52 @@ def find_checkpoint(path: Path) -> Path:
     if (path / STATE).is_file():
         return path
     for folder in (path, path / "checkpoints"):
-        if (folder / LATEST).is_file():
-            named = folder / (folder / LATEST).read_text(encoding="utf-8").strip()
-            if (named / STATE).is_file():
-                return named
-            raise CheckpointError(f"{folder / LATEST} names {named.name}, which is not there")
+        if (folder / LATEST).exists():
+            return _pointed_to(folder / LATEST)
+        if has_checkpoint(folder):  # the run was killed before it could name its first one
+            return folder / _whole(folder)[-1]
     if not path.exists():
         raise CheckpointError(f"there is no checkpoint at {path}")
+    if (path / "config.yaml").is_file():
+        raise CheckpointError(
+            f"the run {path} has no checkpoint: no {path / 'checkpoints' / LATEST}"
+        )
     inside = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) if path.is_dir() else ""
     raise CheckpointError(
         f"{path} is not a checkpoint of rlcore: it has neither {STATE} nor {LATEST}"
         + (f" but {inside}" if inside else ""),
         hint="give a folder like <run>/checkpoints/step_000010, or the run's folder",
+    )
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether there is one in a `checkpoints/` folder, or something that names one."""
+    return (folder / LATEST).exists() or bool(_whole(folder))
+
+
+def _whole(folder: Path) -> list[str]:
+    """Names of the checkpoints in a folder, oldest first."""
+    return sorted(entry.parent.name for entry in folder.glob(f"{PREFIX}*/{STATE}"))
+
+
+def _pointed_to(pointer: Path) -> Path:
+    """The checkpoint that `latest` names."""
+    others = _whole(pointer.parent)
+    try:
+        name = pointer.read_text(encoding="utf-8").strip()
+        if name in others:
+            return pointer.parent / name
+        problem = f"names {name[:80]!r}, which is no checkpoint beside it"
+        if name.startswith(PREFIX) and (pointer.parent / name).is_dir():
+            problem = f"names {name!r}, which is incomplete: {STATE} is missing"
+    except OSError as error:
+        problem = f"can't be read ({error.strerror or error})"
+    except UnicodeDecodeError:
+        problem = "is no text"
+    there = f"there are {', '.join(others)}" if others else "there is none"
+    raise CheckpointError(
+        f"{pointer} {problem}; {there}",
+        hint=f"choose one: {pointer.parent / others[-1]}" if others else None,
     )
 
 
@@ -207,13 +244,30 @@ def read_learner(folder: Path) -> Any:
     from safetensors.torch import load_file
 
     path = folder / f"{LEARNER}.safetensors"
-    plain = _read_json(path.with_suffix(".json"))
+    plain = _check_learner(folder)
     try:
         return unflatten_tensors(load_file(path), plain)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
-    except KeyError as error:
-        raise CheckpointError(f"{path} lacks the tensor {error}") from error
+        raise damaged(path, str(error)) from error
+
+
+def _check_learner(folder: Path) -> Any:
+    """The learner's JSON, once it is known to name the tensors that are there. Only headers are
+    read."""
+    path = folder / f"{LEARNER}.safetensors"
+    plain = _read_json(path.with_suffix(".json"))
+    try:
+        named = tensor_names(plain)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise damaged(path.with_suffix(".json"), str(error)) from error
+    stored = set(read_headers(path))
+    if named != stored:
+        name = min(named ^ stored)
+        problem = "lacks" if name in named else "holds besides"
+        raise CheckpointError(
+            f"{path} {problem} the tensor {name!r}: it is not of {path.stem}.json"
+        )
+    return plain
 
 
 def _sizes(folder: Path) -> dict[str, int]:
@@ -227,25 +281,30 @@ def _check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
         if not file.is_file():
             raise CheckpointError(f"{folder} is incomplete: {name} is missing")
         if file.stat().st_size != size:
-            raise CheckpointError(
-                f"{file} is damaged: {file.stat().st_size} bytes instead of {size}"
-            )
+            raise damaged(file, f"{file.stat().st_size} bytes instead of {size}")
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
     facts = _read_json(path)
-    if not isinstance(facts, dict) or "format" not in facts or facts["format"] != FORMAT:
-        raise CheckpointError(f"{path.parent} is not a checkpoint of rlcore")
-    if facts["version"] != FORMAT_VERSION:
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise CheckpointError(f"{path.parent} is not a checkpoint of rlcore: {path} is another's")
+    if facts.get("version") != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path.parent} has checkpoint format {facts['version']}, "
+            f"{path.parent} has checkpoint format {facts.get('version')}, "
             f"this rlcore reads {FORMAT_VERSION}"
         )
+    for name, kind, words in (
+        ("step", int, "a whole number"),
+        ("state", dict, "a mapping"),
+        ("files", dict, "a mapping"),
+    ):
+        if type(facts.get(name)) is not kind:
+            raise damaged(path, f"{name} must be {words}, got {facts.get(name)!r}")
     return facts
 
 
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(path, str(error)) from error

@@ -51,6 +51,23 @@ def _join(path: str, key: object) -> str:
     return f"{path}/{key}" if path else str(key)
 
 
+def tensor_names(tree: Any) -> set[str]:
+    """Names of the tensors a tree of JSON asks for; ValueError where its marks make no sense."""
+    if isinstance(tree, list):
+        return set().union(*(tensor_names(value) for value in tree))
+    if not isinstance(tree, dict):
+        return set()
+    if tree.keys() == {TENSOR}:
+        if not isinstance(tree[TENSOR], str):
+            raise ValueError(f"a tensor's name must be a text, got {tree[TENSOR]!r}")
+        return {tree[TENSOR]}
+    if tree.keys() == {TUPLE} and not isinstance(tree[TUPLE], list):
+        raise ValueError(f"a tuple must be a list, got {tree[TUPLE]!r}")
+    if tree.keys() == {INT_KEYS}:
+        tree = {int(key): value for key, value in tree[INT_KEYS].items()}
+    return set().union(*(tensor_names(value) for value in tree.values()))
+
+
 def unflatten_tensors(tensors: Mapping[str, torch.Tensor], tree: Any) -> Any:
     """Inverse of :func:`flatten_tensors`. Raises KeyError where a tensor is missing."""
     if isinstance(tree, list):

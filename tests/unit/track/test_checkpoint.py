@@ -184,7 +184,7 @@ def test_missing_and_foreign(tmp_path):
         load_checkpoint(tmp_path)
     assert "step_000010" in caught.value.hint
     (tmp_path / "latest").write_text("step_000007\n")
-    with pytest.raises(CheckpointError, match="names step_000007"):
+    with pytest.raises(CheckpointError, match="names 'step_000007'"):
         load_checkpoint(tmp_path)
 
 

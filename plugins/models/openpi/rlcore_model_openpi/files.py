@@ -50,7 +50,7 @@ def check_folder(
             f"actor.model.model_path {str(folder)!r} is not a folder",
             hint="give the folder of a checkpoint, or null to start from random weights",
         )
-    if not (folder / NETWORK_FILE).is_file():
+    if not (folder / NETWORK_FILE).exists():
         raise CheckpointError(
             f"{folder} holds no {NETWORK_FILE}",
             hint="set actor.model.model_path to a folder in openpi's layout",

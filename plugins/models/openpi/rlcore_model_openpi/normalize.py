@@ -192,13 +192,14 @@ def _parse(
 def _check_scales(path: Path, name: str, stats: Stats, needed: Sequence[str], used: int) -> None:
     """Entries the env has are divided by their scale; entries beyond are never touched."""
     if stats.q01 is not None and stats.q99 is not None and "q01" in needed:
-        scale, what = stats.q99 - stats.q01, "q99 must be more than q01"
+        low, high, words = stats.q01, stats.q99, f"{name}.q99 must be more than {name}.q01"
     else:
-        scale, what = stats.std, "std must be more than 0"
-    for entry, value in enumerate(scale[:used]):
-        if not value > 0:
+        low, high, words = np.zeros(stats.size), stats.std, f"{name}.std must be more than 0"
+    for entry in range(used):
+        if not high[entry] > low[entry]:
             raise CheckpointError(
-                f"{path}: {name!r}: {what} in every entry, but in entry {entry} it is not",
+                f"{path}: {words} in each of the env's {used} entries, got {high[entry]} in "
+                f"entry {entry}",
                 hint="compute the statistics again, from data in which this entry changes",
             )
 

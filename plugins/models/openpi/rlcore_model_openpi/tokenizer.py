@@ -65,10 +65,10 @@ class PromptTokenizer:
         self.max_length = max_length
         try:
             if not model:  # SentencePiece takes nothing for nothing to load
-                raise RuntimeError("it is empty")
+                raise RuntimeError
             self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
-            raise CheckpointError(f"the tokenizer file is damaged: {error}") from error
+            raise CheckpointError("the tokenizer is damaged: no SentencePiece model") from error
         if self._pieces.vocab_size() > vocabulary:
             raise CheckpointError(
                 f"the tokenizer has {self._pieces.vocab_size()} tokens, "

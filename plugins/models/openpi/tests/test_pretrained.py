@@ -138,14 +138,12 @@ def test_published_folders_keep_their_statistics_at_the_top(saved, env_spec, obs
 # -- faults -------------------------------------------------------------------------------------
 
 
-def refuse(config, env_spec, match: str, *, light: bool = True) -> None:
-    """The policy is not built; faults found without reading weights come out of the spec too,
-    that is before any worker starts."""
+def refuse(config, env_spec, match: str) -> None:
+    """The policy is not built, and its spec says so too: that is before any worker starts."""
     with pytest.raises(CheckpointError, match=match):
         make(config, env_spec=env_spec)
-    if light:
-        with pytest.raises(CheckpointError, match=match):
-            policy_spec(config, env_spec)
+    with pytest.raises(CheckpointError, match=match):
+        policy_spec(config, env_spec)
 
 
 def test_no_folder(env_spec, tmp_path):
@@ -186,7 +184,7 @@ def test_another_network(saved, env_spec):
     config = at(settings(size="small"), folder)
     refuse(config, env_spec, r"another network: .*vlm_width 64 \(asked: 256\)")
     (folder / "config.json").unlink()  # then the weights themselves tell
-    refuse(config, env_spec, "does not fit the network", light=False)
+    refuse(config, env_spec, "does not fit the network")
 
 
 def test_another_robot(saved, env_spec, other_env):
@@ -197,7 +195,7 @@ def test_another_robot(saved, env_spec, other_env):
 def test_another_critic(saved, env_spec):
     _, folder = saved
     config = at(settings(critic_hidden=[32]), folder)
-    refuse(config, env_spec, "rl_heads.safetensors does not fit", light=False)
+    refuse(config, env_spec, "rl_heads.safetensors does not fit")
 
 
 def test_a_named_asset_that_is_not_there(saved, env_spec):

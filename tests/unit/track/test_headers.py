@@ -1,0 +1,92 @@
+"""Headers of safetensors files: what they say, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from rlcore.errors import CheckpointError
+from rlcore.track.headers import TensorHeader, check_fit, read_headers
+
+TWO = {"a": torch.zeros(2, 3), "b": torch.zeros(4, dtype=torch.bfloat16)}
+
+
+def written(path: Path, header: object, tensors: int = 0) -> Path:
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(tensors))
+    return path
+
+
+def test_names_dtypes_and_shapes(tmp_path: Path):
+    save_file(TWO, tmp_path / "f.safetensors", metadata={"format": "pt"})
+    assert read_headers(tmp_path / "f.safetensors") == {
+        "a": TensorHeader("F32", (2, 3)),
+        "b": TensorHeader("BF16", (4,)),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
+def test_what_safetensors_writes_is_read(tmp_path: Path, dtype: torch.dtype):
+    save_file({"x": torch.zeros(3, 0, 5).to(dtype), "y": torch.tensor(1).to(dtype)},
+              tmp_path / "f.safetensors")  # fmt: skip
+    shapes = {name: one.shape for name, one in read_headers(tmp_path / "f.safetensors").items()}
+    assert shapes == {"x": (3, 0, 5), "y": ()}
+
+
+def entry(dtype: object = "F32", shape: object = (2,), place: object = (0, 8)) -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": place}
+
+
+@pytest.mark.parametrize(
+    ("header", "tensors", "said"),
+    [
+        ({"a": entry()}, 7, "bytes long, its header says"),
+        ({"a": entry()}, 9, "bytes long, its header says"),
+        ([], 0, "its header is no mapping"),
+        ({"a": 3}, 0, "does not say dtype, shape and place of a"),
+        ({"a": {"dtype": "F32"}}, 8, "does not say dtype, shape and place of a"),
+        ({"a": entry(dtype="F33")}, 8, "a has the unknown dtype 'F33'"),
+        ({"a": entry(shape=(3,))}, 8, r"a has 8 bytes, F32 \[3\] needs 12"),
+        ({"a": entry(shape=(-2,))}, 8, r"a has shape \[-2\]"),
+        ({"a": entry(place=(8, 0))}, 8, "place 8 to 0"),
+        ({"a": entry(place=(4, 12))}, 12, "a begins at byte 4 instead of 0"),
+        ({"a": entry(), "b": entry()}, 8, "b begins at byte 0 instead of 8"),
+    ],
+)
+def test_a_header_that_can_not_be(tmp_path: Path, header: object, tensors: int, said: str):
+    path = written(tmp_path / "f.safetensors", header, tensors)
+    with pytest.raises(CheckpointError, match=rf"f\.safetensors is damaged .*{said}"):
+        read_headers(path)
+
+
+def test_a_file_that_is_none(tmp_path: Path):
+    with pytest.raises(CheckpointError, match=r"holds no gone\.safetensors"):
+        read_headers(tmp_path / "gone.safetensors")
+    (tmp_path / "page").write_text("<html>not found</html>")
+    with pytest.raises(CheckpointError, match="does not begin with the length of a header"):
+        read_headers(tmp_path / "page")
+
+
+def test_all_that_does_not_fit_is_told_at_once():
+    stored = {
+        "same": TensorHeader("F16", (2,)),
+        "other": TensorHeader("F32", (2, 3)),
+        "count": TensorHeader("I64", (1,)),
+        "more": TensorHeader("F32", (1,)),
+    }
+    wanted = {"same": (2,), "other": (3, 2), "count": (1,), "less": (4,)}
+    with pytest.raises(CheckpointError) as caught:
+        check_fit(Path("f"), stored, wanted, hint="do this")
+    assert caught.value.message.splitlines() == [
+        "f does not fit the network",
+        "  missing (1): less",
+        "  unexpected (1): more",
+        "  wrong shape (1): other is [2, 3], the network's is [3, 2]",
+        "  not floating point (1): count is I64",
+    ]
+    assert caught.value.hint == "do this"
+    check_fit(Path("f"), {"same": stored["same"]}, {"same": (2,)}, hint="")
