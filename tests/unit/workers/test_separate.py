@@ -41,7 +41,9 @@ def policy_settings(seed=1) -> PolicyWorkerSettings:
 
 def env_settings(rank=0, workers=1, stages=1) -> EnvWorkerSettings:
     sides = {"train": EnvSide("rlcore.testing.toy_env:make", ENV)}
-    return EnvWorkerSettings(sides, rank, workers, stages, num_processes=1, policy_timeout=5.0)
+    return EnvWorkerSettings(
+        sides, rank, workers, stages, num_processes=1, restarts=0, policy_timeout=5.0
+    )
 
 
 def jobs(*, envs=1, rollouts=1, stages=1):
