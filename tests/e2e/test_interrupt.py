@@ -47,7 +47,7 @@ def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Sig
         start_new_session=True,
     ) as run:
         assert run.stdout is not None
-        seen = _read_until(run, "update 1")
+        seen = _read_until(run, "update 3/")
         children = psutil.Process(run.pid).children(recursive=True)
         assert len(children) > 3, seen  # raylet, store, workers
         run.send_signal(stop)
