@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.rollout.messages import Trace
@@ -64,12 +65,13 @@ def _splits(spec: EnvSpec) -> tuple[tuple[str, range], ...]:
 
 
 def trace_table(trace: Trace, title: str) -> Table:
-    """A row a decision: steps done before it, its rewards, value and log-prob.
+    """A row a decision: its steps, rewards, value and log-prob. Of several values the first is
+    shown, that of the observation decided on.
 
     The log-prob is that of the chunk, the sum over entries of executed actions, as
     `Policy.evaluate` gives it: also without exploration noise, where a policy has one then.
     """
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     for name in ("decision", "steps", "reward", "value", "log-prob", "lowest entry"):
         table.add_column(name, justify="right")
     table.add_column("")
@@ -87,7 +89,7 @@ def trace_table(trace: Trace, title: str) -> Table:
             str(t),
             f"{after[t] - valid[t].sum()}-{after[t]}",
             f"{arrays['rewards'][t].sum():g}",
-            ", ".join(f"{value:.3f}" for value in arrays["values"][t]) or "-",
+            "".join(f"{value:.3f}" for value in arrays["values"][t][:1]) or "-",
             f"{logprobs.sum():.3f}",
             f"{logprobs.min():.3f}",
             _end(trace, t),
