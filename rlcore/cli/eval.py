@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlcore.cli.main import VERBS
 from rlcore.cli.request import EXPERIMENT, Request
@@ -17,6 +18,9 @@ from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from rlcore.track.checkpoint import Checkpoint
 
 VERIFY = "--verify"
 EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run", require=("env", "model"))
@@ -57,11 +61,16 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
 
 
 def of_run(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The run's configuration with its checkpoint as the model, under a name of its own."""
+    """As :func:`of_checkpoint`, for the latest checkpoint of a run, or the one that is named."""
     from rlcore.track.checkpoint import load_checkpoint
+
+    return of_checkpoint(load_checkpoint(folder.resolve()), overrides)
+
+
+def of_checkpoint(checkpoint: Checkpoint, overrides: Sequence[str] = ()) -> RunConfig:
+    """The run's configuration with its checkpoint as the model, under a name of its own."""
     from rlcore.track.folder import RunFolder
 
-    checkpoint = load_checkpoint(folder.resolve())
     run = RunFolder.containing(checkpoint.path)
     own = [
         "runner.only_eval=true",

@@ -23,6 +23,7 @@ VERBS = {
     "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
     "resume": "go on with an interrupted run: resume RUN [key=value ...]",
     "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
+    "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
     "report": "write a run's report again, or compare several runs",

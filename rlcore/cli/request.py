@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from rlcore.config.catalog import Catalog
 from rlcore.config.schema import RunConfig
@@ -27,6 +27,7 @@ class Request:
         help: `--help` was given; `help_key` is the key behind it, if any.
         dry_run, multirun: the flags.
         show: what `--cfg` asks to print, or None.
+        options: values of the flags that only this verb has, by name.
     """
 
     overrides: tuple[str, ...]
@@ -36,16 +37,33 @@ class Request:
     dry_run: bool = False
     multirun: bool = False
     show: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_request(verb: str, arguments: Sequence[str]) -> Request:
+@dataclass(frozen=True)
+class Form:
+    """What a verb's command line looks like, beyond what all have.
+
+    Attributes:
+        subject: what is named first, for the usage.
+        flags: `{"--flag": settings}`, as argparse takes them.
+    """
+
+    subject: str = "[EXPERIMENT]"
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+PLAIN = Form()
+
+
+def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Request:
     """Read a verb's arguments; overrides and flags may be mixed.
 
     Raises:
         ConfigError: an unknown flag, or a bare word behind the first, which is neither name nor
             override.
     """
-    options = _parser(verb).parse_intermixed_args(list(arguments))
+    options = _parser(verb, form).parse_intermixed_args(list(arguments))
     words: list[str] = options.words
     key = None
     if options.help:
@@ -58,7 +76,7 @@ def parse_request(verb: str, arguments: Sequence[str]) -> Request:
         if not _is_override(word):
             raise ConfigError(
                 f"{word!r} is neither key=value nor group=option",
-                hint=f"rlcore {verb} [EXPERIMENT] [key=value ...]",
+                hint=f"rlcore {verb} {form.subject} [key=value ...]",
             )
     return Request(
         overrides=tuple(words),
@@ -68,6 +86,7 @@ def parse_request(verb: str, arguments: Sequence[str]) -> Request:
         dry_run=options.dry_run,
         multirun=options.multirun,
         show=options.cfg,
+        options={flag.strip("-"): vars(options)[flag.strip("-")] for flag in form.flags},
     )
 
 
@@ -82,14 +101,17 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(message, hint=f"{self.prog} --help")
 
 
-def _parser(verb: str) -> argparse.ArgumentParser:
+def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"rlcore {verb}",
-        usage=f"rlcore {verb} [EXPERIMENT] [group=option ...] [key=value ...] [flags]",
+        usage=f"rlcore {verb} {form.subject} [group=option ...] [key=value ...] [flags]",
         add_help=False,
         allow_abbrev=False,
     )
-    parser.add_argument("words", nargs="*", metavar="EXPERIMENT or key=value")
+    parser.add_argument("words", nargs="*", metavar=f"{form.subject.strip('[]')} or key=value")
+    own = parser.add_argument_group(f"flags of {verb}") if form.flags else parser
+    for flag, settings in form.flags.items():
+        own.add_argument(flag, **settings)
     flags = parser.add_argument_group("flags")
     flags.add_argument("-h", "--help", action="store_true", help="this, or --help KEY")
     flags.add_argument("--dry-run", action="store_true", help="show the run, start nothing")
@@ -110,7 +132,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     return parser
 
 
-def print_help(verb: str, summary: str, request: Request) -> None:
+def print_help(verb: str, summary: str, request: Request, form: Form = PLAIN) -> None:
     """`--help`: flags, groups and keys; `--help KEY`: that key. With overrides, of that run."""
     from rlcore.config.explain import explain, overview
 
@@ -124,5 +146,5 @@ def print_help(verb: str, summary: str, request: Request) -> None:
         print(explain(catalog, root, request.help_key))
         return
     print(f"rlcore {verb}: {summary}\n")
-    print(_parser(verb).format_help())
+    print(_parser(verb, form).format_help())
     print(overview(catalog, root))

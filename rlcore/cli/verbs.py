@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rlcore.cli.request import Request, parse_request, print_help
+from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import compose, to_yaml
@@ -34,12 +34,16 @@ class Verb:
         name, summary: for its help.
         loop: `"module:function"` that takes the configuration.
         require: groups without which it can't run.
+        form: what its command line has beyond what all have.
+        passed: names of its own flags whose values the loop takes too.
     """
 
     name: str
     summary: str
     loop: str
     require: tuple[str, ...] = tuple(COMPONENT_GROUPS)
+    form: Form = PLAIN
+    passed: tuple[str, ...] = ()
 
     def compose(self, request: Request, overrides: Sequence[str]) -> RunConfig:
         """The configuration of one job."""
@@ -54,9 +58,9 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
         arguments: the words behind it.
         configure: makes a job's configuration; None composes it.
     """
-    request = parse_request(verb.name, arguments)
+    request = parse_request(verb.name, arguments, verb.form)
     if request.help:
-        print_help(verb.name, verb.summary, request)
+        print_help(verb.name, verb.summary, request, verb.form)
         return 0
     configure = configure or verb.compose
     if request.multirun:
@@ -79,7 +83,7 @@ def _run(
         require_assets(config, registry)
         if shared is not None and config.cluster.backend == "ray":
             shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
-        load_target(verb.loop)(config)
+        load_target(verb.loop)(config, **{name: request.options[name] for name in verb.passed})
 
 
 def _sweep(verb: Verb, request: Request, configure: Configure) -> int:

@@ -82,7 +82,7 @@ def _env_workers(
                 rank=rank,
                 world_size=placement.world_size("env"),
                 stages=config.rollout.pipeline_stage_num,
-                num_processes=_cores(placement, seat),
+                num_processes=placement.cores(seat),
                 restarts=config.cluster.simulator_restarts,
                 policy_timeout=config.cluster.timeouts.policy,
             ),
@@ -108,7 +108,7 @@ def _policy_workers(
     )
 
     def member(seat: Seat) -> Member:
-        threads = config.cluster.torch_threads or _cores(placement, seat)
+        threads = config.cluster.torch_threads or placement.cores(seat)
         return Member(replace(settings, threads=threads), seat)
 
     return {
@@ -116,10 +116,3 @@ def _policy_workers(
         for role, processes in placement.roles()
         if role != "env"
     }
-
-
-def _cores(placement: Plan, seat: Seat) -> int:
-    """Cores of the ranks a process sits on. Env and policy take turns (or overlap in stages), so
-    each may use them all; what Ray reserves is the share."""
-    node = placement.inventory.nodes[seat.node]
-    return max(1, node.cpus * len(seat.local_ranks) // placement.inventory.slots(seat.node))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rlcore.errors import WorkerError
 from rlcore.loop.assembly import Assembly
 from rlcore.placement import route
-from rlcore.rollout.messages import EpisodeOutcome, Footage, InteractJob, Route
+from rlcore.rollout.messages import EpisodeOutcome, Footage, InteractJob, Route, Trace
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
 from rlcore.workers.group import OnCount, WorkerGroup
 
@@ -24,6 +24,7 @@ class GatherOrder:
         deterministic: without exploration noise.
         keep: keep the trajectory in the rollout workers, for an update.
         record: column numbers whose first episode is filmed.
+        trace: column numbers of which all that passes between env and policy is written down.
     """
 
     side: str
@@ -33,17 +34,19 @@ class GatherOrder:
     deterministic: bool
     keep: bool
     record: frozenset[int] = frozenset()
+    trace: frozenset[int] = frozenset()
 
 
 @dataclass
 class Gathered:
-    """Outcomes in canonical order, totals, filmed episodes by column number, and what befell
-    workers and was survived."""
+    """Outcomes in canonical order, totals, filmed episodes and traces by column number, and what
+    befell workers and was survived."""
 
     outcomes: list[EpisodeOutcome]
     env_steps: int
     seconds: dict[str, float]
     videos: dict[int, Footage] = field(default_factory=dict)
+    traces: dict[int, Trace] = field(default_factory=dict)
     incidents: list[str] = field(default_factory=list)
 
 
@@ -91,6 +94,7 @@ def gather(
             keep=order.keep,
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
+            trace=order.trace,
         )
         for rank in range(rollout_ranks)
     ]
@@ -111,6 +115,7 @@ def gather(
         env_steps=sum(report.env_steps for report in reports),
         seconds=dict(seconds),
         videos={number: film for report in reports for number, film in report.videos.items()},
+        traces={number: one for summary in summaries for number, one in summary.traces.items()},
         incidents=[text for report in reports for text in report.incidents],
     )
 

@@ -83,6 +83,12 @@ class Plan:
         """Seats of a component's processes, by rank."""
         return tuple(self.seat(process) for process in self.processes(component))
 
+    def cores(self, seat: Seat) -> int:
+        """Cores of the ranks a process sits on. Env and policy take turns (or overlap in stages),
+        so each may use them all; what Ray reserves is the share."""
+        node = self.inventory.nodes[seat.node]
+        return max(1, node.cpus * len(seat.local_ranks) // self.inventory.slots(seat.node))
+
     def rollout_rank(self, env_rank: int, stage: int) -> int:
         """The rollout process that answers this stage of this env process."""
         return route(env_rank, stage, self.world_size("env"), self.world_size("rollout"))

@@ -23,8 +23,10 @@ from rlcore.rollout.messages import (
     Receive,
     Route,
     Send,
+    Trace,
 )
 from rlcore.rollout.rng import RowKeys
+from rlcore.rollout.trace import Tracer
 from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import Episode
 
@@ -41,6 +43,7 @@ class CollectJob:
         forward_batch: fixed rows per forward, or None.
         env_timeout: seconds to wait for a stage.
         weights: version of the weights it is to act with; None: those it is trained on, in place.
+        trace: numbers of the columns of which all that passes is written down.
     """
 
     routes: tuple[Route, ...]
@@ -52,6 +55,7 @@ class CollectJob:
     forward_batch: int | None
     env_timeout: float
     weights: int | None = None
+    trace: frozenset[int] = frozenset()
 
     def keys(self, episodes: list[Episode], decisions: list[int]) -> RowKeys:
         """A key a row: (root seed, phase, update, task, trial, replica, decision)."""
@@ -66,19 +70,21 @@ class CollectJob:
 
 @dataclass
 class CollectResult:
-    """Outcomes of all episodes, seconds by phase, and the trajectory, if one was kept, with the
-    numbers of its columns."""
+    """Outcomes of all episodes, seconds by phase, the trajectory, if one was kept, with the
+    numbers of its columns, and what was traced, by column number."""
 
     outcomes: list[EpisodeOutcome] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     trajectory: Trajectory | None = None
     columns: list[int] = field(default_factory=list)
+    traces: dict[int, Trace] = field(default_factory=dict)
 
 
 def converse(policy: Policy, job: CollectJob) -> Conversation:
     """Answer the routes until each is finished; returns a :class:`CollectResult`."""
     result = CollectResult(seconds={"policy": 0.0, "wait_env": 0.0})
     builder = TrajectoryBuilder(version=job.update) if job.keep else None
+    tracer = Tracer(job.trace)
     expected = dict.fromkeys(job.routes, 0)
     answered: dict[Route, EnvMessage] = {}
     while expected:
@@ -101,22 +107,29 @@ def converse(policy: Policy, job: CollectJob) -> Conversation:
                 yield Count({"episodes": len(message.finished), "successes": won})
             if builder is not None:
                 _account(builder, policy, job, message, answered.get(route))
+            if message.outcome is not None:
+                tracer.add_outcome(message.outcome)
             if message.observation is None:
                 del expected[route]
                 result.seconds["policy"] += time.perf_counter() - begin
                 continue
             expected[route] += 1
             answered[route] = message
-            answer = _answer(builder, policy, job, message)
+            answer = _answer(builder, tracer, policy, job, message)
             result.seconds["policy"] += time.perf_counter() - begin
             yield Send(route.actions, answer)
     if builder is not None:
         result.trajectory, result.columns = builder.build(), builder.columns
+    result.traces = tracer.traces()
     return result
 
 
 def _answer(
-    builder: TrajectoryBuilder | None, policy: Policy, job: CollectJob, message: EnvMessage
+    builder: TrajectoryBuilder | None,
+    tracer: Tracer,
+    policy: Policy,
+    job: CollectJob,
+    message: EnvMessage,
 ) -> ActionMessage:
     assert message.observation is not None
     inputs = policy.prepare(message.observation)
@@ -131,6 +144,7 @@ def _answer(
         builder.add_decisions(
             message.columns, message.episodes, message.episode_numbers, inputs, output
         )
+    tracer.add_decisions(policy, message, inputs, output)
     return ActionMessage(message.sequence, output.actions)
 
 

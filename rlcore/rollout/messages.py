@@ -211,6 +211,25 @@ class Footage:
         self.successes.extend([known] * (count - 1) + [success])
 
 
+@dataclass(frozen=True)
+class Trace:
+    """What passed between env and policy in one column, decision by decision; T decisions.
+
+    Attributes:
+        sentence: the task description.
+        arrays: by name, each `[T, ...]`: `cameras/NAME` uint8 `[T, H, W, 3]`, `states` float32
+            `[T, S]` and `elapsed` float32 `[T]` are the observation; `inputs/NAME` what the policy
+            made of it; `actions` float32 `[T, C, A]` what the env got for it; `logprobs` float32
+            `[T, C, A]` and `values` float32 `[T, V]` what the policy said of them when it acted,
+            `replay/NAME` what it drew; `evaluated_logprobs` `[T, C, A]` what it says of them when
+            asked again; `rewards` float32, `valid`, `terminated`, `truncated` bool `[T, C]` and
+            `success` bool `[T]` are what came of them.
+    """
+
+    sentence: str
+    arrays: dict[str, np.ndarray]
+
+
 @dataclass
 class InteractReport:
     """What an env worker did.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import CheckpointError
+from rlcore.errors import CheckpointError, did_you_mean
 from rlcore.track.files import replacing_folder, write_text
 from rlcore.track.headers import damaged, read_headers
 from rlcore.track.tensors import flatten_tensors, tensor_names, unflatten_tensors
@@ -160,6 +160,26 @@ def find_checkpoint(path: Path) -> Path:
         + (f" but {inside}" if inside else ""),
         hint="give a folder like <run>/checkpoints/step_000010, or the run's folder",
     )
+
+
+def named_checkpoint(folder: Path, name: str) -> Path:
+    """The checkpoint of a `checkpoints/` folder that is called so: `latest`, `best`, or a name.
+
+    Raises:
+        CheckpointError: there is none of that name.
+    """
+    if name == LATEST:
+        return find_checkpoint(folder)
+    if name == BEST and (folder / BEST).exists():
+        return _pointed_to(folder / BEST)
+    there = _whole(folder)
+    if name not in there:
+        raise CheckpointError(
+            f"{folder} has no checkpoint {name!r}: it has {', '.join(there) or 'none'}."
+            f"{did_you_mean(name, there)}",
+            hint="runner.keep_best=true lets a run mark its best one" if name == BEST else None,
+        )
+    return folder / name
 
 
 def has_checkpoint(folder: Path) -> bool:

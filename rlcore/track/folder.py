@@ -147,6 +147,10 @@ class RunFolder:
         quoted as in an address."""
         return self.video("eval") / label / f"{quote(task, safe=' ')}-{trial}.mp4"
 
+    def replay(self, task: str, trial: int) -> Path:
+        """Folder of an episode that was played again."""
+        return self.path / "replay" / f"{quote(task, safe=' ')}_{trial}"
+
 
 def _take(wanted: Path) -> Path:
     """Make the first folder of `wanted`, `wanted-2`, ... that is not there yet."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlcore.errors import WorkerError
-from rlcore.rollout.messages import Conversation, EpisodeOutcome
+from rlcore.rollout.messages import Conversation, EpisodeOutcome, Trace
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
@@ -27,11 +27,13 @@ class CollectSummary:
         outcomes: of all episodes.
         seconds: by phase.
         weights: version of the weights that acted; None: those that are trained, in place.
+        traces: of the columns that were to be traced, by number.
     """
 
     outcomes: list[EpisodeOutcome]
     seconds: dict[str, float]
     weights: int | None
+    traces: dict[int, Trace]
 
 
 class RolloutWorker(PolicyWorker):
@@ -61,7 +63,7 @@ class RolloutWorker(PolicyWorker):
         self.policy.set_progress(job.update)
         result = yield from converse(self.policy, job)
         self._trajectory, self._columns = result.trajectory, result.columns
-        return CollectSummary(result.outcomes, result.seconds, job.weights)
+        return CollectSummary(result.outcomes, result.seconds, job.weights, result.traces)
 
     def pull(self, key: str, timeout: float) -> Conversation:
         """Take over the weights that come through queue `key`; returns their version."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import av
 import pytest
+from safetensors.numpy import load_file
 
 from rlcore.config.compose import compose
 from rlcore.loop import train
@@ -105,3 +109,25 @@ def test_checkpoint_holds_policy_and_optimizer(folder: Path):
     names = {path.name for path in checkpoint.policy_path.rglob("*") if path.is_file()}
     assert {"model.safetensors", "norm_stats.json"} <= names
     assert (folder / "video" / "eval" / "after.mp4").stat().st_size > 1000
+
+
+def test_an_evaluated_episode_is_played_again(folder: Path, tmp_path: Path):
+    """In a process of its own: the simulator is in it, and MuJoCo reads its variables once."""
+    (row, *_) = read_results(folder / "eval" / "after.parquet")
+    done = subprocess.run(
+        [sys.executable, "-m", "rlcore.cli.main", "replay", str(folder), f"--task={row.task}",
+         f"--trial={row.trial}", f"--out={tmp_path}"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "episode.json").read_text())
+    assert facts["evaluated"] == vars(row) and facts["differences"] == []
+    assert "\nas evaluated: " in done.stdout
+    arrays = load_file(tmp_path / "episode.safetensors")
+    chunks = -(-row.length // 10)
+    assert arrays["actions"].shape == (chunks, 10, 4)
+    assert arrays["cameras/corner2_published"].shape == (chunks, 64, 64, 3)
+    assert arrays["cameras/corner2_published"].std() > 10
+    assert arrays["replay/chain"].shape[0] == chunks
+    with av.open(str(tmp_path / "episode.mp4")) as film:  # the start and every step
+        assert sum(1 for _ in film.decode(video=0)) == row.length + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.cli.request import parse_request
+from rlcore.cli.request import Form, parse_request
 from rlcore.errors import ConfigError
 
 
@@ -33,3 +33,15 @@ def test_help_takes_a_key():
 def test_a_stray_word_is_refused():
     with pytest.raises(ConfigError, match="'stray' is neither key=value nor group=option"):
         parse_request("train", ["env=toy", "stray"])
+
+
+def test_a_verb_may_have_flags_of_its_own():
+    form = Form(subject="RUN", flags={"--trial": {"type": int, "help": "the start"}})
+    request = parse_request("replay", ["runs/a", "--trial=7", "runner.seed=1", "--dry-run"], form)
+    assert request.overrides == ("experiment=runs/a", "runner.seed=1") and request.dry_run
+    assert request.options == {"trial": 7}
+    with pytest.raises(ConfigError, match="--trial"):
+        parse_request("train", ["--trial=7"])
+    with pytest.raises(ConfigError) as error:
+        parse_request("replay", ["runs/a", "stray"], form)
+    assert error.value.hint == "rlcore replay RUN [key=value ...]"

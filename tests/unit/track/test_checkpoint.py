@@ -13,6 +13,7 @@ from rlcore.track.checkpoint import (
     keep_last,
     load_checkpoint,
     mark_best,
+    named_checkpoint,
     read_learner,
     save_checkpoint,
     write_learner,
@@ -115,6 +116,21 @@ def test_found_by_itself_by_its_folder_and_by_its_run(tmp_path):
     assert find_checkpoint(first) == first
     assert find_checkpoint(checkpoints) == second
     assert find_checkpoint(tmp_path / "run") == second
+
+
+def test_found_by_its_name(tmp_path):
+    with pytest.raises(CheckpointError, match="there is no checkpoint"):
+        named_checkpoint(tmp_path / "checkpoints", "latest")
+    first, second = (save(tmp_path, step) for step in (10, 20))
+    assert named_checkpoint(tmp_path, "latest") == second
+    assert named_checkpoint(tmp_path, "step_000010") == first
+    with pytest.raises(CheckpointError, match="has no checkpoint 'best'") as error:
+        named_checkpoint(tmp_path, "best")
+    assert "runner.keep_best=true" in error.value.hint
+    mark_best(tmp_path, 10)
+    assert named_checkpoint(tmp_path, "best") == first
+    with pytest.raises(CheckpointError, match=r"it has step_000010, step_000020\. Did you mean"):
+        named_checkpoint(tmp_path, "step_00020")
 
 
 def test_same_step_again_supersedes(tmp_path):

@@ -1,0 +1,115 @@
+"""`rlcore replay RUN --task NAME --trial NUMBER [overrides]`: one episode again, to look at.
+
+The run's own configuration is taken, one env in this very process (`cluster.backend=local`), so
+that `pdb` works in the policy and in the simulator alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.cli.eval import EVAL, of_checkpoint
+from rlcore.cli.main import VERBS
+from rlcore.cli.request import EXPERIMENT, Form, Request
+from rlcore.cli.verbs import Verb, run_verb
+from rlcore.config.compose import load
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError, PlacementError, PluginError
+
+USAGE = "rlcore replay RUN --task NAME --trial NUMBER"
+ONE_PROCESS = (
+    "cluster.backend=local",
+    "cluster.num_nodes=1",
+    "cluster.node_groups=[]",
+    "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+    "rollout.pipeline_stage_num=1",
+    *(
+        f"env.{side}.{setting}"
+        for side in ("train", "eval")
+        for setting in ("total_num_envs=1", "num_processes=0")
+    ),
+)
+FORM = Form(
+    subject="RUN",
+    flags={
+        "--task": {"metavar": "NAME", "help": "the task, by name or by its number"},
+        "--trial": {"type": int, "metavar": "NUMBER", "help": "the start"},
+        "--replica": {
+            "type": int,
+            "default": 0,
+            "metavar": "NUMBER",
+            "help": "which of the episodes with this start (groups); default 0",
+        },
+        "--checkpoint": {
+            "metavar": "NAME",
+            "help": "step_000010, best or latest; default: the one RUN names, or the latest",
+        },
+        "--phase": {
+            "choices": ("eval", "train"),
+            "default": "eval",
+            "help": "eval: as evaluations play it; train: on env.train and with exploration "
+            "noise, as in the first rollout after the checkpoint",
+        },
+        "--out": {
+            "type": Path,
+            "metavar": "FOLDER",
+            "help": "where the files go, in place of those that are there; "
+            "default: RUN/replay/TASK_TRIAL",
+        },
+    },
+)
+REPLAY = Verb(
+    "replay",
+    VERBS["replay"],
+    "rlcore.loop.replay:run",
+    require=EVAL.require,
+    form=FORM,
+    passed=("task", "trial", "replica", "phase", "out"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Replay; see :func:`rlcore.cli.verbs.run_verb`."""
+    return run_verb(REPLAY, arguments, configure)
+
+
+def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
+    """The configuration of the run named first: its checkpoint, one env, one process.
+
+    Raises:
+        UserError: no run is named, or there is no such checkpoint, or it is damaged.
+    """
+    from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
+    from rlcore.track.folder import RunFolder
+
+    if not overrides or not overrides[0].startswith(EXPERIMENT):
+        raise ConfigError("which run is the episode of?", hint=USAGE)
+    if request.multirun:
+        raise ConfigError("a replay plays one episode: it takes no --multirun", hint=USAGE)
+    path = Path(overrides[0].removeprefix(EXPERIMENT)).resolve()
+    name = request.options["checkpoint"]
+    run = RunFolder.containing(path)
+    checkpoint = load_checkpoint(path if name is None else named_checkpoint(run.checkpoints, name))
+    alike = _computed_alike(load(run.config), request.options["phase"])
+    return of_checkpoint(checkpoint, [*ONE_PROCESS, *alike, *overrides[1:]])
+
+
+def _computed_alike(config: RunConfig, side: str) -> list[str]:
+    """Overrides for decisions that are rounded as those of the run were: a forward batch of as
+    many rows as a stage of it has, of which one is ours, and as many threads. Without them an
+    episode would differ from the evaluated one in the last bits, and after a few contacts in more.
+
+    Not known, and so left out, where the run's placement is not one of this machine.
+    """
+    from rlcore.placement import Inventory, make_plan
+
+    try:
+        plan = make_plan(config.cluster, Inventory.local())
+    except (PlacementError, PluginError):
+        return []
+    stages = plan.world_size("env") * config.rollout.pipeline_stage_num
+    env = config.env.train if side == "train" else config.env.eval
+    rows = config.rollout.forward_batch or max(1, env.total_num_envs // stages)
+    threads = config.cluster.torch_threads or plan.cores(plan.seats("rollout")[0])
+    return [f"rollout.forward_batch={rows}", f"cluster.torch_threads={threads}"]

@@ -1,0 +1,105 @@
+"""One episode for people: from what a user calls it to its address, and what passed as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.rollout.messages import Trace
+from rlcore.specs import EnvSpec, Episode
+
+ROWS_SHOWN = 60  # of a table; the middle of a longer episode is left out
+
+
+def address(
+    spec: EnvSpec, task: str | None, trial: int | None, replica: int, *, evaluated: Sequence[int]
+) -> Episode:
+    """The address of the episode that a user means.
+
+    Args:
+        spec: of the env.
+        task: a name, or a number within `spec.tasks`.
+        trial: of either split.
+        replica: from 0.
+        evaluated: trials that evaluations visit, for the hint.
+
+    Raises:
+        ConfigError: no such task, trial or replica, or none was named.
+    """
+    choices = ", ".join(spec.tasks)
+    if task is None:
+        raise ConfigError(f"which task? --task must be one of {choices}")
+    if task in spec.tasks:
+        number = spec.tasks.index(task)
+    elif task.isdecimal() and int(task) < len(spec.tasks):
+        number = int(task)
+    else:
+        raise ConfigError(
+            f"--task must be one of {choices}, or a number below {len(spec.tasks)}, got {task!r}."
+            f"{did_you_mean(task, spec.tasks)}"
+        )
+    ranges = " or ".join(
+        f"{trials.start} to {trials.stop - 1} ({split})" for split, trials in _splits(spec)
+    )
+    hint = f"evaluations of this run visit {evaluated[0]} to {evaluated[-1]}"
+    if trial is None:
+        raise ConfigError(f"which trial? --trial must be {ranges}", hint=hint)
+    if not any(trial in trials for _, trials in _splits(spec)):
+        raise ConfigError(f"--trial must be {ranges}, got {trial}", hint=hint)
+    if replica < 0:
+        raise ConfigError(f"--replica must be at least 0, got {replica}")
+    return Episode(number, trial, replica)
+
+
+def split_of(spec: EnvSpec, trial: int) -> str:
+    """Which split a trial is of: "train" or "held-out"."""
+    return next(split for split, trials in _splits(spec) if trial in trials)
+
+
+def _splits(spec: EnvSpec) -> tuple[tuple[str, range], ...]:
+    return ("train", spec.train_trials), ("held-out", spec.heldout_trials)
+
+
+def trace_table(trace: Trace, title: str) -> Table:
+    """A row a decision: its steps, rewards, value and log-prob. Of several values the first is
+    shown, that of the observation decided on.
+
+    The log-prob is that of the chunk, the sum over entries of executed actions, as
+    `Policy.evaluate` gives it: also without exploration noise, where a policy has one then.
+    """
+    table = Table(title=Text(title), title_justify="left")
+    for name in ("decision", "steps", "reward", "value", "log-prob", "lowest entry"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    arrays = trace.arrays
+    valid = arrays["valid"]
+    after = np.cumsum(valid.sum(1))
+    total = len(valid)
+    head = ROWS_SHOWN // 2
+    shown = range(total) if total <= ROWS_SHOWN else [*range(head), *range(total - head, total)]
+    for t in shown:
+        if t == total - head and total > ROWS_SHOWN:
+            table.add_row(*["..."] * 6)
+        logprobs = arrays["evaluated_logprobs"][t][valid[t]]
+        table.add_row(
+            str(t),
+            f"{after[t] - valid[t].sum()}-{after[t]}",
+            f"{arrays['rewards'][t].sum():g}",
+            "".join(f"{value:.3f}" for value in arrays["values"][t][:1]) or "-",
+            f"{logprobs.sum():.3f}",
+            f"{logprobs.min():.3f}",
+            _end(trace, t),
+        )
+    return table
+
+
+def _end(trace: Trace, t: int) -> str:
+    """What ended with the decision."""
+    arrays = trace.arrays
+    words = [name for name in ("terminated", "truncated") if arrays[name][t].any()]
+    first = arrays["success"][t] and not arrays["success"][:t].any()
+    return ", ".join([*words, "success"] if first else words)

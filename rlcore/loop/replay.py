@@ -1,0 +1,268 @@
+"""One episode of a run played again, and all that env and policy exchanged in it.
+
+<run>/replay/<task>_<trial>/
+  episode.mp4           every simulated frame
+  episode.safetensors   observations, actions, log-probs, values, rewards: see `Trace`
+  episode.json          which episode, what came of it, and what the arrays are
+
+As starts and noise are keyed by the episode, it is the very one that was evaluated, if the weights
+are those, and each decision is computed in a batch of the same size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from rich.console import Console
+
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+from rlcore.loop.assembly import Assembly, assemble
+from rlcore.loop.episode import address, split_of, trace_table
+from rlcore.loop.evaluate import EVAL_UPDATE
+from rlcore.loop.gather import Gathered, GatherOrder, gather
+from rlcore.loop.session import sampling
+from rlcore.loop.tables import EpisodeResult, from_outcomes, read_results
+from rlcore.loop.verify import EPISODES
+from rlcore.rollout.messages import Trace
+from rlcore.rollout.schedule import Column
+from rlcore.specs import Episode
+from rlcore.track.checkpoint import Checkpoint, load_checkpoint
+from rlcore.track.files import replacing, write_text
+from rlcore.track.folder import RunFolder
+from rlcore.track.manifest import versions
+from rlcore.track.video import Film, caption, write_video
+from rlcore.workers.group import make_group
+
+VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
+COLUMN = 0  # the only one
+MEANING = {
+    "cameras": "[T, H, W, 3] frames the policy got, RGB",
+    "states": "[T, S] states the policy got, in the env's units",
+    "elapsed": "[T] fraction of the time limit that was over",
+    "inputs": "[T, ...] what the policy made of the observation",
+    "actions": "[T, C, A] as sent to the env, in its units",
+    "logprobs": "[T, C, A] when it acted; 0 without exploration noise",
+    "values": "[T, V] when it acted",
+    "replay": "[T, ...] what the policy drew",
+    "evaluated_logprobs": "[T, C, A] of the same decisions, asked again (Policy.evaluate)",
+    "rewards": "[T, C] of each step, 0 where none was executed",
+    "valid": "[T, C] whether the step was executed",
+    "terminated": "[T, C] whether the episode ended with the step",
+    "truncated": "[T, C] whether the time limit was reached with the step",
+    "success": "[T] whether it had succeeded by the end of the decision's steps",
+}
+Phase = Literal["eval", "train"]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """An episode that was played again.
+
+    Attributes:
+        folder: where its files are.
+        result: what came of it.
+        evaluated: the row of the evaluation that was kept of this checkpoint, if there is one and
+            it has this episode.
+    """
+
+    folder: Path
+    result: EpisodeResult
+    evaluated: EpisodeResult | None
+
+    @property
+    def differences(self) -> dict[str, tuple[Any, Any]]:
+        """`{field: (evaluated, played again)}` where they differ."""
+        if self.evaluated is None:
+            return {}
+        then, now = asdict(self.evaluated), asdict(self.result)
+        return {name: (then[name], now[name]) for name in now if then[name] != now[name]}
+
+
+def run(
+    config: RunConfig,
+    *,
+    task: str | None,
+    trial: int | None,
+    replica: int = 0,
+    phase: Phase = "eval",
+    out: Path | None = None,
+) -> Replayed:
+    """`rlcore replay RUN`: play one episode with the checkpoint in `actor.model.model_path`.
+
+    Args:
+        config: of a run, with its checkpoint as the model (see :mod:`rlcore.cli.replay`).
+        task: by name, or its number as text.
+        trial, replica: the rest of its address.
+        phase: which keys its noise has, and on which side's env: those of evaluations, or those
+            of the rollout that follows the checkpoint.
+        out: where the files go; None: into the run's folder.
+
+    Raises:
+        UserError: no such episode, a damaged checkpoint, a folder that can't be written to, all
+            before a worker starts; or a worker that failed.
+    """
+    assembly = assemble(config)
+    assert config.actor.model.model_path is not None  # as `rlcore replay RUN` set it
+    checkpoint = load_checkpoint(Path(config.actor.model.model_path).parent)
+    source = RunFolder.containing(checkpoint.path)
+    spec = assembly.env_specs[phase]
+    visited = assembly.env_specs["eval"].trials(config.env.eval.split)
+    visited = visited[: config.env.eval.trials_per_task]
+    episode = address(spec, task, trial, replica, evaluated=visited)
+    name = spec.tasks[episode.task]
+    evaluated = _evaluated(source, checkpoint, name, episode) if phase == "eval" else None
+    folder = _make_folder(out or source.replay(name, episode.trial))
+    console = Console()
+    console.print(
+        f"{name}, trial {episode.trial} (a {split_of(spec, episode.trial)} start), "
+        f"with {checkpoint.path}",
+        markup=False, highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    gathered = _play(assembly, episode, phase, checkpoint.step)
+    words = sampling(config) if phase == "eval" else "stochastic"
+    (result,) = from_outcomes(gathered.outcomes, spec.tasks, words)
+    replayed = Replayed(folder, result, evaluated)
+    trace = gathered.traces[COLUMN]
+    _film(gathered, assembly, phase, trace.sentence, folder / VIDEO)
+    _write_arrays(folder / ARRAYS, trace)
+    facts = _facts(assembly, replayed, trace, phase, checkpoint)
+    write_text(folder / FACTS, json.dumps(facts, indent=1) + "\n")
+    console.print(trace_table(trace, trace.sentence))
+    for line in [*gathered.incidents, *_closing(replayed, trace, phase, config)]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return replayed
+
+
+def _play(assembly: Assembly, episode: Episode, phase: Phase, step: int) -> Gathered:
+    """The episode alone, filmed and traced."""
+    order = GatherOrder(
+        side=phase,
+        columns=[Column(COLUMN, (episode,))],
+        phase=phase,
+        update=EVAL_UPDATE if phase == "eval" else step,
+        deterministic=phase == "eval" and assembly.config.rollout.eval_deterministic,
+        keep=False,
+        record=frozenset([COLUMN]),
+        trace=frozenset([COLUMN]),
+    )
+    with make_group(assembly.plan) as group:
+        group.start()
+        return gather(group, assembly, order)
+
+
+def _evaluated(
+    run: RunFolder, checkpoint: Checkpoint, task: str, episode: Episode
+) -> EpisodeResult | None:
+    """The episode's row in the evaluation of this checkpoint: the one kept with it, or one made
+    between updates."""
+    kept = [checkpoint.path / EPISODES, run.evaluations / f"{checkpoint.path.name}.parquet"]
+    for path in kept:
+        if path.is_file():
+            start = (task, episode.trial, episode.replica)
+            rows = {(row.task, row.trial, row.replica): row for row in read_results(path)}
+            return rows.get(start)
+    return None
+
+
+def _make_folder(path: Path) -> Path:
+    path = path.expanduser().absolute()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"can't make the folder {path}: {error.strerror or error}",
+            hint="--out FOLDER, one that you may write to",
+        ) from error
+    return path
+
+
+# -- what is left behind ----------------------------------------------------------------------
+
+
+def _film(gathered: Gathered, assembly: Assembly, side: str, sentence: str, path: Path) -> None:
+    video = assembly.sides[side].config.video_cfg
+    film = Film(gathered.videos[COLUMN], sentence)
+    frames = caption(film) if video.info_on_video else film.footage.frames
+    write_video(path, frames, fps=video.fps)
+
+
+def _write_arrays(path: Path, trace: Trace) -> None:
+    from safetensors.numpy import save
+
+    with replacing(path) as partial:
+        partial.write_bytes(save(trace.arrays))
+
+
+def _facts(
+    assembly: Assembly, replayed: Replayed, trace: Trace, phase: Phase, checkpoint: Checkpoint
+) -> Mapping[str, Any]:
+    """What `episode.json` holds."""
+    config, spec, result = assembly.config, assembly.env_specs[phase], replayed.result
+    return {
+        **asdict(result),
+        "task_index": spec.tasks.index(result.task),
+        "split": split_of(spec, result.trial),
+        "sentence": trace.sentence,
+        "evaluated": None if replayed.evaluated is None else asdict(replayed.evaluated),
+        "differences": list(replayed.differences),
+        "phase": phase,
+        "checkpoint": str(checkpoint.path),
+        "step": checkpoint.step,
+        "seed": config.runner.seed,
+        "forward_batch": config.rollout.forward_batch,
+        "backend": config.cluster.backend,
+        "env": spec.name,
+        "states": [asdict(channel) for channel in spec.states],
+        "actions": [asdict(channel) for channel in spec.actions],
+        "max_episode_steps": spec.max_episode_steps,
+        "render_settings": dict(spec.render_settings),
+        "arrays": {
+            name: {
+                "dtype": str(array.dtype),
+                "shape": list(array.shape),
+                "meaning": MEANING[name.split("/")[0]],
+            }
+            for name, array in trace.arrays.items()
+        },
+        "versions": versions(),
+    }
+
+
+def _closing(replayed: Replayed, trace: Trace, phase: Phase, config: RunConfig) -> list[str]:
+    """The last lines: what came of it, whether that is what the evaluation saw, and where it is."""
+    result, folder = replayed.result, replayed.folder
+    outcome = (
+        f"{'success' if result.success else 'no success'}, {result.length} steps, "
+        f"return {result.episode_return:g}"
+    )
+    if phase == "train":
+        lines = [f"played: {outcome} (no outcomes of single training episodes are kept)"]
+    elif replayed.evaluated is None:
+        lines = [f"played: {outcome} (no evaluation of this checkpoint has this episode)"]
+    elif not replayed.differences:
+        lines = [f"as evaluated: {outcome}"]
+    else:
+        other = ", ".join(
+            f"{name} {now!r} instead of {then!r}"
+            for name, (then, now) in replayed.differences.items()
+        )
+        lines = [
+            f"NOT as evaluated: {other}",
+            "  it is bitwise the same only with the run's own settings, versions and number of "
+            f"threads, and a fixed rollout.forward_batch (here {config.rollout.forward_batch})",
+        ]
+    if not trace.arrays["evaluated_logprobs"].any():
+        lines.append(
+            "log-probs are 0, as nothing was drawn; with exploration noise: --phase train, or "
+            "rollout.eval_deterministic=false"
+        )
+    elif result.sampling == "stochastic":
+        apart = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])
+        lines.append(f"log-probs when it acted and asked again differ by {apart.max():.1e} at most")
+    return [*lines, *(str(folder / name) for name in (VIDEO, ARRAYS, FACTS))]

@@ -1,0 +1,81 @@
+"""Writes down all that passes between env and policy in some columns, to look at afterwards."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import torch
+
+from rlcore.protocols import Inputs, Observation, Policy, PolicyOutput
+from rlcore.rollout.messages import ChunkOutcome, EnvMessage, Trace
+
+OUTCOME = ("rewards", "valid", "terminated", "truncated", "success")
+
+
+class Tracer:
+    """Collects the traces of `columns`, by number; other columns pass by."""
+
+    def __init__(self, columns: Collection[int]) -> None:
+        self._columns = columns
+        self._sentences: dict[int, str] = {}
+        self._kept: dict[int, dict[str, list[np.ndarray]]] = {}
+
+    def add_decisions(
+        self, policy: Policy, message: EnvMessage, inputs: Inputs, output: PolicyOutput
+    ) -> None:
+        """What the rows of a message saw and did; inputs and output have as many rows."""
+        observation = message.observation
+        assert observation is not None
+        for row, number in enumerate(message.columns):
+            if number in self._columns:
+                self._sentences[number] = observation["task_descriptions"][row]
+                self._add(number, _decision(policy, observation, inputs, output, row))
+
+    def add_outcome(self, outcome: ChunkOutcome) -> None:
+        """What came of the last decisions."""
+        for row, number in enumerate(outcome.columns):
+            if number in self._columns:
+                self._add(number, {name: vars(outcome)[name][row] for name in OUTCOME})
+
+    def traces(self) -> dict[int, Trace]:
+        """By column number."""
+        return {
+            number: Trace(
+                self._sentences[number], {name: np.stack(rows) for name, rows in kept.items()}
+            )
+            for number, kept in self._kept.items()
+        }
+
+    def _add(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
+        kept = self._kept.setdefault(number, defaultdict(list))
+        for name, array in arrays.items():
+            kept[name].append(array)
+
+
+def _decision(
+    policy: Policy, observation: Observation, inputs: Inputs, output: PolicyOutput, row: int
+) -> dict[str, np.ndarray]:
+    """One decision. It is evaluated alone, so that it does not depend on what else is traced."""
+    given = {name: torch.from_numpy(np.array(array[[row]])) for name, array in inputs.items()}
+    drawn = {name: tensor[[row]] for name, tensor in output.replay.items()}
+    with torch.no_grad():
+        evaluated = policy.evaluate(given, drawn).logprobs
+    return {
+        **{f"cameras/{name}": frames[row] for name, frames in observation["cameras"].items()},
+        "states": observation["states"][row],
+        "elapsed": observation["elapsed"][row],
+        **{f"inputs/{name}": array[row] for name, array in inputs.items()},
+        "actions": output.actions[row],
+        "logprobs": _array(output.logprobs[row]),
+        "values": _array(output.values[row]),
+        **{f"replay/{name}": _array(tensor[row]) for name, tensor in output.replay.items()},
+        "evaluated_logprobs": _array(evaluated[0]),
+    }
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    """On the host; numpy lacks bfloat16, whose numbers float32 has too."""
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()

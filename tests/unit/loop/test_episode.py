@@ -1,0 +1,86 @@
+"""Addresses as users give them, and an episode as a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from rlcore.errors import ConfigError
+from rlcore.loop.episode import ROWS_SHOWN, address, split_of, trace_table
+from rlcore.rollout.messages import Trace
+from rlcore.specs import Episode
+from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
+
+SPEC = env_spec(ToyEnvConfig(env_type="toy", tasks=["reach-up", "reach-left"]))
+EVALUATED = range(1000, 1010)
+
+
+def test_a_task_by_name_or_number():
+    for task in ("reach-left", "1"):
+        assert address(SPEC, task, 1003, 2, evaluated=EVALUATED) == Episode(1, 1003, 2)
+
+
+@pytest.mark.parametrize("task", ["2", "-1", "", "reach", "Reach-Left"])
+def test_no_such_task(task):
+    with pytest.raises(ConfigError, match="--task must be one of reach-up, reach-left"):
+        address(SPEC, task, 1003, 0, evaluated=EVALUATED)
+
+
+def test_trials_of_both_splits_and_no_others():
+    assert [split_of(SPEC, trial) for trial in (0, 999, 1000, 1999)] == [
+        "train", "train", "held-out", "held-out",
+    ]  # fmt: skip
+    for trial in (-1, 2000):
+        with pytest.raises(ConfigError, match=f"got {trial}") as error:
+            address(SPEC, "0", trial, 0, evaluated=EVALUATED)
+        assert error.value.hint == "evaluations of this run visit 1000 to 1009"
+
+
+def trace(decisions: int, values: int) -> Trace:
+    """Decisions of 2 actions with 3 entries; the last one ends after its first action."""
+    valid = np.ones((decisions, 2), bool)
+    valid[-1, 1] = False
+    ends = np.zeros((decisions, 2), bool)
+    ends[-1, 0] = True
+    return Trace(
+        "push [red]",
+        {
+            "valid": valid,
+            "rewards": np.where(ends, 0.5, 0.0).astype(np.float32),
+            "values": np.full((decisions, values), 0.25, np.float32),
+            "evaluated_logprobs": np.tile(np.float32([-1, -2, 0.5]), (decisions, 2, 1)),
+            "terminated": ends,
+            "truncated": np.zeros_like(ends),
+            "success": ends.any(1),
+        },
+    )
+
+
+def shown(one: Trace) -> list[list[str]]:
+    """The rows as cells."""
+    console = Console(width=120, color_system=None)
+    with console.capture() as captured:
+        console.print(trace_table(one, one.sentence))
+    lines = captured.get().splitlines()
+    assert lines[0].strip() == "push [red]"
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if "│" in line]
+
+
+def test_a_row_a_decision():
+    # log-prob of a chunk of two actions: 2 (-1 - 2 + 0.5) = -5, of one -2.5
+    assert shown(trace(2, 2)) == [
+        ["0", "0-2", "0", "0.250", "-5.000", "-2.000", ""],
+        ["1", "2-3", "0.5", "0.250", "-2.500", "-2.000", "terminated, success"],
+    ]
+    assert shown(trace(1, 0))[0][3] == "-"  # no critic
+
+
+def test_the_middle_of_a_long_episode_is_left_out():
+    rows = shown(trace(ROWS_SHOWN, 1))
+    assert [row[0] for row in rows] == [str(t) for t in range(ROWS_SHOWN)]
+    rows = shown(trace(ROWS_SHOWN + 5, 1))
+    half = ROWS_SHOWN // 2
+    assert [row[0] for row in rows] == [
+        *(str(t) for t in range(half)), "...", *(str(t) for t in range(half + 5, ROWS_SHOWN + 5)),
+    ]  # fmt: skip
