@@ -28,8 +28,9 @@ from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, has_component
 from rlcore.workers.rollout_worker import CollectSummary
 
-OnCount = Callable[[Mapping[str, int]], None]
-"""Called now and then with running totals, e.g. `{"episodes": 12, "successes": 3}`."""
+OnCount = Callable[[Mapping[str, float]], None]
+"""Called now and then with where things stand: running totals, e.g. `{"episodes": 12,
+"successes": 3}`, or what a call tells of itself."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,14 @@ class WorkerGroup(ABC):
 
     @abstractmethod
     def _call(
-        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        on_count: OnCount | None = None,
     ) -> list[Any]:
-        """Call a method of the first workers of a component, one for each entry of `per_rank`."""
+        """Call a method of the first workers of a component, one for each entry of `per_rank`.
+        With `on_count`, the method takes an `on_progress` and what it says there arrives here."""
 
     @abstractmethod
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
@@ -145,9 +151,11 @@ class WorkerGroup(ABC):
         """Call a method of every worker that learns with the same arguments; results by rank."""
         return self._call("actor", method, [arguments] * self.ranks("actor"))
 
-    def actor_on_first(self, method: str, **arguments: Any) -> Any:
+    def actor_on_first(
+        self, method: str, *, on_count: OnCount | None = None, **arguments: Any
+    ) -> Any:
         """Call a method of actor worker 0 alone; its result."""
-        return self._call("actor", method, [arguments])[0]
+        return self._call("actor", method, [arguments], on_count)[0]
 
     def policy(self, method: str, **arguments: Any) -> None:
         """Call a method of every worker that holds a policy, acting or learning, once each."""
@@ -245,11 +253,17 @@ class LocalGroup(WorkerGroup):
                 ROLES[role].calls["start"](self._workers[role])
 
     def _call(
-        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        on_count: OnCount | None = None,
     ) -> list[Any]:
         role = self._role(component)
+        told = {} if on_count is None else {"on_progress": on_count}
         return [
-            ROLES[role].calls[method](self._workers[role], **arguments) for arguments in per_rank
+            ROLES[role].calls[method](self._workers[role], **arguments, **told)
+            for arguments in per_rank
         ]
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:

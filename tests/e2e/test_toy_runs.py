@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -174,7 +175,9 @@ def test_ppo_improves_the_toy(log_path: Path):
 
 
 @pytest.mark.parametrize("stages", [1, 3])
-def test_ray_with_several_workers_equals_one_process(log_path: Path, ray_cluster, stages: int):
+def test_ray_with_several_workers_equals_one_process(
+    log_path: Path, ray_cluster, stages: int, capsys: pytest.CaptureFixture[str]
+):
     """Two env workers and two policy ranks (gradients summed over them) against none."""
     run(log_path, "cluster.backend=local")
     run(
@@ -183,6 +186,10 @@ def test_ray_with_several_workers_equals_one_process(log_path: Path, ray_cluster
         f"rollout.pipeline_stage_num={stages}",
         "cluster.component_placement={env: 0-1, rollout: 0-1, actor: 0-1}",
     )
+    watched = re.findall(
+        r"supervised training: (\d+) of (\d+), loss \d\.\d", capsys.readouterr().out
+    )
+    assert watched == [("40", "40")] * 2  # on either backend
     local, several = log_path / "run", log_path / "run-2"
     for label in ("before", "after"):
         ours, theirs = (
