@@ -6,13 +6,14 @@
         actor/                  what the policy's `save_pretrained` wrote
         learner.safetensors     tensors of the learner: optimizer moments, reference weights
         learner.json            its counters
-        state.json              the run's own state, sizes of all files
+        state.json              the run's own state, sizes and digests of all files
 
 A checkpoint is written under a temporary name, flushed and renamed: it is whole or not there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,9 @@ FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 2
 POLICY, STATE, LATEST, BEST = "actor", "state.json", "latest", "best"
 LEARNER = "learner"  # .safetensors and .json
+DIGESTS = "sha256"  # {file: hex digest}, as of `sha256sum`; earlier versions wrote none
 PREFIX = "step_"
+BLOCK_BYTES = 1 << 20
 
 
 def checkpoint_name(step: int) -> str:
@@ -88,7 +91,8 @@ def save_checkpoint(
                 "version": FORMAT_VERSION,
                 "step": step,
                 "state": dict(state or {}),
-                "files": _sizes(partial),
+                "files": {name: file.stat().st_size for name, file in _files(partial)},
+                DIGESTS: {name: _digest(file) for name, file in _files(partial)},
             },
             indent=1,
         )
@@ -127,10 +131,14 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         CheckpointError: missing, incomplete, damaged, or not one of ours.
     """
     found = find_checkpoint(Path(path))
-    facts = _read_facts(found / STATE)
-    _check_sizes(found, facts["files"])
-    if f"{LEARNER}.safetensors" in facts["files"]:
-        _check_learner(found)
+    try:
+        facts = _read_facts(found / STATE)
+        _check_sizes(found, facts["files"])
+        if f"{LEARNER}.safetensors" in facts["files"]:
+            _check_learner(found)
+        _check_digests(found, facts[DIGESTS])
+    except CheckpointError as error:
+        raise CheckpointError(error.message, hint=_earlier(found) or error.hint) from error
     return Checkpoint(
         path=found,
         step=facts["step"],
@@ -270,9 +278,37 @@ def _check_learner(folder: Path) -> Any:
     return plain
 
 
-def _sizes(folder: Path) -> dict[str, int]:
+def _earlier(path: Path) -> str | None:
+    """What to do with a checkpoint that can't be read: the one before it may be whole."""
+    before = [name for name in _whole(path.parent) if name < path.name]
+    return f"take the one before it: rlcore resume {path.parent / before[-1]}" if before else None
+
+
+def _files(folder: Path) -> list[tuple[str, Path]]:
+    """(name, path) of all files below a folder."""
     files = (file for file in sorted(folder.rglob("*")) if file.is_file())
-    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
+    return [(file.relative_to(folder).as_posix(), file) for file in files]
+
+
+def _digest(path: Path) -> str:
+    """Of the content; read in blocks, as it may be larger than memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _check_digests(folder: Path, digests: Mapping[str, str]) -> None:
+    for name, expected in digests.items():
+        try:
+            found = _digest(folder / name)
+        except OSError as error:
+            raise damaged(folder / name, str(error)) from error
+        if found != expected:
+            raise damaged(
+                folder / name, f"its {DIGESTS} is {found}, it was written with {expected}"
+            )
 
 
 def _check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
@@ -293,10 +329,12 @@ def _read_facts(path: Path) -> dict[str, Any]:
             f"{path.parent} has checkpoint format {facts.get('version')}, "
             f"this rlcore reads {FORMAT_VERSION}"
         )
+    facts.setdefault(DIGESTS, {})
     for name, kind, words in (
         ("step", int, "a whole number"),
         ("state", dict, "a mapping"),
         ("files", dict, "a mapping"),
+        (DIGESTS, dict, "a mapping"),
     ):
         if type(facts.get(name)) is not kind:
             raise damaged(path, f"{name} must be {words}, got {facts.get(name)!r}")

@@ -124,6 +124,17 @@ def flip_header(name: str, number: int) -> Damage:
     return damage
 
 
+def flip_tensor(name: str) -> Damage:
+    """Flip one bit of the last number of the last tensor."""
+
+    def damage(folder: Path) -> None:
+        content = bytearray(only(folder, name).read_bytes())
+        content[-2] ^= 1
+        only(folder, name).write_bytes(bytes(content))
+
+    return damage
+
+
 def flip_length(name: str) -> Damage:
     def damage(folder: Path) -> None:
         content = bytearray(only(folder, name).read_bytes())
@@ -298,6 +309,12 @@ CHECKPOINT: dict[str, Case] = {
     "learner missing": (remove("learner.safetensors"), ("learner.safetensors", "missing")),
     "learner cut": (cut("learner.safetensors", 0.5), ("learner.safetensors", "damaged")),
     "learner header flipped": (flip_header("learner.safetensors", 7), ("learner.safetensors",)),
+    "policy tensor flipped": (
+        flip_tensor(f"{STEP}/actor/{WEIGHTS}"), (WEIGHTS, "damaged", "sha256")),
+    "learner tensor flipped": (
+        flip_tensor("learner.safetensors"), ("learner.safetensors", "damaged", "sha256")),
+    "digests are a list": (
+        rewrite("state.json", lambda c: c.update(sha256=[])), ("state.json", "sha256")),
     "learner's counters missing": (remove("learner.json"), ("learner.json", "missing")),
     "learner's counters garbled": (
         garble("learner.json"),
