@@ -68,6 +68,8 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
         "env_steps",
         "episodes",
         "versions",
+        "groups",
+        "averages",
     }
     assert summary["success_after"]["n"] == 20  # 4 tasks, 5 trials
     assert summary["episodes"] == 36  # 3 updates of 12 columns
