@@ -13,15 +13,19 @@ One update, where rollout and actor are one process, and where they are not:
 
 from __future__ import annotations
 
+import contextlib
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
 from rlcore.config.schema import ClusterConfig
+from rlcore.errors import UserError, WorkerError
 from rlcore.placement import Seat
-from rlcore.rollout.messages import InteractJob, InteractReport
+from rlcore.rollout.messages import Conversation, InteractJob, InteractReport
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
@@ -250,7 +254,8 @@ class LocalGroup(WorkerGroup):
         self._call("env", "start", [{"side": "train"}])
         for role in self._workers:
             if role != "env":
-                ROLES[role].calls["start"](self._workers[role])
+                with _told_once(role, "start"):
+                    ROLES[role].calls["start"](self._workers[role])
 
     def _call(
         self,
@@ -261,15 +266,18 @@ class LocalGroup(WorkerGroup):
     ) -> list[Any]:
         role = self._role(component)
         told = {} if on_count is None else {"on_progress": on_count}
-        return [
-            ROLES[role].calls[method](self._workers[role], **arguments, **told)
-            for arguments in per_rank
-        ]
+        with _told_once(role, method):
+            return [
+                ROLES[role].calls[method](self._workers[role], **arguments, **told)
+                for arguments in per_rank
+            ]
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         roles = [self._role(part.component) for part in parts]
         talks = [
-            ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
+            _part(
+                role, part.talk, ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
+            )
             for role, part in zip(roles, parts, strict=True)
         ]
         return interleave(talks, on_count)
@@ -280,6 +288,33 @@ class LocalGroup(WorkerGroup):
     def stop(self, graceful: bool = True) -> None:
         for role, worker in self._workers.items():
             ROLES[role].calls["stop"](worker)
+
+
+@contextmanager
+def _told_once(role: str, doing: str) -> Iterator[None]:
+    """An error inside a worker as it comes from a worker of its own process: one error that says
+    whose it is, with the worker's traceback and none of the driver's."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename in (
+            __file__,
+            contextlib.__file__,
+        ):
+            trace = trace.tb_next
+        text = "".join(traceback.format_exception(type(error), error, trace))
+        raise WorkerError(
+            f"{role} worker failed while it was asked to {doing}:\n{text.rstrip()}",
+            hint="it ran in this process: breakpoint() stops there",
+        ) from error
+
+
+def _part(role: str, talk: str, conversation: Conversation) -> Conversation:
+    with _told_once(role, talk):
+        return (yield from conversation)
 
 
 def _merged(settings: Sequence[Any]) -> Any:

@@ -13,6 +13,7 @@ import ray
 from safetensors.torch import load_file
 
 from rlcore.cli.eval import EVAL
+from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import WorkerError
 from rlcore.loop import evaluate, train
@@ -221,6 +222,21 @@ def test_a_simulator_that_raises_ends_the_run_with_its_own_traceback(log_path: P
     assert "toy_env.py" in caught.value.message  # the worker's traceback, not Ray's
     assert "env worker 0" in caught.value.message
     _no_actor_is_left()
+
+
+def test_in_one_process_it_is_told_likewise(log_path: Path, capsys):
+    code = main(
+        [
+            *("train", *SMALL, "cluster.backend=local", "sft.enabled=false"),
+            *("env.train.fail_at=7", "env.eval.fail_at=7", f"runner.logger.log_path={log_path}"),
+        ]
+    )
+    said = capsys.readouterr().err
+    text = said[said.index("error: ") :]
+    assert code == WorkerError.exit_code
+    assert text.startswith("error: env worker failed while it was asked to converse:\nTraceback")
+    assert text.count("Traceback") == text.count("told to fail at step 7") == 1
+    assert "toy_env.py" in text and "group.py" not in text and "loop/" not in text
 
 
 def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
