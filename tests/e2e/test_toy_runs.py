@@ -19,6 +19,7 @@ from rlcore.errors import WorkerError
 from rlcore.loop import evaluate, train
 from rlcore.loop.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.sameness import untimed
 from rlcore.track.trackers import read_metrics
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
@@ -43,12 +44,9 @@ def run(log_path: Path, *overrides: str):
     return train.run(compose([*SMALL, f"runner.logger.log_path={log_path}", *overrides]))
 
 
-def numbers(folder: Path) -> list[dict[str, float]]:
+def numbers(folder: Path) -> list[dict[str, float | None]]:
     """Metrics without what depends on the clock."""
-    return [
-        {k: v for k, v in line.items() if not k.startswith("time") and "per_second" not in k}
-        for line in read_metrics(folder / "metrics.jsonl")
-    ]
+    return untimed(read_metrics(folder / "metrics.jsonl"))
 
 
 def test_a_run_leaves_what_it_promises(log_path: Path):
@@ -97,6 +95,23 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
     checkpoint = load_checkpoint(folder)
     assert checkpoint.step == 3
     assert checkpoint.state["totals"]["env_steps"] == summary["env_steps"]
+
+
+def test_two_runs_with_one_seed_have_identical_metrics(
+    log_path: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+):
+    names = [*SMALL, "cluster.backend=local", f"runner.logger.log_path={log_path}"]
+    for seed in (0, 0, 1):
+        assert main(["train", *names, f"runner.seed={seed}", "runner.max_epochs=2"]) == 0
+    first, again, other = (log_path / name for name in ("run", "run-2", "run-3"))
+    assert numbers(first) == numbers(again) and len(numbers(first)) > 40  # 40 of them of SFT
+    capsys.readouterr()
+    assert main(["report", str(first), str(again), str(other)]) == 0
+    _, same, different = capsys.readouterr().out.splitlines()
+    assert same == f"{first} and {again} have identical metrics (times aside)"
+    assert different.startswith(
+        f"{first} and {other} have metrics that first differ at step 0, sft/train_loss: "
+    )
 
 
 def test_a_value_and_a_reward_per_action(log_path: Path):
