@@ -72,7 +72,8 @@ def _learn(
         history: dict[str, Any] = session.group.actor_on_first(
             "supervised", data=str(data), sft=session.config.sft, on_count=watch, **limits
         )
-        shown.set(history["steps"])
+        last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
+        watch({"steps": history["steps"], "seconds": history["seconds"], **last})
     return history
 
 

@@ -13,7 +13,6 @@ A checkpoint is written under a temporary name, flushed and renamed: it is whole
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
+from rlcore.track.contents import DIGEST, check_digests, check_sizes, digests, sizes
 from rlcore.track.files import replacing_folder, write_text
 from rlcore.track.headers import damaged, read_headers
 from rlcore.track.tensors import flatten_tensors, tensor_names, unflatten_tensors
@@ -31,9 +31,7 @@ FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 2
 POLICY, STATE, LATEST, BEST = "actor", "state.json", "latest", "best"
 LEARNER = "learner"  # .safetensors and .json
-DIGESTS = "sha256"  # {file: hex digest}, as of `sha256sum`; earlier versions wrote none
 PREFIX = "step_"
-BLOCK_BYTES = 1 << 20
 
 
 def checkpoint_name(step: int) -> str:
@@ -91,8 +89,8 @@ def save_checkpoint(
                 "version": FORMAT_VERSION,
                 "step": step,
                 "state": dict(state or {}),
-                "files": {name: file.stat().st_size for name, file in _files(partial)},
-                DIGESTS: {name: _digest(file) for name, file in _files(partial)},
+                "files": sizes(partial),
+                DIGEST: digests(partial),
             },
             indent=1,
         )
@@ -133,10 +131,10 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     found = find_checkpoint(Path(path))
     try:
         facts = _read_facts(found / STATE)
-        _check_sizes(found, facts["files"])
+        check_sizes(found, facts["files"])
         if f"{LEARNER}.safetensors" in facts["files"]:
             _check_learner(found)
-        _check_digests(found, facts[DIGESTS])
+        check_digests(found, facts[DIGEST])
     except CheckpointError as error:
         raise CheckpointError(error.message, hint=_earlier(found) or error.hint) from error
     return Checkpoint(
@@ -284,42 +282,6 @@ def _earlier(path: Path) -> str | None:
     return f"take the one before it: rlcore resume {path.parent / before[-1]}" if before else None
 
 
-def _files(folder: Path) -> list[tuple[str, Path]]:
-    """(name, path) of all files below a folder."""
-    files = (file for file in sorted(folder.rglob("*")) if file.is_file())
-    return [(file.relative_to(folder).as_posix(), file) for file in files]
-
-
-def _digest(path: Path) -> str:
-    """Of the content; read in blocks, as it may be larger than memory."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _check_digests(folder: Path, digests: Mapping[str, str]) -> None:
-    for name, expected in digests.items():
-        try:
-            found = _digest(folder / name)
-        except OSError as error:
-            raise damaged(folder / name, str(error)) from error
-        if found != expected:
-            raise damaged(
-                folder / name, f"its {DIGESTS} is {found}, it was written with {expected}"
-            )
-
-
-def _check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
-    for name, size in sizes.items():
-        file = folder / name
-        if not file.is_file():
-            raise CheckpointError(f"{folder} is incomplete: {name} is missing")
-        if file.stat().st_size != size:
-            raise damaged(file, f"{file.stat().st_size} bytes instead of {size}")
-
-
 def _read_facts(path: Path) -> dict[str, Any]:
     facts = _read_json(path)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
@@ -329,12 +291,12 @@ def _read_facts(path: Path) -> dict[str, Any]:
             f"{path.parent} has checkpoint format {facts.get('version')}, "
             f"this rlcore reads {FORMAT_VERSION}"
         )
-    facts.setdefault(DIGESTS, {})
+    facts.setdefault(DIGEST, {})  # earlier versions wrote none
     for name, kind, words in (
         ("step", int, "a whole number"),
         ("state", dict, "a mapping"),
         ("files", dict, "a mapping"),
-        (DIGESTS, dict, "a mapping"),
+        (DIGEST, dict, "a mapping"),
     ):
         if type(facts.get(name)) is not kind:
             raise damaged(path, f"{name} must be {words}, got {facts.get(name)!r}")

@@ -3,6 +3,7 @@
 Two backends run the same worker classes. Whoever uses a group can't tell which one it has:
 
     local   all workers in this process, conversations interleaved: pdb works, starts at once
+            (rlcore.workers.local_group)
     ray     a process per worker, conversations over a channel (rlcore.workers.ray_group)
 
 One update, where rollout and actor are one process, and where they are not:
@@ -13,23 +14,18 @@ One update, where rollout and actor are one process, and where they are not:
 
 from __future__ import annotations
 
-import contextlib
-import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.errors import UserError, WorkerError
 from rlcore.placement import Seat
-from rlcore.rollout.messages import Conversation, InteractJob, InteractReport
-from rlcore.workers.channel import interleave
+from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
-from rlcore.workers.roles import ROLES, has_component
+from rlcore.workers.roles import has_component
 from rlcore.workers.rollout_worker import CollectSummary
 
 OnCount = Callable[[Mapping[str, float]], None]
@@ -236,99 +232,11 @@ def _pieces(rollout_rank: int, actor_rank: int) -> str:
     return f"trajectory/{rollout_rank}/{actor_rank}"
 
 
-class LocalGroup(WorkerGroup):
-    """All workers in this process. The planned processes of a role are merged into one:
-    randomness is keyed by episode, so results don't depend on how many there are."""
-
-    def __init__(self, plan: GroupPlan) -> None:
-        super().__init__(plan)
-        self._workers = {
-            role: ROLES[role].make(_merged([member.settings for member in members]))
-            for role, members in plan.members.items()
-        }
-
-    def ranks(self, component: str) -> int:
-        return len(self._plan.of(component)[:1])
-
-    def _launch(self) -> None:
-        self._call("env", "start", [{"side": "train"}])
-        for role in self._workers:
-            if role != "env":
-                with _told_once(role, "start"):
-                    ROLES[role].calls["start"](self._workers[role])
-
-    def _call(
-        self,
-        component: str,
-        method: str,
-        per_rank: Sequence[Mapping[str, Any]],
-        on_count: OnCount | None = None,
-    ) -> list[Any]:
-        role = self._role(component)
-        told = {} if on_count is None else {"on_progress": on_count}
-        with _told_once(role, method):
-            return [
-                ROLES[role].calls[method](self._workers[role], **arguments, **told)
-                for arguments in per_rank
-            ]
-
-    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
-        roles = [self._role(part.component) for part in parts]
-        talks = [
-            _part(
-                role, part.talk, ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
-            )
-            for role, part in zip(roles, parts, strict=True)
-        ]
-        return interleave(talks, on_count)
-
-    def _role(self, component: str) -> str:
-        return next(role for role in self._workers if has_component(role, component))
-
-    def stop(self, graceful: bool = True) -> None:
-        for role, worker in self._workers.items():
-            ROLES[role].calls["stop"](worker)
-
-
-@contextmanager
-def _told_once(role: str, doing: str) -> Iterator[None]:
-    """An error inside a worker as it comes from a worker of its own process: one error that says
-    whose it is, with the worker's traceback and none of the driver's."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename in (
-            __file__,
-            contextlib.__file__,
-        ):
-            trace = trace.tb_next
-        text = "".join(traceback.format_exception(type(error), error, trace))
-        raise WorkerError(
-            f"{role} worker failed while it was asked to {doing}:\n{text.rstrip()}",
-            hint="it ran in this process: breakpoint() stops there",
-        ) from error
-
-
-def _part(role: str, talk: str, conversation: Conversation) -> Conversation:
-    with _told_once(role, talk):
-        return (yield from conversation)
-
-
-def _merged(settings: Sequence[Any]) -> Any:
-    """One worker in place of all: it has their simulator processes."""
-    first = settings[0]
-    if not isinstance(first, EnvWorkerSettings):
-        return first
-    processes = sum(worker.num_processes for worker in settings)
-    return replace(first, rank=0, world_size=1, num_processes=processes)
-
-
 def make_group(plan: GroupPlan) -> WorkerGroup:
     """The group of the configured backend; nothing is started yet."""
     if plan.cluster.backend == "local":
+        from rlcore.workers.local_group import LocalGroup
+
         return LocalGroup(plan)
     from rlcore.workers.ray_group import RayGroup
 
