@@ -12,14 +12,15 @@ COMPARISON = Path("report.html")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the report and print where it is.
+    """Write the report and print where it is; of several runs, also whether their metrics are the
+    same.
 
     Raises:
         UserError: a folder holds no run or a damaged one, or the file can't be written.
     """
     options = _parser().parse_args(arguments)
     from rlcore.track.folder import RunFolder
-    from rlcore.track.report import write_comparison, write_report
+    from rlcore.track.report import compare_metrics, write_comparison, write_report
 
     folders = [RunFolder.open(run) for run in options.runs]
     twice = {folder.path for folder in folders if folders.count(folder) > 1}
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str]) -> int:
         print(write_report(folders[0], options.output))
     else:
         print(write_comparison(folders, options.output or COMPARISON))
+        for folder in folders[1:]:
+            print(compare_metrics(folders[0], folder))
     return 0
 
 

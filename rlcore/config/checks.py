@@ -7,6 +7,7 @@ are reported together. Numbers and places are checked before, as the facts are m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from rlcore.algo.combinations import refusal
 from rlcore.config import limits, places
@@ -36,6 +37,7 @@ def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None
 
     Raises:
         ConfigError: one sentence a problem.
+        CheckpointError: demonstrations that are damaged.
         PluginError: a component or tracker that does not exist.
         PlacementError: a placement that can't be carried out.
     """
@@ -45,6 +47,11 @@ def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None
     _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
     facts = gather_facts(config, registry, plan)
     _raise_all([sentence for each in CHECKS for sentence in each(facts)])
+    if config.collect.path is not None and not config.runner.only_eval:
+        from rlcore.data.demonstrations import check_folder
+
+        place = Path(config.collect.path)
+        check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
     return facts
 
 

@@ -19,6 +19,7 @@ from rlcore.data.layout import (
     INFO,
     DataInfo,
     EpisodeRow,
+    check_episode,
     number_of,
     read_episode,
     read_info,
@@ -60,12 +61,8 @@ class DemonstrationWriter:
             _check_same(self.path, read_info(self.path), info)
             self._rows = rows_of_files(self.path)
             (self.path / EPISODES).unlink(missing_ok=True)  # stale from here on
-        elif self.path.is_dir() and any(self.path.iterdir()):
-            raise ConfigError(
-                f"{self.path} holds other files than demonstrations",
-                hint="set collect.path to a new folder",
-            )
         else:
+            _check_empty(self.path)
             write_info(self.path, info)
         self._next = 1 + max((number_of(row) for row in self._rows), default=-1)
 
@@ -142,7 +139,7 @@ class DemonstrationSet(Sequence[Demonstration]):
     @property
     def complete(self) -> bool:
         """Whether the collection came to its end; if not, these are the episodes it got to."""
-        return (self.path / EPISODES).is_file()
+        return (self.path / EPISODES).exists()
 
     @property
     def tasks(self) -> list[str]:
@@ -165,6 +162,11 @@ class DemonstrationSet(Sequence[Demonstration]):
                 hint="collect more: rlcore collect",
             )
         self.info.check_fits(spec, self.path)
+
+    def check_files(self) -> None:
+        """Raise CheckpointError unless all episodes are there, as far as their headers tell."""
+        for row in self.rows:
+            check_episode(self.path, row, self.info)
 
     def split(self, val_fraction: float, seed: int) -> tuple[DemonstrationSet, DemonstrationSet]:
         """(training, validation) by whole episodes, stratified by task.
@@ -197,6 +199,24 @@ class DemonstrationSet(Sequence[Demonstration]):
         return DemonstrationSet(self.path, rows)
 
 
+def check_folder(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
+    """Whether a run can learn from what is in a folder, or write its demonstrations there: go on
+    with an interrupted collection, or begin one. Reads headers only.
+
+    Raises:
+        CheckpointError: a data set that is damaged.
+        ConfigError: one of another env, a begun one of other settings, or other files.
+    """
+    if not (path / INFO).is_file():
+        return _check_empty(path)
+    data = DemonstrationSet(path)
+    if data.complete:
+        data.check(spec)
+    else:
+        _check_same(path, data.info, DataInfo.of(spec, collect, seed))
+    data.check_files()
+
+
 def _shares(sizes: dict[str, int], fraction: float) -> dict[str, int]:
     """Episodes held back per task: round(fraction * total) by largest remainder, at least one."""
     total = max(1, round(fraction * sum(sizes.values())))
@@ -206,6 +226,14 @@ def _shares(sizes: dict[str, int], fraction: float) -> dict[str, int]:
         if sum(shares.values()) < total and shares[task] < sizes[task] - 1:
             shares[task] += 1
     return shares
+
+
+def _check_empty(path: Path) -> None:
+    if path.is_dir() and any(path.iterdir()):
+        raise ConfigError(
+            f"{path} holds other files than demonstrations",
+            hint="set collect.path to a new folder",
+        )
 
 
 def _check_same(path: Path, there: DataInfo, wanted: DataInfo) -> None:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -28,7 +27,9 @@ from rlcore.errors import CheckpointError, ConfigError
 from rlcore.protocols import Demonstration
 from rlcore.specs import ActionChannel, EnvSpec, Episode, StateChannel
 from rlcore.track.files import replacing, write_text
+from rlcore.track.headers import TensorHeader, damaged, read_headers
 from rlcore.track.manifest import versions
+from rlcore.track.parquet import read_rows, write_rows
 
 FORMAT = "rlcore-demonstrations"
 FORMAT_VERSION = 1
@@ -190,6 +191,32 @@ def read_episode(path: Path, row: EpisodeRow) -> Demonstration:
     )
 
 
+def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
+    """Judge an episode's file by its header. Raises CheckpointError where it is missing, damaged
+    or holds other arrays than the table and `info` say."""
+    stored = read_headers(path / row.file)
+    steps = stored.get("frame_steps")
+    frames = steps.shape if steps is not None else ()
+    wanted = {
+        "frame_steps": TensorHeader("I64", frames[:1]),
+        "states": TensorHeader("F32", (row.length, _width(info.states))),
+        "actions": TensorHeader("F32", (row.length, _width(info.actions))),
+        **{
+            FRAMES + name: TensorHeader("U8", (*frames[:1], *size, 3))
+            for name, size in info.cameras.items()
+        },
+    }
+    for name in sorted(stored.keys() | wanted.keys()):
+        if stored.get(name) != wanted.get(name):
+            raise damaged(
+                path / row.file, f"{name} is {stored.get(name)}, expected {wanted.get(name)}"
+            )
+
+
+def _width(channels: list[list[str | int]]) -> int:
+    return sum(int(size) for _, size in channels)
+
+
 def number_of(row: EpisodeRow) -> int:
     """The number in the name of an episode's file."""
     return int(Path(row.file).stem.rpartition("_")[2])
@@ -211,17 +238,12 @@ def rows_of_files(path: Path) -> list[EpisodeRow]:
 
 def write_table(path: Path, rows: Sequence[EpisodeRow]) -> None:
     """Write `episodes.parquet`; atomically."""
-    with replacing(path / EPISODES) as partial:
-        table = pa.Table.from_pylist([asdict(row) for row in rows], schema=TABLE)
-        pq.write_table(table, partial)
+    write_rows(path / EPISODES, map(asdict, rows), TABLE)
 
 
 def read_table(path: Path) -> list[EpisodeRow]:
     """From the table, or from the files where an interrupted collection left no table."""
     table = path / EPISODES
-    if not table.is_file():
+    if not table.exists():
         return rows_of_files(path)
-    try:
-        return [EpisodeRow(**row) for row in pq.read_table(table).to_pylist()]
-    except (OSError, pa.ArrowInvalid, TypeError) as error:
-        raise CheckpointError(f"{table} is damaged: {error}") from error
+    return [EpisodeRow(**row) for row in read_rows(table, TABLE)]

@@ -7,7 +7,7 @@ ran before it. Validation draws the same noise each time: its losses differ by t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -26,8 +26,9 @@ GRAD_NORM = 1.0
 PLATEAU = 0.05
 """Validation has levelled off if its best of late is less than this share below its best before."""
 
-OnProgress = Callable[[int, int, dict[str, float]], None]
-"""Called with (steps done, steps in all or 0 if limited by time, latest losses)."""
+OnProgress = Callable[[Mapping[str, float]], None]
+"""Called after each step with `{"steps", "seconds", "train_loss", "val_loss"}`: done and spent so
+far, and the latest losses (no `val_loss` where nothing is held back)."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class SupervisedHistory:
         steps: optimizer steps done.
         skipped_steps: left out, as their gradient was not finite.
         seconds: wall time.
+        stopped: why it ended, in words.
         patience: validations that count as late; None: those of the last quarter of the steps.
     """
 
@@ -66,6 +68,7 @@ class SupervisedHistory:
     steps: int = 0
     skipped_steps: int = 0
     seconds: float = 0.0
+    stopped: str = ""
     patience: int | None = None
 
     @property
@@ -142,17 +145,14 @@ class SupervisedTrainer:
     ) -> SupervisedHistory:
         """Train for `max_steps` steps, or until validation has levelled off over the last
         `patience` validations."""
-        steps = self._config.max_steps
-        return self._run(
-            train,
-            val,
-            first=0,
-            total=steps,
-            stop=lambda history, _: (
-                history.steps >= steps or (history.patience is not None and history.plateaued)
-            ),
-            on_progress=on_progress,
-        )
+        steps, patience = self._config.max_steps, self._config.patience
+
+        def stop(history: SupervisedHistory, _: float) -> str | None:
+            if patience is not None and history.plateaued:
+                return f"validation levelled off (sft.patience={patience})"
+            return f"sft.max_steps={steps}" if history.steps >= steps else None
+
+        return self._run(train, val, first=0, stop=stop, on_progress=on_progress)
 
     def go_on(
         self,
@@ -168,8 +168,7 @@ class SupervisedTrainer:
             train,
             val,
             first=self._config.max_steps,
-            total=0,
-            stop=lambda _, spent: spent >= seconds,
+            stop=lambda _, spent: f"{seconds:.1f} s were over" if spent >= seconds else None,
             on_progress=on_progress,
         )
 
@@ -187,11 +186,10 @@ class SupervisedTrainer:
         val: SupervisedSamples,
         *,
         first: int,
-        total: int,
-        stop: Callable[[SupervisedHistory, float], bool],
+        stop: Callable[[SupervisedHistory, float], str | None],
         on_progress: OnProgress | None,
     ) -> SupervisedHistory:
-        """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)`."""
+        """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)` has a reason."""
         if not len(train):
             raise ConfigError(
                 "there are no demonstrations to train on",
@@ -203,13 +201,16 @@ class SupervisedTrainer:
         while True:
             if len(val) and history.steps % self._config.val_interval == 0:
                 self._record_validation(history, val, first, latest)
-            if stop(history, time.monotonic() - started):
+            reason = stop(history, time.monotonic() - started)
+            if reason is not None:
+                history.stopped = reason
                 break
-            latest["sft/train_loss"] = self._step(train, first + history.steps)
-            history.train_loss.append((first + history.steps, latest["sft/train_loss"]))
+            latest["train_loss"] = self._step(train, first + history.steps)
+            history.train_loss.append((first + history.steps, latest["train_loss"]))
             history.steps += 1
             if on_progress is not None:
-                on_progress(history.steps, total, dict(latest))
+                spent = time.monotonic() - started
+                on_progress({"steps": history.steps, "seconds": spent, **latest})
         if len(val) and history.steps % self._config.val_interval:
             self._record_validation(history, val, first, latest)
         history.skipped_steps = self._optimizer.skipped_steps - skipped_before
@@ -223,8 +224,8 @@ class SupervisedTrainer:
         first: int,
         latest: dict[str, float],
     ) -> None:
-        latest["sft/val_loss"] = self.validate(val)
-        history.val_loss.append((first + history.steps, latest["sft/val_loss"]))
+        latest["val_loss"] = self.validate(val)
+        history.val_loss.append((first + history.steps, latest["val_loss"]))
 
     def _step(self, samples: SupervisedSamples, step: int) -> float:
         """One optimizer step; the loss of its batch."""

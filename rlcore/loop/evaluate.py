@@ -99,6 +99,7 @@ def conclude(
         before=before,
         after=after,
         control=control,
+        groups=session.assembly.env_specs["eval"].task_groups,
         seed=session.config.runner.seed,
         seconds=session.clock.seconds,
         env_steps=session.totals.env_steps,

@@ -1,12 +1,13 @@
 """What a run tells the person who waits for it. Knows names and numbers, not how they came about.
 
-In a terminal a bar per phase, live; elsewhere (a log file, CI) one line when a phase ends.
+In a terminal a bar per phase, live; elsewhere (a log file, CI) one line when a phase ends, and in
+a long one a line now and then.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
@@ -32,6 +33,10 @@ UPDATE_LINE = {
 """What a line about an update shows: `{word: (metric, format)}`."""
 UPDATE_SECONDS = ("time/rollout", "time/update", "time/sync")
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
+
+
+QUIET_SECONDS = 60.0
+"""Without a terminal, a phase that goes on for longer says where it stands."""
 
 
 class Stopwatch:
@@ -65,29 +70,46 @@ class Clock:
 class Phase:
     """One phase under way; made by :meth:`Progress.phase`."""
 
-    def __init__(self, name: str, total: int | None, bars: Bars, task: TaskID | None) -> None:
-        self.name = name
+    def __init__(
+        self,
+        total: int | None,
+        bars: Bars,
+        task: TaskID | None,
+        say: Callable[[Phase], None],
+    ) -> None:
         self.total = total
         self.done = 0
         self.note_text = ""
         self._successes: int | None = None
         self._bars = bars
         self._task = task
+        self._say = say
+        self._said = time.monotonic()
 
     def advance(self, count: int = 1, success: int | None = None) -> None:
         """`count` more units are done; of them, where units are episodes, `success` succeeded."""
         succeeded = None if success is None else (self._successes or 0) + success
-        self._set(self.done + count, succeeded)
+        self.set(self.done + count, succeeded)
 
-    def counts(self, totals: Mapping[str, int]) -> None:
+    def counts(self, totals: Mapping[str, float]) -> None:
         """Take over running totals `{"episodes", "successes"}`, as the workers report them."""
         if {"episodes", "successes"} <= totals.keys():
-            self._set(totals["episodes"], totals["successes"])
+            self.set(int(totals["episodes"]), int(totals["successes"]))
 
     def note(self, text: str) -> None:
         """Show a few words beside the bar, e.g. the present loss."""
-        self.note_text = text
-        self._refresh()
+        self.set(self.done, note=text)
+
+    def set(self, done: int, successes: int | None = None, note: str | None = None) -> None:
+        """`done` units are done in all; None leaves the rest as it was."""
+        self.done = done
+        self._successes = successes if successes is not None else self._successes
+        self.note_text = note if note is not None else self.note_text
+        if self._task is not None:
+            self._bars.update(self._task, completed=self.done, status=self.status)
+        elif time.monotonic() - self._said >= QUIET_SECONDS:
+            self._said = time.monotonic()
+            self._say(self)
 
     @property
     def status(self) -> str:
@@ -96,15 +118,6 @@ class Phase:
         if self._successes is not None and self.done:
             parts.append(f"success {self._successes / self.done:.2f}")
         return ", ".join([*parts, self.note_text] if self.note_text else parts)
-
-    def _set(self, done: int, successes: int | None) -> None:
-        self.done = done
-        self._successes = successes if successes is not None else self._successes
-        self._refresh()
-
-    def _refresh(self) -> None:
-        if self._task is not None:
-            self._bars.update(self._task, completed=self.done, status=self.status)
 
 
 class Progress:
@@ -163,18 +176,21 @@ class Progress:
             task = self._bars.add_task(
                 label.replace("[", r"\["), total=total, status="", shares=self._shares
             )
-        phase = Phase(name, total, self._bars, task)
         begin = time.perf_counter()
+
+        def say(phase: Phase, state: str = "running") -> None:
+            self.line(self._result(label, phase, state, time.perf_counter() - begin))
+
+        phase = Phase(total, self._bars, task, say)
         ended = "stopped"
         try:
             yield phase
-            ended = "done"
+            ended = ""
         finally:
             if task is not None:
                 self._bars.remove_task(task)
-            seconds = time.perf_counter() - begin
-            if ended == "stopped" or not quiet:
-                self.line(self._result(label, phase, ended, seconds))
+            if ended or not quiet:
+                say(phase, ended)
 
     def line(self, text: str) -> None:
         """One line that stays, above the bars."""
@@ -209,12 +225,12 @@ class Progress:
             parts = (f"{name} {value / whole:.0%}" for name, value in seconds.items())
             self._shares = " ".join(parts)
 
-    def _result(self, label: str, phase: Phase, ended: str, seconds: float) -> str:
+    def _result(self, label: str, phase: Phase, state: str, seconds: float) -> str:
         """`[2/5] rollout: 64 of 64, success 0.42, 12.3 s (env 61% policy 20%), 95 s in all`."""
         count = f"{phase.done} of {phase.total}" if phase.total is not None else str(phase.done)
         parts = [count] if phase.done or phase.total else []
         parts += [phase.status] if phase.status else []
-        parts += [ended] if ended == "stopped" else []
+        parts += [state] if state else []
         shares = f" ({self._shares})" if self._shares else ""
         parts.append(f"{seconds:.1f} s{shares}")
         return f"{label}: {', '.join(parts)}, {time.perf_counter() - self._begin:.0f} s in all"

@@ -11,8 +11,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.facts import gather_facts
+from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.schema import RunConfig
+from rlcore.data.demonstrations import check_folder
 from rlcore.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.loop.session import Session, Totals
 from rlcore.loop.tables import EpisodeResult, read_results
@@ -75,6 +76,9 @@ def find(config: RunConfig) -> Saved | None:
         return None
     if saved.checkpoint is not None:
         _check(saved.checkpoint, config)
+        earlier_evaluation(saved, "before")
+    if config.sft.enabled:
+        _check_start(saved.folder, config)
     return saved
 
 
@@ -130,14 +134,12 @@ def restore(session: Session, saved: Saved | None) -> int:
     return at.step
 
 
-def earlier_evaluation(
-    session: Session, saved: Saved | None, label: str
-) -> list[EpisodeResult] | None:
+def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] | None:
     """The rows of an evaluation that was made before the checkpoint; None if there are none."""
-    path = session.folder.evaluations / f"{label}.parquet"
-    if saved is None or saved.checkpoint is None or not path.is_file():
+    if saved is None or saved.checkpoint is None:
         return None
-    return read_results(path)
+    path = saved.folder.evaluations / f"{label}.parquet"
+    return read_results(path) if path.exists() else None
 
 
 def _check(at: Checkpoint, config: RunConfig) -> None:
@@ -159,9 +161,29 @@ def _check(at: Checkpoint, config: RunConfig) -> None:
         raise CheckpointError(
             f"{at.path} is of a run with seed {kept['seed']}, runner.seed is {config.runner.seed}"
         )
-    model = replace(config.actor.model, model_path=str(at.policy_path))
-    actor = replace(config.actor, model=model)
-    gather_facts(replace(config, actor=actor), load_plugins())
+    _facts_with(config, at.policy_path)
+
+
+def _check_start(folder: RunFolder, config: RunConfig) -> None:
+    """Refuse demonstrations or a supervised start of the run that can't be taken up.
+
+    Raises:
+        UserError: damaged, or of another env or policy.
+    """
+    started = folder.sft.is_dir()
+    facts = _facts_with(config, folder.sft if started else None)
+    if config.collect.path is None and (not started or config.sft.control):
+        check_folder(
+            folder.demonstrations, facts.envs["train"], config.collect, seed=config.runner.seed
+        )
+
+
+def _facts_with(config: RunConfig, policy: Path | None) -> Facts:
+    """What is known of the run with the policy in a folder, which is judged by its files."""
+    if policy is not None:
+        model = replace(config.actor.model, model_path=str(policy))
+        config = replace(config, actor=replace(config.actor, model=model))
+    return gather_facts(config, load_plugins())
 
 
 def _saved(path: Path) -> Saved:

@@ -97,6 +97,7 @@ def open_session(
             device=assembly.device,
             protocol=protocol(assembly),
             render_settings=assembly.env_specs["eval"].render_settings,
+            task_groups=assembly.env_specs["eval"].task_groups,
         ),
     )
     clock = Clock()

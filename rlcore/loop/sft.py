@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,7 @@ def starting_policy(session: Session) -> Path:
             _log(session, history, "sft")
         return path
     data = collect(session)
-    with session.clock.measure("sft"), session.progress.phase("supervised training"):
-        history = session.group.actor_on_first("supervised", data=str(data), sft=session.config.sft)
+    history = _learn(session, "sft", "supervised training", data, session.config.sft.max_steps)
     _log(session, history, "sft")
     return _share(session, path)
 
@@ -46,12 +46,35 @@ def go_on(session: Session, start: Path, *, seconds: float) -> None:
     """The control: from the same start, more supervised training for as long as RL took."""
     data = session.config.collect.path or session.folder.demonstrations
     session.group.actor("load", path=str(start))
-    with session.clock.measure("control"), session.progress.phase("control: more SFT"):
-        history = session.group.actor_on_first(
-            "supervised", data=str(data), sft=session.config.sft, continue_seconds=seconds
-        )
+    history = _learn(session, "control", "control: more SFT", data, continue_seconds=seconds)
     _log(session, history, "control")
     _share(session, session.folder.path / "control")
+
+
+def _learn(
+    session: Session,
+    phase: str,
+    title: str,
+    data: str | Path,
+    total: int | None = None,
+    **limits: float,
+) -> dict[str, Any]:
+    """Supervised training on actor rank 0, watched; returns its history."""
+    with session.clock.measure(phase), session.progress.phase(title, total) as shown:
+
+        def watch(state: Mapping[str, float]) -> None:
+            if "steps" in state:
+                words = {"train_loss": "loss", "val_loss": "validation"}
+                losses = [f"{words[key]} {state[key]:.4f}" for key in words if key in state]
+                rate = f"{state['steps'] / max(state['seconds'], 1e-9):.1f} steps/s"
+                shown.set(int(state["steps"]), note=", ".join([*losses, rate]))
+
+        history: dict[str, Any] = session.group.actor_on_first(
+            "supervised", data=str(data), sft=session.config.sft, on_count=watch, **limits
+        )
+        last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
+        watch({"steps": history["steps"], "seconds": history["seconds"], **last})
+    return history
 
 
 def _share(session: Session, path: Path) -> Path:
@@ -68,11 +91,13 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
     for kind in ("train_loss", "val_loss"):
         for step, loss in history[kind]:
             session.trackers.log({f"{name}/{kind}": loss}, step=step)
-    if not history["val_loss"]:
-        return
-    first, last = history["val_loss"][0][1], history["val_loss"][-1][1]
-    state = "at its plateau" if history["plateaued"] else "still falling"
-    session.progress.line(
-        f"{name}: {history['steps']} steps, validation loss {first:.4f} -> {last:.4f}, "
-        f"best at step {history['best_step']}, {state}"
-    )
+    parts = [f"stopped after {history['steps']} steps"]
+    if history.get("stopped"):  # histories of earlier versions don't say why
+        parts[0] += f": {history['stopped']}"
+    if history["val_loss"]:
+        first, last = history["val_loss"][0][1], history["val_loss"][-1][1]
+        parts += [
+            f"validation loss {first:.4f} -> {last:.4f}, best at step {history['best_step']}",
+            "at its plateau" if history["plateaued"] else "still falling",
+        ]
+    session.progress.line(f"{name}: {', '.join(parts)}")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from rlcore.errors import CheckpointError
 from rlcore.loop.statistics import wilson
 from rlcore.rollout.messages import EpisodeOutcome
-from rlcore.track.files import replacing
+from rlcore.track.parquet import read_rows, write_rows
 
 COLUMNS = pa.schema(
     [
@@ -170,9 +168,7 @@ def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
 
 def write_results(path: Path, results: Sequence[EpisodeResult]) -> None:
     """One row an episode; atomically."""
-    table = pa.Table.from_pylist([asdict(result) for result in results], schema=COLUMNS)
-    with replacing(path) as partial:
-        pq.write_table(table, partial)
+    write_rows(path, map(asdict, results), COLUMNS)
 
 
 def read_results(path: Path) -> list[EpisodeResult]:
@@ -181,15 +177,4 @@ def read_results(path: Path) -> list[EpisodeResult]:
     Raises:
         CheckpointError: missing, damaged, or another kind of table.
     """
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise CheckpointError(f"{path} is not a readable evaluation: {error}") from error
-    wanted = [field.name for field in fields(EpisodeResult)]
-    missing = sorted(set(wanted) - set(table.column_names))
-    if missing:
-        raise CheckpointError(
-            f"{path} is not an evaluation of rlcore: columns {missing} are missing, "
-            f"it has {table.column_names}"
-        )
-    return [EpisodeResult(**row) for row in table.select(wanted).to_pylist()]
+    return [EpisodeResult(**row) for row in read_rows(path, COLUMNS)]

@@ -6,7 +6,7 @@
         actor/                  what the policy's `save_pretrained` wrote
         learner.safetensors     tensors of the learner: optimizer moments, reference weights
         learner.json            its counters
-        state.json              the run's own state, sizes of all files
+        state.json              the run's own state, sizes and digests of all files
 
 A checkpoint is written under a temporary name, flushed and renamed: it is whole or not there.
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError, did_you_mean
+from rlcore.track.contents import DIGEST, check_digests, check_sizes, digests, sizes
 from rlcore.track.files import replacing_folder, write_text
 from rlcore.track.headers import damaged, read_headers
 from rlcore.track.tensors import flatten_tensors, tensor_names, unflatten_tensors
@@ -88,7 +89,8 @@ def save_checkpoint(
                 "version": FORMAT_VERSION,
                 "step": step,
                 "state": dict(state or {}),
-                "files": _sizes(partial),
+                "files": sizes(partial),
+                DIGEST: digests(partial),
             },
             indent=1,
         )
@@ -127,10 +129,14 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         CheckpointError: missing, incomplete, damaged, or not one of ours.
     """
     found = find_checkpoint(Path(path))
-    facts = _read_facts(found / STATE)
-    _check_sizes(found, facts["files"])
-    if f"{LEARNER}.safetensors" in facts["files"]:
-        _check_learner(found)
+    try:
+        facts = _read_facts(found / STATE)
+        check_sizes(found, facts["files"])
+        if f"{LEARNER}.safetensors" in facts["files"]:
+            _check_learner(found)
+        check_digests(found, facts[DIGEST])
+    except CheckpointError as error:
+        raise CheckpointError(error.message, hint=_earlier(found) or error.hint) from error
     return Checkpoint(
         path=found,
         step=facts["step"],
@@ -290,18 +296,10 @@ def _check_learner(folder: Path) -> Any:
     return plain
 
 
-def _sizes(folder: Path) -> dict[str, int]:
-    files = (file for file in sorted(folder.rglob("*")) if file.is_file())
-    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
-
-
-def _check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
-    for name, size in sizes.items():
-        file = folder / name
-        if not file.is_file():
-            raise CheckpointError(f"{folder} is incomplete: {name} is missing")
-        if file.stat().st_size != size:
-            raise damaged(file, f"{file.stat().st_size} bytes instead of {size}")
+def _earlier(path: Path) -> str | None:
+    """What to do with a checkpoint that can't be read: the one before it may be whole."""
+    before = [name for name in _whole(path.parent) if name < path.name]
+    return f"take the one before it: rlcore resume {path.parent / before[-1]}" if before else None
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
@@ -313,10 +311,12 @@ def _read_facts(path: Path) -> dict[str, Any]:
             f"{path.parent} has checkpoint format {facts.get('version')}, "
             f"this rlcore reads {FORMAT_VERSION}"
         )
+    facts.setdefault(DIGEST, {})  # earlier versions wrote none
     for name, kind, words in (
         ("step", int, "a whole number"),
         ("state", dict, "a mapping"),
         ("files", dict, "a mapping"),
+        (DIGEST, dict, "a mapping"),
     ):
         if type(facts.get(name)) is not kind:
             raise damaged(path, f"{name} must be {words}, got {facts.get(name)!r}")

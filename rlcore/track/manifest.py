@@ -66,6 +66,7 @@ def build_manifest(
     device: str,
     protocol: EvaluationProtocol | None,
     render_settings: Mapping[str, str | int | float | bool],
+    task_groups: Mapping[str, Sequence[str]] | None = None,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Everything in `manifest.json`.
@@ -75,6 +76,7 @@ def build_manifest(
         device: where the policy runs, in words, e.g. "cpu" or "cuda".
         protocol: of the evaluations; None where the run has none.
         render_settings: :attr:`rlcore.specs.EnvSpec.render_settings`.
+        task_groups: :attr:`rlcore.specs.EnvSpec.task_groups`, for the tables of the report.
         command: the command line; this process's if None.
     """
     return {
@@ -91,6 +93,7 @@ def build_manifest(
         "memory_bytes": psutil.virtual_memory().total,
         "evaluation_protocol": None if protocol is None else asdict(protocol),
         "render_settings": dict(render_settings),
+        "task_groups": {name: list(tasks) for name, tasks in (task_groups or {}).items()},
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from rlcore.errors import CheckpointError
 from rlcore.loop.statistics import paired_difference, success_rate
-from rlcore.loop.tables import EpisodeResult, success_by_start
+from rlcore.loop.tables import EpisodeResult, success_by_start, success_rows
 from rlcore.track.files import write_text
 from rlcore.track.manifest import versions
 
@@ -33,6 +33,13 @@ class DifferenceFigures(TypedDict):
     hi: float
 
 
+class Sides(TypedDict):
+    """A rate on both sides; None where it was not measured."""
+
+    before: float | None
+    after: float | None
+
+
 class _Measured(TypedDict):
     success_before: SuccessFigures | None
     success_after: SuccessFigures | None
@@ -45,14 +52,19 @@ class _Measured(TypedDict):
 
 
 class Summary(_Measured, total=False):
-    """The keys of `summary.json`; None where a run did not measure, control keys only where asked.
+    """The keys of `summary.json`; None where a run did not measure. Control keys only where asked,
+    groups and averages only where the env has groups of tasks.
 
-    `seconds` are wall seconds by phase; `env_steps` and `episodes` count training, evaluation
-    apart; `control_difference` is control - before on the same episodes.
+    `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
+    :func:`rlcore.loop.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps` and
+    `episodes` count training, evaluation apart; `control_difference` is control -
+    before on the same episodes.
     """
 
     success_control: SuccessFigures | None
     control_difference: DifferenceFigures | None
+    groups: dict[str, Sides]
+    averages: dict[str, Sides]
 
 
 def build_summary(
@@ -60,6 +72,7 @@ def build_summary(
     before: Sequence[EpisodeResult] | None,
     after: Sequence[EpisodeResult] | None,
     control: Sequence[EpisodeResult] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
     seed: int,
     seconds: Mapping[str, float],
     env_steps: int,
@@ -69,6 +82,7 @@ def build_summary(
 
     Args:
         before, after, control: evaluated episodes; None where not measured.
+        groups: :attr:`rlcore.specs.EnvSpec.task_groups`.
         seed: root seed of the run.
         seconds, env_steps, episodes: see :class:`Summary`.
 
@@ -88,7 +102,25 @@ def build_summary(
     if control is not None:
         summary["success_control"] = _rate(control)
         summary["control_difference"] = _difference(before, control)
+    if groups:
+        summary["groups"] = _sides(before, after, groups, "group")
+        summary["averages"] = _sides(before, after, groups, "average")
     return summary
+
+
+def _sides(
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    groups: Mapping[str, Sequence[str]],
+    kind: str,
+) -> dict[str, Sides]:
+    first, last = (
+        {row.label: round(row.rate, DIGITS) for row in rows if row.kind == kind}
+        for rows in (success_rows(side, groups) if side else [] for side in (before, after))
+    )
+    return {
+        label: {"before": first.get(label), "after": last.get(label)} for label in {**first, **last}
+    }
 
 
 def _rate(outcomes: Sequence[EpisodeResult] | None) -> SuccessFigures | None:

@@ -6,7 +6,7 @@ produces   weights/ROLLOUT_RANK           its weights, by version, after each ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from rlcore.rollout.messages import Conversation
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
+    from rlcore.learner.supervised import OnProgress
     from rlcore.learner.update import Learner
     from rlcore.sync.weights import Subset
 
@@ -85,13 +86,14 @@ class ActorWorker(PolicyWorker):
         sft: SFTConfig,
         *,
         continue_seconds: float | None = None,
-        on_progress: Callable[[int, int, dict[str, float]], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
         """Train on the demonstrations in `data`; returns the history.
 
         Args:
             continue_seconds: go on from the present weights for this long (the control),
                 instead of `sft.max_steps` steps from the start.
+            on_progress: is told after each step.
         """
         from rlcore.learner.demonstrations import fit_demonstrations
 

@@ -16,11 +16,13 @@ import asyncio
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from math import inf
 from typing import Any, Protocol
 
 from rlcore.errors import StuckError, WorkerError
 from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send
 
+TELL_SECONDS = 0.5
 QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run ahead
 
 
@@ -122,6 +124,7 @@ class ChannelActor:
     def __init__(self) -> None:
         self._queues: dict[str, asyncio.Queue[Any]] = {}
         self._totals: Counter[str] = Counter()
+        self._told: dict[str, float] = {}
         self._beats: dict[str, tuple[float, str]] = {}
         self._broken: str | None = None
         self._alarm = asyncio.Event()
@@ -171,13 +174,17 @@ class ChannelActor:
     async def count(self, amounts: Mapping[str, int]) -> None:
         self._totals.update(amounts)
 
-    async def totals(self) -> dict[str, int]:
-        return dict(self._totals)
+    async def tell(self, values: Mapping[str, float]) -> None:
+        self._told.update(values)
+
+    async def totals(self) -> dict[str, float]:
+        return {**self._totals, **self._told}
 
     async def clear(self) -> None:
         """Between conversations: nothing may be left in the queues, counts start at 0."""
         self._queues.clear()
         self._totals.clear()
+        self._told.clear()
         self._broken = None
         self._alarm.clear()
 
@@ -187,6 +194,7 @@ class RayChannel:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
+        self._told = -inf
 
     def send(self, keys: Sequence[str], message: Any) -> None:
         import ray
@@ -200,6 +208,15 @@ class RayChannel:
 
         # waited for, so that no count arrives after its conversation has ended
         ray.get(self._actor.count.remote(dict(amounts)))
+
+    def tell(self, values: Mapping[str, float]) -> None:
+        """Let the driver know how a call gets on; more often than it looks is of no use."""
+        import ray
+
+        now = time.monotonic()
+        if now - self._told >= TELL_SECONDS:
+            ray.get(self._actor.tell.remote(dict(values)))
+            self._told = now
 
     def receive(self, request: Receive) -> Any:
         import ray

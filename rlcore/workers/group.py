@@ -3,6 +3,7 @@
 Two backends run the same worker classes. Whoever uses a group can't tell which one it has:
 
     local   all workers in this process, conversations interleaved: pdb works, starts at once
+            (rlcore.workers.local_group)
     ray     a process per worker, conversations over a channel (rlcore.workers.ray_group)
 
 One update, where rollout and actor are one process, and where they are not:
@@ -22,14 +23,14 @@ from typing import Any
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Seat
 from rlcore.rollout.messages import InteractJob, InteractReport
-from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
-from rlcore.workers.roles import ROLES, has_component
+from rlcore.workers.roles import has_component
 from rlcore.workers.rollout_worker import CollectSummary
 
-OnCount = Callable[[Mapping[str, int]], None]
-"""Called now and then with running totals, e.g. `{"episodes": 12, "successes": 3}`."""
+OnCount = Callable[[Mapping[str, float]], None]
+"""Called now and then with where things stand: running totals, e.g. `{"episodes": 12,
+"successes": 3}`, or what a call tells of itself."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,14 @@ class WorkerGroup(ABC):
 
     @abstractmethod
     def _call(
-        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        on_count: OnCount | None = None,
     ) -> list[Any]:
-        """Call a method of the first workers of a component, one for each entry of `per_rank`."""
+        """Call a method of the first workers of a component, one for each entry of `per_rank`.
+        With `on_count`, the method takes an `on_progress` and what it says there arrives here."""
 
     @abstractmethod
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
@@ -145,9 +151,11 @@ class WorkerGroup(ABC):
         """Call a method of every worker that learns with the same arguments; results by rank."""
         return self._call("actor", method, [arguments] * self.ranks("actor"))
 
-    def actor_on_first(self, method: str, **arguments: Any) -> Any:
+    def actor_on_first(
+        self, method: str, *, on_count: OnCount | None = None, **arguments: Any
+    ) -> Any:
         """Call a method of actor worker 0 alone; its result."""
-        return self._call("actor", method, [arguments])[0]
+        return self._call("actor", method, [arguments], on_count)[0]
 
     def policy(self, method: str, **arguments: Any) -> None:
         """Call a method of every worker that holds a policy, acting or learning, once each."""
@@ -224,62 +232,11 @@ def _pieces(rollout_rank: int, actor_rank: int) -> str:
     return f"trajectory/{rollout_rank}/{actor_rank}"
 
 
-class LocalGroup(WorkerGroup):
-    """All workers in this process. The planned processes of a role are merged into one:
-    randomness is keyed by episode, so results don't depend on how many there are."""
-
-    def __init__(self, plan: GroupPlan) -> None:
-        super().__init__(plan)
-        self._workers = {
-            role: ROLES[role].make(_merged([member.settings for member in members]))
-            for role, members in plan.members.items()
-        }
-
-    def ranks(self, component: str) -> int:
-        return len(self._plan.of(component)[:1])
-
-    def _launch(self) -> None:
-        self._call("env", "start", [{"side": "train"}])
-        for role in self._workers:
-            if role != "env":
-                ROLES[role].calls["start"](self._workers[role])
-
-    def _call(
-        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
-    ) -> list[Any]:
-        role = self._role(component)
-        return [
-            ROLES[role].calls[method](self._workers[role], **arguments) for arguments in per_rank
-        ]
-
-    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
-        roles = [self._role(part.component) for part in parts]
-        talks = [
-            ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
-            for role, part in zip(roles, parts, strict=True)
-        ]
-        return interleave(talks, on_count)
-
-    def _role(self, component: str) -> str:
-        return next(role for role in self._workers if has_component(role, component))
-
-    def stop(self, graceful: bool = True) -> None:
-        for role, worker in self._workers.items():
-            ROLES[role].calls["stop"](worker)
-
-
-def _merged(settings: Sequence[Any]) -> Any:
-    """One worker in place of all: it has their simulator processes."""
-    first = settings[0]
-    if not isinstance(first, EnvWorkerSettings):
-        return first
-    processes = sum(worker.num_processes for worker in settings)
-    return replace(first, rank=0, world_size=1, num_processes=processes)
-
-
 def make_group(plan: GroupPlan) -> WorkerGroup:
     """The group of the configured backend; nothing is started yet."""
     if plan.cluster.backend == "local":
+        from rlcore.workers.local_group import LocalGroup
+
         return LocalGroup(plan)
     from rlcore.workers.ray_group import RayGroup
 

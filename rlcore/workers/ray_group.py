@@ -47,8 +47,9 @@ class WorkerProcess:
         self._channel = RayChannel(channel)
         self._worker = self._role.make(settings)
 
-    def call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        return self._role.calls[method](self._worker, **arguments)
+    def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
+        told = {"on_progress": self._channel.tell} if watched else {}
+        return self._role.calls[method](self._worker, **arguments, **told)
 
     def talk(self, method: str, arguments: Mapping[str, Any]) -> Any:
         return drive(self._role.talks[method](self._worker, **arguments), self._channel)
@@ -103,20 +104,32 @@ class RayGroup(WorkerGroup):
             self._join()
 
     def _call(
-        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        on_count: OnCount | None = None,
     ) -> list[Any]:
-        return self._ask(component, method, per_rank, self._timeouts.update)
+        results = self._ask(component, method, per_rank, self._timeouts.update, on_count)
+        if on_count is not None:
+            ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
+        return results
 
     def _ask(
-        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]], timeout: float
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        timeout: float,
+        on_count: OnCount | None = None,
     ) -> list[Any]:
         role = self._role(component)
         asked = zip(self._workers[role], per_rank, strict=False)
         refs = {
-            worker.call.remote(method, dict(arguments)): _name(role, rank)
+            worker.call.remote(method, dict(arguments), on_count is not None): _name(role, rank)
             for rank, (worker, arguments) in enumerate(asked)
         }
-        return self._wait(refs, timeout, method)
+        return self._wait(refs, timeout, method, on_count)
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         """See the base. An env worker that dies is started anew and the whole conversation

@@ -11,6 +11,7 @@ from rlcore.config.compose import load
 from rlcore.loop import train
 from rlcore.loop.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.sameness import untimed
 from rlcore.track.trackers import read_metrics
 
 COMMON = [
@@ -40,10 +41,7 @@ def go_on(run: Path, *overrides: str) -> None:
 
 
 def numbers(run: Path) -> list[dict[str, float | None]]:
-    return [
-        {k: v for k, v in line.items() if not k.startswith("time") and "per_second" not in k}
-        for line in read_metrics(run / "metrics.jsonl")
-    ]
+    return untimed(read_metrics(run / "metrics.jsonl"))
 
 
 def assert_same(run: Path, whole: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -12,11 +13,13 @@ import ray
 from safetensors.torch import load_file
 
 from rlcore.cli.eval import EVAL
+from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import WorkerError
 from rlcore.loop import evaluate, train
 from rlcore.loop.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.sameness import untimed
 from rlcore.track.trackers import read_metrics
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
@@ -41,12 +44,9 @@ def run(log_path: Path, *overrides: str):
     return train.run(compose([*SMALL, f"runner.logger.log_path={log_path}", *overrides]))
 
 
-def numbers(folder: Path) -> list[dict[str, float]]:
+def numbers(folder: Path) -> list[dict[str, float | None]]:
     """Metrics without what depends on the clock."""
-    return [
-        {k: v for k, v in line.items() if not k.startswith("time") and "per_second" not in k}
-        for line in read_metrics(folder / "metrics.jsonl")
-    ]
+    return untimed(read_metrics(folder / "metrics.jsonl"))
 
 
 def test_a_run_leaves_what_it_promises(log_path: Path):
@@ -67,6 +67,8 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
         "env_steps",
         "episodes",
         "versions",
+        "groups",
+        "averages",
     }
     assert summary["success_after"]["n"] == 20  # 4 tasks, 5 trials
     assert summary["episodes"] == 36  # 3 updates of 12 columns
@@ -93,6 +95,23 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
     checkpoint = load_checkpoint(folder)
     assert checkpoint.step == 3
     assert checkpoint.state["totals"]["env_steps"] == summary["env_steps"]
+
+
+def test_two_runs_with_one_seed_have_identical_metrics(
+    log_path: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+):
+    names = [*SMALL, "cluster.backend=local", f"runner.logger.log_path={log_path}"]
+    for seed in (0, 0, 1):
+        assert main(["train", *names, f"runner.seed={seed}", "runner.max_epochs=2"]) == 0
+    first, again, other = (log_path / name for name in ("run", "run-2", "run-3"))
+    assert numbers(first) == numbers(again) and len(numbers(first)) > 40  # 40 of them of SFT
+    capsys.readouterr()
+    assert main(["report", str(first), str(again), str(other)]) == 0
+    _, same, different = capsys.readouterr().out.splitlines()
+    assert same == f"{first} and {again} have identical metrics (times aside)"
+    assert different.startswith(
+        f"{first} and {other} have metrics that first differ at step 0, sft/train_loss: "
+    )
 
 
 def test_a_value_and_a_reward_per_action(log_path: Path):
@@ -174,7 +193,9 @@ def test_ppo_improves_the_toy(log_path: Path):
 
 
 @pytest.mark.parametrize("stages", [1, 3])
-def test_ray_with_several_workers_equals_one_process(log_path: Path, ray_cluster, stages: int):
+def test_ray_with_several_workers_equals_one_process(
+    log_path: Path, ray_cluster, stages: int, capsys: pytest.CaptureFixture[str]
+):
     """Two env workers and two policy ranks (gradients summed over them) against none."""
     run(log_path, "cluster.backend=local")
     run(
@@ -183,6 +204,11 @@ def test_ray_with_several_workers_equals_one_process(log_path: Path, ray_cluster
         f"rollout.pipeline_stage_num={stages}",
         "cluster.component_placement={env: 0-1, rollout: 0-1, actor: 0-1}",
     )
+    watched = re.findall(
+        r"supervised training: 40 of 40, (loss -?\d\.\d+, validation -?\d\.\d+),",
+        capsys.readouterr().out,
+    )
+    assert len(watched) == 2 and watched[0] == watched[1]  # on either backend
     local, several = log_path / "run", log_path / "run-2"
     for label in ("before", "after"):
         ours, theirs = (
@@ -212,6 +238,21 @@ def test_a_simulator_that_raises_ends_the_run_with_its_own_traceback(log_path: P
     assert "toy_env.py" in caught.value.message  # the worker's traceback, not Ray's
     assert "env worker 0" in caught.value.message
     _no_actor_is_left()
+
+
+def test_in_one_process_it_is_told_likewise(log_path: Path, capsys):
+    code = main(
+        [
+            *("train", *SMALL, "cluster.backend=local", "sft.enabled=false"),
+            *("env.train.fail_at=7", "env.eval.fail_at=7", f"runner.logger.log_path={log_path}"),
+        ]
+    )
+    said = capsys.readouterr().err
+    text = said[said.index("error: ") :]
+    assert code == WorkerError.exit_code
+    assert text.startswith("error: env worker failed while it was asked to converse:\nTraceback")
+    assert text.count("Traceback") == text.count("told to fail at step 7") == 1
+    assert "toy_env.py" in text and "group.py" not in text and "loop/" not in text
 
 
 def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):

@@ -16,8 +16,9 @@ from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
 from rlcore.track.report.page import comparison_page, run_page
 from rlcore.track.report.record import read_run
+from rlcore.track.sameness import first_difference
 
-__all__ = ["write_comparison", "write_report"]
+__all__ = ["compare_metrics", "write_comparison", "write_report"]
 
 
 def write_report(folder: RunFolder, output: Path | None = None) -> Path:
@@ -41,6 +42,22 @@ def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
     target = output.absolute()
     records = [read_run(folder) for folder in folders]
     return _write(target, comparison_page(records, target.parent))
+
+
+def compare_metrics(first: RunFolder, other: RunFolder) -> str:
+    """One sentence: whether two runs logged the same metrics, and where they part.
+
+    Raises:
+        CheckpointError: a file of a run is damaged.
+    """
+    ours, theirs = read_run(first).metrics, read_run(other).metrics
+    names = f"{first.path} and {other.path}"
+    if not ours and not theirs:
+        return f"{names} have logged no metrics"
+    part = first_difference(ours, theirs)
+    if part is None:
+        return f"{names} have identical metrics (times aside)"
+    return f"{names} have metrics that first differ {part}"
 
 
 def _write(target: Path, html: str) -> Path:

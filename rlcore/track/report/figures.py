@@ -13,7 +13,7 @@ from rlcore.loop.statistics import (
     success_rate,
     wilson,
 )
-from rlcore.loop.tables import EpisodeResult, success_by_start
+from rlcore.loop.tables import EpisodeResult, success_by_start, success_rows
 
 Outcomes = Mapping[tuple[str, int], bool]
 ALL_EPISODES = "all episodes"
@@ -69,6 +69,59 @@ def gains_by_task(
     sides = [_by_task(side or ()) for side in (before, after)]
     tasks = sorted(sides[0].keys() | sides[1].keys())
     return [gain(sides[0].get(task), sides[1].get(task), task) for task in tasks]
+
+
+def gains_by_group(
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    groups: Mapping[str, Sequence[str]],
+) -> list[Gain]:
+    """A line a group that has episodes, over the pooled episodes of its tasks."""
+    found = []
+    for name, tasks in groups.items():
+        first, last = ([r for r in side or () if r.task in tasks] for side in (before, after))
+        if first or last:
+            found.append(gain(first, last, name))
+    return found
+
+
+@dataclass(frozen=True)
+class Mean:
+    """An unweighted mean of rates on both sides; None where a side is missing."""
+
+    label: str
+    before: float | None
+    after: float | None
+
+
+def means(
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    groups: Mapping[str, Sequence[str]],
+) -> list[Mean]:
+    """The averages of :func:`rlcore.loop.tables.success_rows`."""
+    first, last = (
+        {row.label: row.rate for row in rows if row.kind == "average"}
+        for rows in (success_rows(side, groups) if side else [] for side in (before, after))
+    )
+    return [Mean(label, first.get(label), last.get(label)) for label in {**first, **last}]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table of gains hold anything."""
+
+    before: bool
+    after: bool
+    difference: bool
+
+    @classmethod
+    def of(cls, gains: Sequence[Gain]) -> Columns:
+        return cls(
+            before=any(each.before for each in gains),
+            after=any(each.after for each in gains),
+            difference=any(each.difference for each in gains),
+        )
 
 
 def training_interval(rate: float, episodes: float) -> Interval:

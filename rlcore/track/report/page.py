@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rlcore.config.differences import differences
 from rlcore.loop.statistics import paired_difference
-from rlcore.loop.tables import EpisodeResult, success_by_start
+from rlcore.loop.tables import EpisodeResult, success_by_start, success_rows
 from rlcore.track.report.clips import Shelf, link
-from rlcore.track.report.figures import gain, gains_by_task
+from rlcore.track.report.figures import Columns, gain, gains_by_group, gains_by_task, means
 from rlcore.track.report.pictures import (
     SUCCESS,
     gain_bars,
@@ -44,13 +44,19 @@ def run_page(record: RunRecord, base: Path) -> str:
         if record.recipe is None
         else differences(record.recipe, record.config, ignore=NOT_OF_THE_RECIPE)
     )
+    total = gain(record.before, record.after)
+    tasks = gains_by_task(record.before, record.after)
+    groups = gains_by_group(record.before, record.after, record.task_groups)
     return _render(
         "run.html",
         title=record.folder.name,
         record=record,
         facts=_facts(record),
-        total=gain(record.before, record.after),
-        tasks=[(each, gain_bars(each)) for each in gains_by_task(record.before, record.after)],
+        total=total,
+        columns=Columns.of([total]),
+        tasks=[(each, gain_bars(each)) for each in tasks],
+        groups=[(each, gain_bars(each)) for each in groups],
+        means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
         control=gain(record.before, record.evaluations.get("control")),
         success=success_charts([record], ["training"]),
         curves=metric_charts([record], ["this run"]),
@@ -77,9 +83,9 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
     """
     names = _names([record.folder.path for record in records])
     protocols = [record.manifest.get("evaluation_protocol") for record in records]
+    totals = [gain(record.before, record.after) for record in records]
     rows = []
-    for i, record in enumerate(records):
-        total = gain(record.before, record.after)
+    for i, (record, total) in enumerate(zip(records, totals, strict=True)):
         report = record.folder.report
         rows.append(
             {
@@ -96,6 +102,8 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
         "compare.html",
         title=f"{len(records)} runs compared",
         rows=rows,
+        columns=Columns.of(totals),
+        paired=any(row["against"] for row in rows),
         reference=names[0],
         names=names,
         tasks=_task_table(records),
@@ -178,7 +186,11 @@ def _phases(record: RunRecord) -> dict[str, Any]:
         seconds = {name: _sum(record, f"time/{name}") for name in ("rollout", "update")}
     parts = [(what, _sum(record, metric)) for metric, what in PARTS_OF_ROLLOUT.items()]
     return {
-        "phases": [(name.replace("_", " "), spent) for name, spent in seconds.items() if spent],
+        "phases": [
+            (name.removesuffix("_eval").replace("_", " "), spent)
+            for name, spent in seconds.items()
+            if spent
+        ],
         "rollout": [(what, spent) for what, spent in parts if spent],
     }
 
@@ -239,16 +251,25 @@ def _starts(results: Sequence[EpisodeResult] | None) -> dict[tuple[str, int], bo
 
 @dataclass(frozen=True)
 class TaskRow:
-    """Success of a task after training, one a run; None where it was not evaluated."""
+    """Success of a task, a group or an average after training, one a run; None where it was not
+    evaluated."""
 
-    task: str
+    kind: str
+    label: str
     rates: tuple[float | None, ...]
 
 
 def _task_table(records: Sequence[RunRecord]) -> list[TaskRow]:
     sides = [
-        {each.label: each.after.rate for each in gains_by_task(None, r.after) if each.after}
+        {(row.kind, row.label): row.rate for row in success_rows(r.after, r.task_groups)}
+        if r.after
+        else {}
         for r in records
     ]
-    tasks = sorted({task for side in sides for task in side})
-    return [TaskRow(task, tuple(side.get(task) for side in sides)) for task in tasks]
+    found = dict.fromkeys(key for side in sides for key in side)
+    return [
+        TaskRow(kind, label, tuple(side.get((kind, label)) for side in sides))
+        for wanted in ("task", "group", "average")
+        for kind, label in found
+        if kind == wanted
+    ]

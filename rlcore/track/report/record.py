@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -42,6 +42,12 @@ class RunRecord:
     summary: Values | None
     metrics: list[dict[str, float | None]]
     evaluations: Mapping[str, list[EpisodeResult]]
+
+    @property
+    def task_groups(self) -> Mapping[str, Sequence[str]]:
+        """Named groups of tasks; those of earlier versions are not known."""
+        groups: Mapping[str, Sequence[str]] = self.manifest.get("task_groups", {})
+        return groups
 
     @property
     def before(self) -> list[EpisodeResult] | None:

@@ -31,7 +31,9 @@ def test_several_are_compared_in_a_file_here_or_where_it_is_wanted(runs, elsewhe
     assert main(["report", *paths]) == 0
     assert main(["report", *paths, "--output", "sub/both.html"]) == 0
     here = elsewhere / "report.html"
-    assert capsys.readouterr().out == f"{here}\n{elsewhere / 'sub' / 'both.html'}\n"
+    same = " and ".join(paths) + " have logged no metrics"
+    both = elsewhere / "sub" / "both.html"
+    assert capsys.readouterr().out == f"{here}\n{same}\n{both}\n{same}\n"
     assert "2 runs compared" in here.read_text()
     assert not runs[0].report.exists()
 

@@ -1,13 +1,16 @@
 """Demonstrations on disk: exact, resumable, refused where they don't fit, split by episode."""
 
+import json
 from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from rlcore.config.schema import CollectConfig
-from rlcore.data.demonstrations import DemonstrationSet, DemonstrationWriter
+from rlcore.data.demonstrations import DemonstrationSet, DemonstrationWriter, check_folder
+from rlcore.data.layout import read_row
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.protocols import Demonstration
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
@@ -219,6 +222,47 @@ def test_missing_and_damaged(tmp_path):
     (path / "info.json").write_text("[]")
     with pytest.raises(CheckpointError, match="damaged"):
         DemonstrationSet(path)
+
+
+def changed(file, **arrays):
+    tensors = {**load_file(file), **arrays}
+    row = read_row(file)
+    save_file(tensors, file, metadata={"row": json.dumps(asdict(row))})
+
+
+def test_a_folder_is_judged_by_headers(tmp_path):
+    def check(path):
+        check_folder(path, SPEC, COLLECT, seed=1)
+
+    path = tmp_path / "set"
+    check(path)  # it may be made there
+    write(path, [demonstration(0, 0), demonstration(0, 1)])
+    check(path)
+    first = path / "data" / "episode_000000.safetensors"
+    whole = first.read_bytes()
+    states = np.zeros((4, 3), np.float32)  # of an episode of 5 steps
+    for damage, words in (
+        (lambda: first.write_bytes(whole[:-1]), "bytes long"),
+        (lambda: changed(first, states=states), r"states is .*\(4, 3\).*expected .*\(5, 3\)"),
+        (lambda: changed(first, stray=states), r"stray is .*expected None"),
+        (first.unlink, r"holds no episode_000000\.safetensors"),
+    ):
+        damage()
+        with pytest.raises(CheckpointError, match=words) as caught:
+            check(path)
+        assert "episode_000000.safetensors" in caught.value.message
+        first.write_bytes(whole)
+    with pytest.raises(ConfigError, match="cameras"):
+        check_folder(path, replace(SPEC, cameras=SPEC.cameras[:1]), COLLECT, seed=1)
+
+    (path / "episodes.parquet").unlink()  # as an interrupted collection leaves it
+    check(path)
+    with pytest.raises(ConfigError, match="with seed 1, now asked for 2"):
+        check_folder(path, SPEC, COLLECT, seed=2)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("precious")
+    with pytest.raises(ConfigError, match="other files"):
+        check(tmp_path / "other")
 
 
 # -- splitting --------------------------------------------------------------------------------

@@ -36,13 +36,16 @@ def test_it_learns_and_validates_at_its_interval(policy):
     critic = copy.deepcopy(policy.value.state_dict())
     seen = []
     history = SupervisedTrainer(policy, CONFIG, seed=0).fit(
-        samples(100, seed=1), samples(33, seed=2), on_progress=lambda *event: seen.append(event)
+        samples(100, seed=1), samples(33, seed=2), on_progress=seen.append
     )
     assert [step for step, _ in history.val_loss] == [0, 10, 20, 30, 40, 50, 60]
     assert history.val_loss[-1][1] < 0.2 * history.val_loss[0][1]
     assert [step for step, _ in history.train_loss] == list(range(60)) and history.steps == 60
-    assert [event[:2] for event in seen] == [(n, 60) for n in range(1, 61)]
-    assert seen[-1][2]["sft/train_loss"] == history.train_loss[-1][1]
+    assert [state["steps"] for state in seen] == list(range(1, 61))
+    assert [state["train_loss"] for state in seen] == [loss for _, loss in history.train_loss]
+    assert seen[-1]["val_loss"] == history.val_loss[-2][1]  # the last one comes after the end
+    assert 0 < seen[0]["seconds"] < seen[-1]["seconds"] < history.seconds
+    assert history.stopped == "sft.max_steps=60"
     assert all(torch.equal(critic[n], x) for n, x in policy.value.state_dict().items())
     json.dumps(history.summary())
 
@@ -73,6 +76,7 @@ def test_going_on_takes_time_and_other_batches(policy):
     trainer = SupervisedTrainer(policy, CONFIG, seed=0)
     history = trainer.go_on(samples(100, seed=1), samples(33, seed=2), seconds=0.3)
     assert 0.3 <= history.seconds < 3 and history.steps > 10
+    assert history.stopped == "0.3 s were over"
     # steps are numbered on from those of `fit`, so batches differ
     assert history.train_loss[0][0] == CONFIG.max_steps
     assert history.val_loss[0][0] == 60 and history.val_loss[-1][0] == 60 + history.steps
@@ -114,6 +118,7 @@ def test_training_ends_when_patience_does(policy, monkeypatch):
     # after 28 steps the last two, 0.39 and 0.41, are less than 5% below the 0.4 before them
     assert [loss for _, loss in history.val_loss] == [1.0, 0.6, 0.4, 0.39, 0.41]
     assert history.steps == 28 < CONFIG.max_steps and history.plateaued
+    assert history.stopped == "validation levelled off (sft.patience=2)"
 
 
 def test_without_validation_nothing_is_claimed(policy):

@@ -38,6 +38,21 @@ def test_one_line_a_phase_without_a_terminal(plain):
     assert third == "kept [as it is]"
 
 
+def test_a_long_phase_says_now_and_then_where_it_stands(plain, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with Progress(console=plain) as progress, progress.phase("sft", total=400) as phase:
+        for step in range(1, 301):  # a second each
+            now += 1.0
+            phase.set(step, note=f"loss {1 / step:.4f}")
+    running, last = lines(plain)[:-1], lines(plain)[-1]
+    # after every 60 s, of which there are 5
+    assert [line.partition(", 0.")[0] for line in running] == [
+        f"[1] sft: {step} of 400, loss {1 / step:.4f}, running" for step in range(60, 301, 60)
+    ]
+    assert last.startswith("[1] sft: 300 of 400, loss 0.0033, 0.")
+
+
 def test_running_totals_replace_counts(plain):
     with Progress(console=plain) as progress, progress.phase("evaluate", total=10) as phase:
         phase.counts({"episodes": 4, "successes": 1})

@@ -112,11 +112,17 @@ def test_parquet_round_trip(tmp_path):
 
 def test_unreadable_parquet(tmp_path):
     path = tmp_path / "x.parquet"
-    with pytest.raises(CheckpointError, match="not a readable evaluation"):
+    with pytest.raises(CheckpointError, match=r"holds no x\.parquet"):
         read_results(path)
     write_results(path, results(a=(1, 3)))
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(CheckpointError, match="not a readable evaluation"):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    with pytest.raises(CheckpointError, match=r"x\.parquet is damaged"):
+        read_results(path)
+    # the last of the columns' names, in the first page of `sampling`
+    at = whole.index(b"deterministic")
+    path.write_bytes(whole[:at] + b"D" + whole[at + 1 :])
+    with pytest.raises(CheckpointError, match=r"x\.parquet is damaged"):
         read_results(path)
     pq.write_table(pa.table({"task": ["a"], "reward": [1.0]}), path)
     with pytest.raises(CheckpointError, match=r"success.*are missing"):

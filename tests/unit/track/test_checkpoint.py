@@ -1,5 +1,6 @@
 """Checkpoints: exact round trip, whole or not there, one clear error for each way to be broken."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -190,6 +191,40 @@ def test_damage_is_named(tmp_path, name, damage, message):
     damage(path / name)
     with pytest.raises(CheckpointError, match=message):
         read_learner(load_checkpoint(path).path)
+
+
+def flip(file, at):
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def test_a_flipped_bit_is_noticed(tmp_path):
+    save(tmp_path, 1)
+    path = save(tmp_path, 2, {"a": torch.ones(4)})
+    for name in ("learner.safetensors", "actor/model.safetensors"):
+        whole = (path / name).read_bytes()
+        flip(path / name, -1)  # the last byte of a tensor: names, shapes and sizes are right
+        with pytest.raises(CheckpointError) as caught:
+            load_checkpoint(path)
+        expected, found = (
+            hashlib.sha256(b).hexdigest() for b in (whole, (path / name).read_bytes())
+        )
+        assert f"{path / name} is damaged" in caught.value.message
+        assert f"sha256 is {found}, it was written with {expected}" in caught.value.message
+        assert (
+            caught.value.hint == f"take the one before it: rlcore resume {tmp_path / 'step_000001'}"
+        )
+        (path / name).write_bytes(whole)
+    assert load_checkpoint(path).step == 2
+
+
+def test_a_checkpoint_without_digests_loads(tmp_path):
+    path = save(tmp_path, 1)
+    facts = json.loads((path / "state.json").read_text())
+    del facts["sha256"]
+    (path / "state.json").write_text(json.dumps(facts))
+    assert load_checkpoint(path).step == 1
 
 
 def test_missing_and_foreign(tmp_path):

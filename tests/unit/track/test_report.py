@@ -54,6 +54,7 @@ def make_run(
     updates=((0.25, 16), (0.5, 16)),
     finished=True,
     filmed=(),
+    groups=None,
     name="run",
 ) -> RunFolder:
     """A run's folder without what the arguments leave out."""
@@ -65,7 +66,12 @@ def make_run(
     write_manifest(
         folder.manifest,
         build_manifest(
-            seeds={"root": 5}, device="cpu", protocol=protocol, render_settings={}, command=["x"]
+            seeds={"root": 5},
+            device="cpu",
+            protocol=protocol,
+            render_settings={},
+            task_groups=groups,
+            command=["x"],
         ),
     )
     log = MetricsLog(folder.metrics)
@@ -205,6 +211,7 @@ def test_a_run_that_did_not_finish(log_path):
     page = Page(write_report(folder))
     assert "This run has not finished" in page.text
     assert "after training not measured" in page.text
+    assert "task episodes before 0 to 1 pull 2 0.500" in page.text
     assert "4 min 0 s in all, as far as logged" in page.text  # 2 x (90 + 30)
     assert "No episode was filmed" in page.text
 
@@ -241,6 +248,31 @@ def test_an_evaluation_alone(log_path):
     page = Page(write_report(folder))
     assert "evaluation 0.750 [0.301, 0.954], 4 episodes" in page.text
     assert "before training" not in page.text and "By update" not in page.text
+    # no column for what there is none of
+    assert "task episodes success 0 to 1 pull 2 1.000" in page.text
+    assert "difference" not in page.text.partition("By task")[2].partition("Episodes")[0]
+    assert "not measured" not in page.text and "not paired" not in page.text
+
+
+def test_groups_of_tasks_and_both_means(log_path):
+    after = {**AFTER, ("lift", 0): False, ("lift", 1): False}
+    before = {start: False for start in after}
+    groups = {"easy": ["pull", "push"], "hard": ["lift"], "unseen": ["fly"]}
+    folder = make_run(log_path, before=before, after=after, groups=groups)
+    page = Page(write_report(folder))
+    table = page.text.partition("By task")[2].partition("Episodes")[0]
+    # easy: 3 of 4, hard: 0 of 2; (0.75 + 0) / 2; tasks (0 + 1 + 0.5) / 3
+    assert "groups of tasks easy 4 0.000 [0.000, 0.490] 0.750 [0.301, 0.954] +0.750" in table
+    assert "hard 2 0.000 [0.000, 0.658] 0.000 [0.000, 0.658] +0.000" in table
+    assert "unweighted means bucket mean 0.000 0.375 +0.375 task mean 0.000 0.500 +0.500" in table
+    assert "unseen" not in table
+    other = make_run(log_path, before=before, after=before, groups=groups, name="other")
+    both = Page(write_comparison([folder, other], log_path / "all.html")).text
+    assert (
+        "lift 0.000 0.000 pull 1.000 0.000 push 0.500 0.000 groups of tasks easy 0.750 0.000"
+        in both
+    )
+    assert "unweighted means bucket mean 0.375 0.000 task mean 0.500 0.000" in both
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "manifest.json", "metrics.jsonl", "summary.json"])

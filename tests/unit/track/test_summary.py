@@ -54,6 +54,32 @@ def test_what_was_not_measured_is_null(tmp_path):
     assert read["success_after"]["rate"] == 0.5
 
 
+def test_groups_of_tasks_add_two_keys():
+    def side(**wins):
+        return [
+            EpisodeResult(task, i, 0, i < won, 0.0, 5, "deterministic")
+            for task, won in wins.items()
+            for i in range(4)
+        ]
+
+    groups = {"easy": ("push", "pull"), "hard": ("lift",), "none": ("fly",)}
+    after = summary(after=side(push=4, pull=2, lift=1), groups=groups)
+    assert list(after) == [*KEYS, "groups", "averages"]
+    # easy: 6 of 8, hard: 1 of 4; their mean (0.75 + 0.25) / 2; tasks (1 + 0.5 + 0.25) / 3
+    assert after["groups"] == {
+        "easy": {"before": None, "after": 0.75},
+        "hard": {"before": None, "after": 0.25},
+    }
+    assert after["averages"] == {
+        "bucket mean": {"before": None, "after": 0.5},
+        "task mean": {"before": None, "after": 0.583333},
+    }
+    both = summary(
+        before=side(push=0, pull=0, lift=1), after=side(push=4, pull=2, lift=1), groups=groups
+    )
+    assert both["averages"]["bucket mean"] == {"before": 0.125, "after": 0.5}
+
+
 def test_control_adds_two_keys():
     with_control = summary(before=results(2), after=results(8), control=results(3))
     assert list(with_control) == [*KEYS, "success_control", "control_difference"]

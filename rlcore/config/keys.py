@@ -1,0 +1,105 @@
+"""How a key is declared: its help text, its default and the values it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, is_dataclass
+from math import isfinite
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Range:
+    """Which numbers a key may take; a bound that is None is none. nan and the infinities are
+    never within.
+
+    Attributes:
+        least, most: bounds that may be taken.
+        above, below: bounds that may not.
+        off: one value outside that switches the thing off.
+    """
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    off: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return isfinite(value) and (
+            value == self.off
+            or (
+                (self.least is None or value >= self.least)
+                and (self.above is None or value > self.above)
+                and (self.most is None or value <= self.most)
+                and (self.below is None or value < self.below)
+            )
+        )
+
+    def __str__(self) -> str:
+        """As it stands behind "must be"."""
+        low = self.least if self.above is None else self.above
+        high = self.most if self.below is None else self.below
+        if low is not None and high is not None:
+            opening, closing = (
+                "[" if self.above is None else "(",
+                "]" if self.below is None else ")",
+            )
+            text = f"in {opening}{low:g}, {high:g}{closing}"
+        elif low is not None:
+            text = f"{'at least' if self.above is None else 'more than'} {low:g}"
+        elif high is not None:
+            text = f"{'at most' if self.below is None else 'less than'} {high:g}"
+        else:
+            text = "a finite number"
+        return text if self.off is None else f"{self.off:g} (off) or {text}"
+
+
+def key(
+    help: str,
+    default: Any = None,
+    *,
+    choices: Sequence[str] | None = None,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    off: float | None = None,
+) -> Any:
+    """A field with its help text and the values it may take in the metadata.
+
+    Mutable defaults (lists, mappings, sections) become factories of copies.
+
+    Args:
+        help: one sentence, with the unit.
+        default: its value if nobody sets one; `"???"` where somebody must.
+        choices: of a text, all values there are.
+        least, above, most, below, off: of a number, or of the numbers of a list: see
+            :class:`Range`. Null, where a key may be null, is always allowed.
+    """
+    metadata = {
+        "help": help,
+        "choices": tuple(choices or ()),
+        "range": Range(least, above, most, below, off),
+    }
+    if isinstance(default, (list, dict)) or is_dataclass(default):
+        return field(default_factory=lambda: deepcopy(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+class Settings:
+    """Base of all sections. `compose` hands them out frozen; `dataclasses.replace` makes a
+    changed copy, which is not."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_frozen" in self.__dict__:
+            raise AttributeError(f"the configuration is frozen: {name} can't be set")
+        super().__setattr__(name, value)
+
+    def freeze(self) -> None:
+        """Refuse further assignments, in this section and those inside it."""
+        for value in vars(self).values():
+            if isinstance(value, Settings):
+                value.freeze()
+        self.__dict__["_frozen"] = True

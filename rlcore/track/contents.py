@@ -1,0 +1,60 @@
+"""What a folder held when it was written, and whether it still does. Knows nothing of the files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rlcore.errors import CheckpointError
+from rlcore.track.headers import damaged
+
+DIGEST = "sha256"
+"""Of the digests, in the words of hashlib; `sha256sum` prints the same."""
+BLOCK_BYTES = 1 << 20
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """`{name: bytes}` of all files below a folder."""
+    return {name: file.stat().st_size for name, file in _files(folder)}
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """`{name: hex digest}` of all files below a folder."""
+    return {name: _digest(file) for name, file in _files(folder)}
+
+
+def check_sizes(folder: Path, expected: Mapping[str, int]) -> None:
+    """Raise CheckpointError where a file is missing or of another size; quick."""
+    for name, size in expected.items():
+        file = folder / name
+        if not file.is_file():
+            raise CheckpointError(f"{folder} is incomplete: {name} is missing")
+        if file.stat().st_size != size:
+            raise damaged(file, f"{file.stat().st_size} bytes instead of {size}")
+
+
+def check_digests(folder: Path, expected: Mapping[str, str]) -> None:
+    """Raise CheckpointError where a file has other content; reads all of it."""
+    for name, digest in expected.items():
+        try:
+            found = _digest(folder / name)
+        except OSError as error:
+            raise damaged(folder / name, str(error)) from error
+        if found != digest:
+            raise damaged(folder / name, f"its {DIGEST} is {found}, it was written with {digest}")
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            yield file.relative_to(folder).as_posix(), file
+
+
+def _digest(path: Path) -> str:
+    """Of the content; read in blocks, as it may be larger than memory."""
+    digest = hashlib.new(DIGEST)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()

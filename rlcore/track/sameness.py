@@ -1,0 +1,37 @@
+"""Whether two runs logged the same: what a repeated run must show. Knows metrics, no files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+Line = dict[str, float | None]
+
+
+def untimed(lines: Sequence[Line]) -> list[Line]:
+    """Lines of `metrics.jsonl` without what depends on the clock."""
+    return [{name: value for name, value in line.items() if not _timed(name)} for line in lines]
+
+
+def first_difference(ours: Sequence[Line], theirs: Sequence[Line]) -> str | None:
+    """Where two runs' metrics part, in words; None where they are equal to the last digit, times
+    aside."""
+    for mine, other in zip_longest(untimed(ours), untimed(theirs)):
+        if mine is None or other is None:
+            more = "the second" if mine is None else "the first"
+            return f"only {more} goes on, with step {_number((mine or other)['step'])}"
+        for name in [*mine, *(name for name in other if name not in mine)]:
+            if name not in mine or name not in other or mine[name] != other[name]:
+                return (
+                    f"at step {_number(mine['step'])}, {name}: "
+                    f"{_number(mine.get(name, 'none'))} and {_number(other.get(name, 'none'))}"
+                )
+    return None
+
+
+def _timed(name: str) -> bool:
+    return name == "time" or name.startswith("time/") or name.endswith("_per_second")
+
+
+def _number(value: float | str | None) -> str:
+    return "not a number" if value is None else str(value)

@@ -1,0 +1,107 @@
+"""All workers in the process that asks them: no Ray, and a debugger stops anywhere."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from rlcore.errors import UserError, WorkerError
+from rlcore.rollout.messages import Conversation
+from rlcore.workers.channel import interleave
+from rlcore.workers.env_worker import EnvWorkerSettings
+from rlcore.workers.group import GroupPlan, OnCount, Part, WorkerGroup
+from rlcore.workers.roles import ROLES, has_component
+
+
+class LocalGroup(WorkerGroup):
+    """All workers in this process. The planned processes of a role are merged into one:
+    randomness is keyed by episode, so results don't depend on how many there are."""
+
+    def __init__(self, plan: GroupPlan) -> None:
+        super().__init__(plan)
+        self._workers = {
+            role: ROLES[role].make(_merged([member.settings for member in members]))
+            for role, members in plan.members.items()
+        }
+
+    def ranks(self, component: str) -> int:
+        return len(self._plan.of(component)[:1])
+
+    def _launch(self) -> None:
+        self._call("env", "start", [{"side": "train"}])
+        for role in self._workers:
+            if role != "env":
+                with _told_once(role, "start"):
+                    ROLES[role].calls["start"](self._workers[role])
+
+    def _call(
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        on_count: OnCount | None = None,
+    ) -> list[Any]:
+        role = self._role(component)
+        told = {} if on_count is None else {"on_progress": on_count}
+        with _told_once(role, method):
+            return [
+                ROLES[role].calls[method](self._workers[role], **arguments, **told)
+                for arguments in per_rank
+            ]
+
+    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
+        roles = [self._role(part.component) for part in parts]
+        talks = [
+            _part(
+                role, part.talk, ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
+            )
+            for role, part in zip(roles, parts, strict=True)
+        ]
+        return interleave(talks, on_count)
+
+    def _role(self, component: str) -> str:
+        return next(role for role in self._workers if has_component(role, component))
+
+    def stop(self, graceful: bool = True) -> None:
+        for role, worker in self._workers.items():
+            ROLES[role].calls["stop"](worker)
+
+
+@contextmanager
+def _told_once(role: str, doing: str) -> Iterator[None]:
+    """An error inside a worker as it comes from a worker of its own process: one error that says
+    whose it is, with the worker's traceback and none of the driver's."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename in (
+            __file__,
+            contextlib.__file__,
+        ):
+            trace = trace.tb_next
+        text = "".join(traceback.format_exception(type(error), error, trace))
+        raise WorkerError(
+            f"{role} worker failed while it was asked to {doing}:\n{text.rstrip()}",
+            hint="it ran in this process: breakpoint() stops there",
+        ) from error
+
+
+def _part(role: str, talk: str, conversation: Conversation) -> Conversation:
+    with _told_once(role, talk):
+        return (yield from conversation)
+
+
+def _merged(settings: Sequence[Any]) -> Any:
+    """One worker in place of all: it has their simulator processes."""
+    first = settings[0]
+    if not isinstance(first, EnvWorkerSettings):
+        return first
+    processes = sum(worker.num_processes for worker in settings)
+    return replace(first, rank=0, world_size=1, num_processes=processes)

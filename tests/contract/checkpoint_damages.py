@@ -1,0 +1,360 @@
+"""Ways to damage what a run reads, and what the error must name. For test_damaged_checkpoints.
+
+policy          the folder of a tiny π0, given as `actor.model.model_path`
+resume          a toy run with a checkpoint, taken up by `rlcore resume RUN`
+begun           one that was interrupted before its supervised start, likewise
+eval            the folder of that run, given to `rlcore eval RUN`
+demonstrations  a data set, given as `collect.path`
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from rlcore.rollout.rng import generator
+
+WEIGHTS, HEADS, STATS = "model.safetensors", "rl_heads.safetensors", "norm_stats.json"
+TOKENIZER = "paligemma_tokenizer.model"
+STEP = "checkpoints/step_000001"
+BEFORE = "eval/before.parquet"
+EPISODE = "episode_000001.safetensors"
+
+Damage = Callable[[Path], object]
+Case = tuple[Damage, tuple[str, ...]]
+
+
+# -- ways to damage -----------------------------------------------------------------------------
+
+
+def remove(name: str) -> Damage:
+    def damage(folder: Path) -> None:
+        place = only(folder, name)
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+
+    return damage
+
+
+def cut(name: str, kept: float) -> Damage:
+    """Keep the first part of a file."""
+
+    def damage(folder: Path) -> None:
+        content = only(folder, name).read_bytes()
+        only(folder, name).write_bytes(content[: int(len(content) * kept)])
+
+    return damage
+
+
+def garble(name: str) -> Damage:
+    """Other content of the same length."""
+
+    def damage(folder: Path) -> None:
+        only(folder, name).write_bytes(b"#" * only(folder, name).stat().st_size)
+
+    return damage
+
+
+def write(name: str, content: bytes) -> Damage:
+    return lambda folder: only(folder, name).write_bytes(content)
+
+
+def flip_header(name: str, number: int) -> Damage:
+    """Flip one bit in what a safetensors header says of its tensors; every one of them counts."""
+
+    def damage(folder: Path) -> None:
+        content = bytearray(only(folder, name).read_bytes())
+        length = int.from_bytes(content[:8], "little")
+        header = content[8 : 8 + length]
+        # behind the metadata, which nobody reads, and before the padding
+        first = (
+            header.index(b"}", header.index(b"__metadata__")) + 1
+            if b"__metadata__" in header
+            else 1
+        )
+        draw = generator("flip", name, number)
+        at = 8 + int(draw.integers(first + 1, len(header.rstrip()) - 1))
+        content[at] ^= 1 << int(draw.integers(0, 5))
+        only(folder, name).write_bytes(bytes(content))
+
+    return damage
+
+
+def flip_tensor(name: str) -> Damage:
+    """Flip one bit of the last number of the last tensor."""
+
+    def damage(folder: Path) -> None:
+        content = bytearray(only(folder, name).read_bytes())
+        content[-2] ^= 1
+        only(folder, name).write_bytes(bytes(content))
+
+    return damage
+
+
+def flip_length(name: str) -> Damage:
+    def damage(folder: Path) -> None:
+        content = bytearray(only(folder, name).read_bytes())
+        content[3] ^= 0x40
+        only(folder, name).write_bytes(bytes(content))
+
+    return damage
+
+
+def retensor(name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
+    """Write a safetensors file anew, with other tensors."""
+
+    def damage(folder: Path) -> None:
+        tensors = load_file(only(folder, name))
+        change(tensors)
+        save_file(tensors, only(folder, name))
+
+    return damage
+
+
+def rewrite(name: str, change: Callable[[dict], object]) -> Damage:  # type: ignore[type-arg]
+    """Change the content of a JSON file."""
+
+    def damage(folder: Path) -> None:
+        content = json.loads(only(folder, name).read_text())
+        change(content)
+        only(folder, name).write_text(json.dumps(content))
+
+    return damage
+
+
+def folder_instead(name: str) -> Damage:
+    def damage(folder: Path) -> None:
+        place = only(folder, name)
+        place.unlink()
+        place.mkdir()
+
+    return damage
+
+
+def file_instead(name: str) -> Damage:
+    def damage(folder: Path) -> None:
+        place = only(folder, name)
+        shutil.rmtree(place)
+        place.write_text("")
+
+    return damage
+
+
+def only(folder: Path, name: str) -> Path:
+    """The place of that name below the folder."""
+    direct = folder / name
+    if direct.exists():
+        return direct
+    (found,) = folder.rglob(name)
+    return found
+
+
+def stat(field: str, entry: int, value: float) -> Callable[[dict], None]:  # type: ignore[type-arg]
+    """Set one entry of the statistics, e.g. "actions.std"."""
+    group, name = field.split(".")
+
+    def change(content: dict) -> None:  # type: ignore[type-arg]
+        content["norm_stats"][group][name][entry] = value
+
+    return change
+
+
+def cut_stats(content: dict) -> None:  # type: ignore[type-arg]
+    content["norm_stats"]["state"] = {k: v[:2] for k, v in content["norm_stats"]["state"].items()}
+
+
+PROJECTION = "action_in_proj.weight"
+
+POLICY: dict[str, Case] = {
+    "weights missing": (remove(WEIGHTS), (WEIGHTS, "holds no")),
+    "weights empty": (cut(WEIGHTS, 0), (WEIGHTS, "damaged")),
+    "weights cut in the length": (write(WEIGHTS, b"\x05\x00"), (WEIGHTS, "damaged")),
+    "weights cut in the header": (cut(WEIGHTS, 1e-3), (WEIGHTS, "damaged")),
+    "weights cut in the tensors": (cut(WEIGHTS, 0.7), (WEIGHTS, "damaged")),
+    "weights with another length": (flip_length(WEIGHTS), (WEIGHTS, "damaged")),
+    "weights are a web page": (write(WEIGHTS, b"<html>404</html>"), (WEIGHTS, "damaged")),
+    "header flipped 1": (flip_header(WEIGHTS, 1), (WEIGHTS,)),
+    "header flipped 2": (flip_header(WEIGHTS, 2), (WEIGHTS,)),
+    "header flipped 3": (flip_header(WEIGHTS, 3), (WEIGHTS,)),
+    "header flipped 4": (flip_header(WEIGHTS, 4), (WEIGHTS,)),
+    "header flipped 5": (flip_header(WEIGHTS, 5), (WEIGHTS,)),
+    "header of a list": (write(WEIGHTS, (2).to_bytes(8, "little") + b"[]"), (WEIGHTS, "damaged")),
+    "a tensor missing": (
+        retensor(WEIGHTS, lambda t: t.pop(PROJECTION)), (WEIGHTS, "missing (1)", PROJECTION)),
+    "a tensor too many": (
+        retensor(WEIGHTS, lambda t: t.update(stray=torch.ones(2))),
+        (WEIGHTS, "unexpected (1)", "stray")),
+    "a tensor renamed": (
+        retensor(WEIGHTS, lambda t: t.update(in_proj=t.pop(PROJECTION))),
+        (WEIGHTS, "missing", PROJECTION, "unexpected", "in_proj")),
+    "a tensor of another shape": (
+        retensor(WEIGHTS, lambda t: t.update({PROJECTION: t[PROJECTION].T.contiguous()})),
+        (WEIGHTS, "wrong shape", PROJECTION, "[8, 64]", "[64, 8]")),
+    "a tensor of integers": (
+        retensor(WEIGHTS, lambda t: t.update({PROJECTION: t[PROJECTION].to(torch.int64)})),
+        (WEIGHTS, "not floating point", PROJECTION, "I64")),
+    "weights of another network": (
+        retensor(WEIGHTS, lambda t: (t.clear(), t.update(conv1=torch.ones(3)))),
+        (WEIGHTS, "missing", "conv1")),
+    "a folder for weights": (folder_instead(WEIGHTS), (WEIGHTS, "directory")),
+    "critic cut": (cut(HEADS, 0.5), (HEADS, "damaged")),
+    "critic of another shape": (
+        retensor(HEADS, lambda t: t.update({"value_head.mlp.0.bias": torch.ones(7)})),
+        (HEADS, "wrong shape", "value_head.mlp.0.bias", "[7]")),
+    "a layer of the critic missing": (
+        retensor(HEADS, lambda t: t.pop("value_head.mlp.2.weight")),
+        (HEADS, "missing", "value_head.mlp.2.weight")),
+    "a folder for the critic": (folder_instead(HEADS), (HEADS, "directory")),
+    "tokenizer missing": (remove(TOKENIZER), (TOKENIZER,)),
+    "tokenizer empty": (cut(TOKENIZER, 0), (TOKENIZER, "damaged")),
+    "tokenizer cut": (cut(TOKENIZER, 0.5), (TOKENIZER, "damaged")),
+    "tokenizer is a text": (write(TOKENIZER, b"version https://git-lfs\n"), (TOKENIZER, "damaged")),
+    "statistics missing": (remove("assets"), ("statistics", "metaworld")),
+    "statistics are no JSON": (cut(STATS, 0.5), (STATS,)),
+    "statistics in another encoding": (write(STATS, b"\xff\xfe{}"), (STATS,)),
+    "statistics are a list": (write(STATS, b"[]"), (STATS, "norm_stats")),
+    "statistics without actions": (
+        rewrite(STATS, lambda c: c["norm_stats"].pop("actions")), (STATS, "actions")),
+    "statistics without std": (
+        rewrite(STATS, lambda c: c["norm_stats"]["state"].pop("std")), (STATS, "state.std")),
+    "statistics of another robot": (rewrite(STATS, cut_stats), (STATS, "2 entries", "has 4")),
+    "statistics with nan": (
+        rewrite(STATS, stat("actions.mean", 1, float("nan"))), (STATS, "actions.mean", "finite")),
+    "statistics with a zero": (
+        rewrite(STATS, stat("actions.std", 2, 0.0)), (STATS, "actions", "std", "entry 2")),
+    "statistics with a negative": (
+        rewrite(STATS, stat("state.std", 0, -1.0)), (STATS, "state", "std", "entry 0")),
+    "statistics with a text": (
+        rewrite(STATS, stat("state.mean", 0, "a")), (STATS, "state.mean")),  # type: ignore[arg-type]
+    "a file for assets": (file_instead("assets"), ("statistics", "metaworld")),
+    "settings are no JSON": (write("config.json", b"{"), ("config.json", "damaged")),
+    "settings of another size": (
+        rewrite("config.json", lambda c: c["size"].update(vlm_width=128)),
+        ("another network", "vlm_width 128", "64")),
+    "nothing but the folder": (lambda folder: [shutil.rmtree(folder), folder.mkdir()],
+                               (WEIGHTS, "holds no")),
+    "a file for the folder": (
+        lambda folder: [shutil.rmtree(folder), folder.write_text("")],
+        ("actor.model.model_path", "folder that exists")),
+}  # fmt: skip
+
+CHECKPOINT: dict[str, Case] = {
+    "latest points nowhere": (
+        write("latest", b"step_000009\n"), ("latest", "step_000009", "step_000001")),
+    "latest leads out": (write("latest", b"../../other\n"), ("latest", "../../other")),
+    "latest is empty": (write("latest", b""), ("latest",)),
+    "latest is no text": (write("latest", b"\xff\xfe"), ("latest", "step_000001")),
+    "latest is a folder": (folder_instead("latest"), ("latest", "step_000001")),
+    "state missing": (remove("state.json"), ("latest", "step_000001")),
+    "state cut": (cut("state.json", 0.4), ("state.json", "damaged")),
+    "state is a list": (write("state.json", b"[]"), ("state.json",)),
+    "state of another program": (write("state.json", b'{"format": "x"}'), ("state.json",)),
+    "state of another version": (
+        rewrite("state.json", lambda c: c.update(version=99)), ("format 99",)),
+    "state without version": (rewrite("state.json", lambda c: c.pop("version")), ("format None",)),
+    "state without files": (
+        rewrite("state.json", lambda c: c.pop("files")), ("state.json", "files")),
+    "step is a text": (
+        rewrite("state.json", lambda c: c.update(step="one")), ("state.json", "step", "'one'")),
+    "policy missing": (remove(f"{STEP}/actor"), ("step_000001", "actor/")),
+    "a file for the policy": (file_instead(f"{STEP}/actor"), ("step_000001", "actor/")),
+    "policy cut": (cut(f"{STEP}/actor/{WEIGHTS}", 0.5), (WEIGHTS, "damaged")),
+    "policy header flipped": (flip_header(f"{STEP}/actor/{WEIGHTS}", 6), (WEIGHTS,)),
+    "policy missing a tensor": (
+        retensor(f"{STEP}/actor/{WEIGHTS}", lambda t: t.pop("mean.bias")), (WEIGHTS,)),
+    "learner missing": (remove("learner.safetensors"), ("learner.safetensors", "missing")),
+    "learner cut": (cut("learner.safetensors", 0.5), ("learner.safetensors", "damaged")),
+    "learner header flipped": (flip_header("learner.safetensors", 7), ("learner.safetensors",)),
+    "policy tensor flipped": (
+        flip_tensor(f"{STEP}/actor/{WEIGHTS}"), (WEIGHTS, "damaged", "sha256")),
+    "learner tensor flipped": (
+        flip_tensor("learner.safetensors"), ("learner.safetensors", "damaged", "sha256")),
+    "digests are a list": (
+        rewrite("state.json", lambda c: c.update(sha256=[])), ("state.json", "sha256")),
+    "learner's counters missing": (remove("learner.json"), ("learner.json", "missing")),
+    "learner's counters garbled": (
+        garble("learner.json"),
+        ("learner.json", "damaged")),
+}  # fmt: skip
+
+RESUME: dict[str, Case] = {
+    **CHECKPOINT,
+    "state without seed": (
+        rewrite("state.json", lambda c: c["state"].pop("seed")), ("state.json", "seed")),
+    "state with another seed": (
+        rewrite("state.json", lambda c: c["state"].update(seed=7)), ("seed 7", "runner.seed is 0")),
+    "state without totals": (
+        rewrite("state.json", lambda c: c["state"].pop("totals")), ("state.json", "totals")),
+    "totals of texts": (
+        rewrite("state.json", lambda c: c["state"]["totals"].update(env_steps="x")),
+        ("state.json", "totals")),
+    "config missing": (remove("config.yaml"), ("config.yaml",)),
+    "earlier evaluation empty": (cut(BEFORE, 0), (BEFORE, "damaged")),
+    "earlier evaluation cut": (cut(BEFORE, 0.6), (BEFORE, "damaged")),
+    "earlier evaluation garbled": (garble(BEFORE), (BEFORE, "damaged")),
+    "a folder for the earlier evaluation": (folder_instead(BEFORE), (BEFORE, "damaged")),
+    "supervised start cut": (cut(f"sft/{WEIGHTS}", 0.5), (f"sft/{WEIGHTS}", "damaged")),
+    "supervised start emptied": (remove(f"sft/{WEIGHTS}"), ("sft", "holds no")),
+}  # fmt: skip
+
+EVAL: dict[str, Case] = {
+    **CHECKPOINT,
+    "config missing": (remove("config.yaml"), ("config.yaml",)),
+    "config empty": (write("config.yaml", b""), ("config.yaml", "no env is chosen")),
+    "config cut": (cut("config.yaml", 0.5), ("config.yaml",)),
+    "config in another encoding": (write("config.yaml", b"\xff\xfe"), ("config.yaml", "UTF-8")),
+    "config with an unknown key": (
+        write("config.yaml", b"runner: {sed: 1}"), ("config.yaml", "runner.sed")),
+    "config with a wrong type": (
+        write("config.yaml", b"runner: {seed: a}"), ("config.yaml", "runner.seed")),
+    "config is a list": (write("config.yaml", b"- 1"), ("config.yaml", "mapping")),
+    "config is a folder": (folder_instead("config.yaml"), ("config.yaml",)),
+    "no checkpoints": (remove("checkpoints"), ("no checkpoint", "latest")),
+    "a file for checkpoints": (file_instead("checkpoints"), ("no checkpoint", "latest")),
+}  # fmt: skip
+
+DEMONSTRATIONS: dict[str, Case] = {
+    "facts are no JSON": (cut("info.json", 0.5), ("info.json", "damaged")),
+    "facts of another program": (
+        rewrite("info.json", lambda c: c.update(format="lerobot")), ("info.json", "lerobot")),
+    "facts without cameras": (
+        rewrite("info.json", lambda c: c.pop("cameras")), ("info.json", "damaged", "cameras")),
+    "facts of another camera": (
+        rewrite("info.json", lambda c: c["cameras"].update(top=[9, 9])), ("cameras", "[9, 9]")),
+    "facts missing": (remove("info.json"), ("holds other files", "collect.path")),
+    "table cut": (cut("episodes.parquet", 0.7), ("episodes.parquet", "damaged")),
+    "table garbled": (garble("episodes.parquet"), ("episodes.parquet", "damaged")),
+    "table empty": (cut("episodes.parquet", 0), ("episodes.parquet", "damaged")),
+    "a folder for the table": (folder_instead("episodes.parquet"), ("episodes.parquet",)),
+    "an episode missing": (remove(EPISODE), (EPISODE, "holds no")),
+    "an episode cut": (cut(EPISODE, 0.9), (EPISODE, "damaged")),
+    "an episode empty": (cut(EPISODE, 0), (EPISODE, "damaged")),
+    "an episode garbled": (garble(EPISODE), (EPISODE, "damaged")),
+    "an episode's header flipped": (flip_header(EPISODE, 8), (EPISODE,)),
+    "an episode without states": (
+        retensor(EPISODE, lambda t: t.pop("states")), (EPISODE, "states", "expected")),
+    "an episode of other actions": (
+        retensor(EPISODE, lambda t: t.update(actions=torch.ones(3, 7))),
+        (EPISODE, "actions", "(3, 7)")),
+}  # fmt: skip
+
+BEGUN: dict[str, Case] = {
+    "facts are no JSON": DEMONSTRATIONS["facts are no JSON"],
+    "another seed": (
+        rewrite("demonstrations/info.json", lambda c: c.update(seed=7)), ("seed 7", "asked for 0")),
+    "an episode cut": DEMONSTRATIONS["an episode cut"],
+    "an episode's header flipped": DEMONSTRATIONS["an episode's header flipped"],
+}  # fmt: skip
+
+DAMAGES = {
+    "policy": POLICY,
+    "resume": RESUME,
+    "begun": BEGUN,
+    "eval": EVAL,
+    "demonstrations": DEMONSTRATIONS,
+}
+"""`{place: {name: (damage, what the error must say)}}`"""
