@@ -19,6 +19,7 @@ from rlcore.plugins import Registry, load_plugins
 
 Check = Callable[[Facts], Iterator[str]]
 CHECKS: list[Check] = []
+KERNEL_ROWS = 4  # rows of a block; measured with MKL, see docs/repeatability.md
 
 
 def _check(function: Check) -> Check:
@@ -94,6 +95,18 @@ def rollout_workers_hear_an_env(facts: Facts) -> Iterator[str]:
         yield (
             "env processes x rollout.pipeline_stage_num must be at least the number of rollout "
             f"processes = {facts.workers['rollout']}, got {envs} x {stages} = {envs * stages}"
+        )
+
+
+@_check
+def forward_batch_has_no_remainder(facts: Facts) -> Iterator[str]:
+    """Matrix kernels take rows in blocks and what is left over one by one, with other rounding:
+    then the bits of a row depend on its place, and with that on who else was waiting."""
+    size = facts.config.rollout.forward_batch
+    if size is not None and size > 1 and size % KERNEL_ROWS:
+        yield (
+            f"rollout.forward_batch must be 1 or a multiple of {KERNEL_ROWS}, as otherwise the "
+            f"bits of a row depend on its place in the batch, got {size}"
         )
 
 

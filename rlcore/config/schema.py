@@ -273,7 +273,8 @@ class RolloutConfig(Settings):
         "stages: one simulates while the policy answers another", 1, least=1
     )
     forward_batch: int | None = key(
-        "fixed forward batch (padded), for bitwise equal trajectories; null: as many as wait",
+        "fixed forward batch (padded), for bitwise equal trajectories: 1, or a multiple of 4; "
+        "null: as many as wait",
         least=1,
     )
     eval_deterministic: bool = key("evaluate without exploration noise", True)

@@ -21,8 +21,9 @@ def decide(
 ) -> PolicyOutput:
     """`policy.act` on R rows, cut and padded into forwards of exactly `forward_batch` rows.
 
-    With a fixed forward batch a row's result is bitwise independent of who shares the batch
-    (one kernel choice); without one, all rows go through in one forward.
+    With a fixed forward batch a row's result is bitwise independent of who shares the batch and
+    of its place in it: one kernel choice, and without a remainder (see the check of
+    `rollout.forward_batch`) one for all rows. Without one, all rows go through in one forward.
     """
     rows = len(keys)
     if forward_batch is None or rows == forward_batch:

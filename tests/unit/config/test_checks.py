@@ -59,6 +59,7 @@ def test_a_good_configuration_passes(facts):
          "collect.episodes_per_task must be at least 2 with sft.enabled (one of them validates), "
          "got 1"),
         (["rollout.forward_batch=0"], "rollout.forward_batch must be at least 1, got 0"),
+        (["rollout.forward_batch=6"], "rollout.forward_batch must be 1 or a multiple of 4"),
         (["cluster.torch_threads=0"], "cluster.torch_threads must be at least 1, got 0"),
         (["env.train.num_processes=-1"], "env.train.num_processes must be at least 0, got -1"),
         (["env.eval.num_processes=-1"], "env.eval.num_processes must be at least 0, got -1"),
@@ -157,6 +158,8 @@ def test_parts_that_do_not_fit_each_other_are_refused(facts, change, sentence):
         ["runner.max_epochs=-1", "runner.only_eval=true"],
         ["env.train.num_processes=0"],  # in the worker's own process
         ["rollout.forward_batch=null", "cluster.torch_threads=null"],
+        ["rollout.forward_batch=1"],
+        ["rollout.forward_batch=12"],
         ["env.train.video_cfg.num_episodes=0"],  # no video is asked for
         ["collect.episodes_per_task=1"],  # nothing is supervised
         ["actor.optim.adam_beta1=0"],
