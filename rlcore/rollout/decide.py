@@ -9,6 +9,8 @@ from rlcore.protocols import Inputs, Policy, PolicyOutput
 from rlcore.rollout.rng import RowKeys
 
 PAD_KEY = ("pad",)  # rows that only fill a batch; their output is thrown away
+KERNEL_ROWS = 4
+"""Rows a matrix kernel takes at once; measured with MKL, see docs/repeatability.md."""
 
 
 def decide(
@@ -19,18 +21,19 @@ def decide(
     deterministic: bool,
     forward_batch: int | None,
 ) -> PolicyOutput:
-    """`policy.act` on R rows, cut and padded into forwards of exactly `forward_batch` rows.
+    """`policy.act` on R rows, cut into forwards of `forward_batch` rows, the last one padded.
 
-    With a fixed forward batch a row's result is bitwise independent of who shares the batch
-    (one kernel choice); without one, all rows go through in one forward.
+    With a fixed forward batch a row's result is bitwise independent of who shares the batch and
+    of its place in it: one kernel choice, and one for all rows, as batches of several rows are
+    padded to whole blocks of kernels. Without one, all rows go through in one forward.
     """
     rows = len(keys)
-    if forward_batch is None or rows == forward_batch:
+    if forward_batch is None or rows == forward_batch == _whole_blocks(rows):
         return policy.act(inputs, keys, deterministic=deterministic)
     parts: list[PolicyOutput] = []
     for start in range(0, rows, forward_batch):
         index = np.arange(start, min(start + forward_batch, rows))
-        fill = np.full(forward_batch - len(index), index[0])
+        fill = np.full(_whole_blocks(forward_batch) - len(index), index[0])
         padded = np.concatenate([index, fill])
         output = policy.act(
             {name: array[padded] for name, array in inputs.items()},
@@ -39,6 +42,12 @@ def decide(
         )
         parts.append(_head(output, len(index)))
     return _join(parts)
+
+
+def _whole_blocks(rows: int) -> int:
+    """Kernels take rows in blocks and what is left over by other instructions, with other
+    rounding. A single row is the same row wherever it stands."""
+    return rows if rows == 1 else -(-rows // KERNEL_ROWS) * KERNEL_ROWS
 
 
 def _head(output: PolicyOutput, rows: int) -> PolicyOutput:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlcore.config.schema import ActorConfig, AlgorithmConfig
+from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.errors import WorkerError
 from rlcore.plugins import load_target
 from rlcore.specs import EnvSpec, PolicySpec
@@ -64,14 +64,9 @@ class PolicyWorker:
             os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
             import torch
 
-            from rlcore.rollout.rng import generator
-
             # Ray sets OMP_NUM_THREADS for its workers; what was planned must hold
             torch.set_num_threads(self._settings.threads)
-            torch.manual_seed(int(generator(self._settings.seed, "weights").integers(2**31)))
-            policy = load_target(self._settings.policy_target)(
-                self._settings.actor.model, env_spec=self._settings.env_spec
-            )
+            policy = self._make(self._settings.actor.model)
             self._policy = policy.to("cuda" if torch.cuda.is_available() else "cpu")
         return self.policy.spec
 
@@ -91,9 +86,18 @@ class PolicyWorker:
     def load(self, path: str) -> None:
         """Replace the policy by a saved one: weights, and whatever else it saves (statistics)."""
         model = replace(self._settings.actor.model, model_path=path)
-        policy = load_target(self._settings.policy_target)(model, env_spec=self._settings.env_spec)
         device = next(iter(self.policy.parameter_groups()["policy"])).device
-        self._policy = policy.to(device)
+        self._policy = self._make(model).to(device)
 
     def stop(self) -> None:
         """Nothing outlives the process."""
+
+    def _make(self, model: ModelConfig) -> Any:
+        """A policy, on the CPU. What no checkpoint holds (heads, adapters) is drawn by key,
+        whatever was drawn in this process before."""
+        import torch
+
+        from rlcore.rollout.rng import generator
+
+        torch.manual_seed(int(generator(self._settings.seed, "weights").integers(2**31)))
+        return load_target(self._settings.policy_target)(model, env_spec=self._settings.env_spec)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +13,12 @@ from rlcore.config.schema import ClusterConfig
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
-    """A cluster that every run of the session joins (see `cluster_session`)."""
+    """A cluster that every run of the session joins (see `cluster_session`). Its workers find the
+    modules of this folder, as some are told to take their policy from there."""
     from rlcore.workers.ray_group import cluster_session
 
-    with cluster_session(ClusterConfig()):
-        yield
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+        with cluster_session(ClusterConfig()):
+            yield

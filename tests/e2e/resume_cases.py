@@ -1,18 +1,15 @@
-"""A small run, and when two of them are the same. For the tests of resume and of faults."""
+"""A small run, and how it goes on and fails. For the tests of resume and of faults."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-
-import torch
-from safetensors.torch import load_file
+from typing import Any
 
 from rlcore.config.compose import load
+from rlcore.errors import WorkerError
 from rlcore.loop import train
-from rlcore.loop.tables import read_results
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.sameness import untimed
-from rlcore.track.trackers import read_metrics
+from rlcore.loop.session import Session
 
 COMMON = [
     "env=toy",
@@ -40,20 +37,15 @@ def go_on(run: Path, *overrides: str) -> None:
     train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides]))
 
 
-def numbers(run: Path) -> list[dict[str, float | None]]:
-    return untimed(read_metrics(run / "metrics.jsonl"))
+class Failing:
+    """Stands in for a step of the loop; a worker fails before those updates, once for each."""
 
+    def __init__(self, step: Callable[..., Any], updates: Iterable[int]) -> None:
+        self._step = step
+        self._updates = list(updates)
 
-def assert_same(run: Path, whole: Path) -> None:
-    assert numbers(run) == numbers(whole)
-    ours, theirs = load_checkpoint(run), load_checkpoint(whole)
-    assert ours.step == theirs.step == 4
-    for part in ("actor/model.safetensors", "learner.safetensors"):
-        mine, other = load_file(ours.path / part), load_file(theirs.path / part)
-        assert mine.keys() == other.keys() and mine
-        assert all(torch.equal(mine[name], other[name]) for name in mine), part
-    for label in ("before", "after"):
-        file = f"eval/{label}.parquet"
-        assert read_results(run / file) == read_results(whole / file)
-    totals = "totals"
-    assert ours.state[totals] == theirs.state[totals]
+    def __call__(self, session: Session, update: int) -> Any:
+        if update in self._updates:
+            self._updates.remove(update)
+            raise WorkerError(f"told to fail in update {update}")
+        return self._step(session, update)

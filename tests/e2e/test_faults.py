@@ -11,7 +11,8 @@ from typing import Any
 import psutil
 import pytest
 import ray
-from resume_cases import COMMON, assert_same, go_on
+from resume_cases import COMMON, go_on
+from sameness import assert_same
 
 from rlcore.config.compose import compose
 from rlcore.errors import StuckError, WorkerError

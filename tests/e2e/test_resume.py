@@ -8,18 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from resume_cases import COMMON, assert_same, go_on, numbers
+from resume_cases import COMMON, Failing, go_on
+from sameness import assert_same, numbers
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.loop import train
-from rlcore.loop.session import Session
 from rlcore.track.checkpoint import load_checkpoint
 
 FULL = "whole"
@@ -48,20 +46,6 @@ def test_from_an_earlier_checkpoint(log_path: Path, whole: Path):
     (run / "summary.json").unlink()
     train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}/checkpoints/step_000001'"]))
     assert_same(run, whole)
-
-
-class Failing:
-    """Stands in for a step of the loop; a worker fails before those updates, once for each."""
-
-    def __init__(self, step: Callable[..., Any], updates: Iterable[int]) -> None:
-        self._step = step
-        self._updates = list(updates)
-
-    def __call__(self, session: Session, update: int) -> Any:
-        if update in self._updates:
-            self._updates.remove(update)
-            raise WorkerError(f"told to fail in update {update}")
-        return self._step(session, update)
 
 
 def test_after_a_failure_before_the_first_checkpoint(

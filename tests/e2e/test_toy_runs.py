@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import psutil
 import pytest
 import ray
 from safetensors.torch import load_file
+from sameness import numbers
 
 from rlcore.cli.eval import EVAL
 from rlcore.cli.main import main
@@ -19,7 +19,6 @@ from rlcore.errors import WorkerError
 from rlcore.loop import evaluate, train
 from rlcore.loop.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.sameness import untimed
 from rlcore.track.trackers import read_metrics
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
@@ -42,11 +41,6 @@ SMALL = [
 
 def run(log_path: Path, *overrides: str):
     return train.run(compose([*SMALL, f"runner.logger.log_path={log_path}", *overrides]))
-
-
-def numbers(folder: Path) -> list[dict[str, float | None]]:
-    """Metrics without what depends on the clock."""
-    return untimed(read_metrics(folder / "metrics.jsonl"))
 
 
 def test_a_run_leaves_what_it_promises(log_path: Path):
@@ -190,40 +184,6 @@ def test_ppo_improves_the_toy(log_path: Path):
         "actor.optim.value_lr=3e-3",
     )
     assert summary["paired_difference"]["lo"] > 0.02, summary
-
-
-@pytest.mark.parametrize("stages", [1, 3])
-def test_ray_with_several_workers_equals_one_process(
-    log_path: Path, ray_cluster, stages: int, capsys: pytest.CaptureFixture[str]
-):
-    """Two env workers and two policy ranks (gradients summed over them) against none."""
-    run(log_path, "cluster.backend=local")
-    run(
-        log_path,
-        "cluster.backend=ray",
-        f"rollout.pipeline_stage_num={stages}",
-        "cluster.component_placement={env: 0-1, rollout: 0-1, actor: 0-1}",
-    )
-    watched = re.findall(
-        r"supervised training: 40 of 40, (loss -?\d\.\d+, validation -?\d\.\d+),",
-        capsys.readouterr().out,
-    )
-    assert len(watched) == 2 and watched[0] == watched[1]  # on either backend
-    local, several = log_path / "run", log_path / "run-2"
-    for label in ("before", "after"):
-        ours, theirs = (
-            {
-                (r.task, r.trial): (r.success, r.length)
-                for r in read_results(folder / "eval" / f"{label}.parquet")
-            }
-            for folder in (local, several)
-        )
-        assert ours == theirs
-    one, two = numbers(local), numbers(several)
-    for a, b in zip(one, two, strict=True):
-        for name in a:
-            if name.startswith(("train/", "env/", "eval/", "actor/")):
-                assert b[name] == pytest.approx(a[name], abs=1e-4), name
 
 
 def test_a_simulator_that_raises_ends_the_run_with_its_own_traceback(log_path: Path, ray_cluster):
