@@ -24,6 +24,7 @@ class GatherOrder:
         deterministic: without exploration noise.
         keep: keep the trajectory in the rollout workers, for an update.
         record: column numbers whose first episode is filmed.
+        stay: numbers of columns gathered before that stay beside these in the rollout workers.
     """
 
     side: str
@@ -33,6 +34,7 @@ class GatherOrder:
     deterministic: bool
     keep: bool
     record: frozenset[int] = frozenset()
+    stay: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -91,6 +93,7 @@ def gather(
             keep=order.keep,
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
+            stay=order.stay,
         )
         for rank in range(rollout_ranks)
     ]
@@ -99,7 +102,7 @@ def gather(
         (outcome for summary in summaries for outcome in summary.outcomes),
         key=lambda outcome: outcome.episode,
     )
-    _check_complete(order.columns, outcomes, exact=not full)
+    _check_complete(order.columns, outcomes)
     seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         seconds["env"] += sum(report.seconds.values()) / len(reports)
@@ -115,14 +118,12 @@ def gather(
     )
 
 
-def _check_complete(
-    columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome], *, exact: bool
-) -> None:
+def _check_complete(columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome]) -> None:
     """Every episode once: nothing may be lost or counted twice, by whatever route."""
     played = Counter(outcome.episode for outcome in outcomes)
     twice = [episode for episode, count in played.items() if count > 1]
     asked = {column.episodes[0] for column in columns}
-    lost = asked - set(played) if exact else set()
+    lost = asked - set(played)
     if twice or lost:
         raise WorkerError(
             f"{len(lost)} episodes were not played and {len(twice)} more than once, "

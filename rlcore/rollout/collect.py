@@ -40,6 +40,7 @@ class CollectJob:
         keep: build a trajectory (training), or only count outcomes (evaluation).
         forward_batch: fixed rows per forward, or None.
         env_timeout: seconds to wait for a stage.
+        stay: numbers of columns gathered before that stay in the trajectory; the others go.
         weights: version of the weights it is to act with; None: those it is trained on, in place.
     """
 
@@ -51,6 +52,7 @@ class CollectJob:
     keep: bool
     forward_batch: int | None
     env_timeout: float
+    stay: frozenset[int] = frozenset()
     weights: int | None = None
 
     def keys(self, episodes: list[Episode], decisions: list[int]) -> RowKeys:
@@ -66,8 +68,8 @@ class CollectJob:
 
 @dataclass
 class CollectResult:
-    """Outcomes of all episodes, seconds by phase, and the trajectory, if one was kept, with the
-    numbers of its columns."""
+    """Outcomes of all episodes, seconds by phase, and the trajectory, if one was kept and any
+    column came this way, with the numbers of its columns."""
 
     outcomes: list[EpisodeOutcome] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -110,7 +112,7 @@ def converse(policy: Policy, job: CollectJob) -> Conversation:
             answer = _answer(builder, policy, job, message)
             result.seconds["policy"] += time.perf_counter() - begin
             yield Send(route.actions, answer)
-    if builder is not None:
+    if builder is not None and builder.columns:
         result.trajectory, result.columns = builder.build(), builder.columns
     return result
 
