@@ -100,8 +100,9 @@ class Report:
 
     def lines(self) -> list[str]:
         """For people."""
+        whole = self.seconds["masked"]
         rows = [
-            f"{way:28} {self.evaluated[way]:6d} {seconds:9.2f} {self.seconds['masked'] / seconds:7.2f}"
+            f"{way:28} {self.evaluated[way]:6d} {seconds:9.2f} {whole / seconds:7.2f}"
             f" {self.apart[way]:9.1e}"
             for way, seconds in self.seconds.items()
         ]
