@@ -172,10 +172,34 @@ class PolicySpec:
 
 
 @dataclass(frozen=True)
+class GroupFilter:
+    """Which groups are worth training on, by the mean score of their episodes.
+
+    Attributes:
+        low, high: bounds of that mean, inclusive.
+        refill_rounds: how often before an update new groups may be played in place of those out
+            of bounds; 0: never.
+    """
+
+    low: float
+    high: float
+    refill_rounds: int = 0
+
+
+@dataclass(frozen=True)
 class AlgorithmNeeds:
-    """What an algorithm asks of the rest, so that checks need no ladder of names."""
+    """What an algorithm asks of the rest, so that checks need no ladder of names.
+
+    Attributes:
+        values: a policy with a critic.
+        bootstrap_values: values of the final observations of truncated episodes too.
+        groups: episodes that share a start (`algorithm.group_size` of 2 or more).
+        group_filter: which of the groups it trains on; None: all.
+        reference_logprobs: log-probs under the weights that training began with.
+    """
 
     values: bool = False
     bootstrap_values: bool = False
     groups: bool = False
+    group_filter: GroupFilter | None = None
     reference_logprobs: bool = False

@@ -85,6 +85,7 @@ def _rollout(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
         seed=config.runner.seed,
         update=update,
         num_action_chunks=assembly.policy_spec.num_action_chunks,
+        group_size=config.algorithm.group_size,
     )
     order = GatherOrder(
         side="train", columns=columns, phase="train", update=update, deterministic=False, keep=True

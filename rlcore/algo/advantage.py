@@ -15,7 +15,6 @@ from rlcore.errors import ConfigError
 from rlcore.rollout.trajectory import Trajectory
 
 NORMALIZATION_EPS = 1e-5
-GROUP_EPS = 1e-6
 
 
 @dataclass
@@ -179,58 +178,3 @@ def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
         return torch.zeros_like(advantages)
     scaled = (advantages - chosen.mean()) / (chosen.std(correction=0) + NORMALIZATION_EPS)
     return torch.where(valid, scaled, 0.0).to(advantages.dtype)
-
-
-def episode_scores(trajectory: Trajectory) -> Tensor:
-    """Undiscounted return of the first episode of each column: float32 `[N]`."""
-    counted = trajectory.valid & (trajectory.episode == 0).unsqueeze(-1)
-    return torch.where(counted, trajectory.rewards, 0.0).sum((0, 2))
-
-
-def group_relative(
-    trajectory: Trajectory,
-    *,
-    divide_by_std: bool = True,
-    reward_bounds: tuple[float, float] | None = None,
-) -> Advantages:
-    """Group-relative advantages (Shao et al. 2024, arXiv 2402.03300, section 4.1).
-
-        A_i = (s_i - mean_G s) / (std_G s + 1e-6)        std with n - 1
-
-    over the columns of a group: equal starts, different replicas. Every valid action of the
-    column's first episode gets A_i; later episodes (auto_reset) are not trained on. A group of
-    one learns nothing (A = 0).
-
-    Args:
-        divide_by_std: false subtracts the mean only (Liu et al. 2025, arXiv 2503.20783).
-        reward_bounds: keep groups whose mean score lies within these bounds (inclusive); the
-            rest becomes invalid, in the denominator too.
-
-    Raises:
-        ConfigError: columns without a group.
-    """
-    group = trajectory.group[0]
-    if bool((group < 0).any()):
-        raise ConfigError(
-            "group-relative advantages need groups, but some episodes belong to none",
-            hint="set env.train.group_size to 2 or more",
-        )
-    _, member, size = torch.unique(group, return_inverse=True, return_counts=True)
-    scores = episode_scores(trajectory).double()
-    zeros = torch.zeros(len(size), dtype=torch.float64)
-    mean = zeros.index_add(0, member, scores) / size
-    centred = scores - mean[member]
-    advantage = centred
-    if divide_by_std:
-        variance = zeros.index_add(0, member, centred.square()) / (size - 1).clamp(min=1)
-        advantage = centred / (variance.sqrt()[member] + GROUP_EPS)
-    kept = torch.ones_like(member, dtype=torch.bool)
-    if reward_bounds is not None:
-        low, high = reward_bounds
-        kept = ((mean >= low) & (mean <= high))[member]
-    first = trajectory.episode == 0
-    valid = trajectory.valid & (first & kept).unsqueeze(-1)
-    chunk_valid = valid.any(-1, keepdim=True)
-    advantages = torch.where(chunk_valid, advantage.float()[None, :, None], 0.0)
-    no_values = advantages.new_zeros((*advantages.shape[:2], 0))
-    return Advantages(advantages, no_values, valid)

@@ -59,9 +59,15 @@ def announce(facts: Facts) -> None:
     """Warn of what is no error, but seldom meant. With a model of real size, training from random
     weights is a week lost; a toy run starts so."""
     config = facts.config
-    if facts.policy is None or config.actor.model.model_path is not None or config.sft.enabled:
+    if facts.policy is None:
         return
-    warn("actor.model.model_path is null: the policy starts from random weights")
+    if config.actor.model.model_path is None and not config.sft.enabled:
+        warn("actor.model.model_path is null: the policy starts from random weights")
+    if facts.policy.value_dim and facts.needs is not None and not facts.needs.values:
+        warn(
+            f"actor.model.add_value_head=true: {config.algorithm.name} trains no critic, so the "
+            "value head stays as it is"
+        )
 
 
 def _raise_all(problems: list[str]) -> None:
@@ -179,12 +185,11 @@ def trials_suffice(facts: Facts) -> Iterator[str]:
 @_check
 def evaluation_visits_once(facts: Facts) -> Iterator[str]:
     env = facts.config.env.eval
-    for name, value in (("rollout_epoch", env.rollout_epoch), ("group_size", env.group_size)):
-        if value > 1:
-            yield (
-                f"env.eval.{name} must be 1 (each (task, trial) is visited exactly once; "
-                f"trials_per_task asks for more), got {value}"
-            )
+    if env.rollout_epoch > 1:
+        yield (
+            "env.eval.rollout_epoch must be 1 (each (task, trial) is visited exactly once; "
+            f"trials_per_task asks for more), got {env.rollout_epoch}"
+        )
 
 
 @_check
@@ -273,17 +278,16 @@ def final_frames_are_rendered(facts: Facts) -> Iterator[str]:
 
 @_check
 def groups_divide_columns(facts: Facts) -> Iterator[str]:
-    env = facts.config.env.train
-    if env.group_size < 1 or facts.needs is None:
+    env, algorithm = facts.config.env.train, facts.config.algorithm
+    if facts.needs is None:
         return
-    name = facts.config.algorithm.name
-    if facts.needs.groups and env.group_size == 1:
-        yield f"env.train.group_size must be at least 2: {name} compares episodes, got 1"
+    if facts.needs.groups and algorithm.group_size == 1:
+        yield f"algorithm.group_size must be at least 2: {algorithm.name} compares episodes, got 1"
     columns = env.total_num_envs * env.rollout_epoch
-    if columns % env.group_size:
+    if columns % algorithm.group_size:
         yield (
             f"env.train.total_num_envs x rollout_epoch = {columns} must be divisible by "
-            f"env.train.group_size, got {env.group_size}"
+            f"algorithm.group_size, got {algorithm.group_size}"
         )
 
 
@@ -292,17 +296,18 @@ def granularities_go_together(facts: Facts) -> Iterator[str]:
     if facts.policy is None or facts.needs is None:
         return
     algorithm = facts.config.algorithm
+    values = facts.policy.value_dim if facts.needs.values else 0  # else nobody looks at them
     reason = refusal(
         reward_type=algorithm.reward_type,
         logprob_type=algorithm.logprob_type,
-        value_dim=facts.policy.value_dim,
+        value_dim=values,
         num_action_chunks=facts.policy.num_action_chunks,
     )
     if reason is not None:
         yield (
             f"algorithm.reward_type={algorithm.reward_type} and "
             f"logprob_type={algorithm.logprob_type} must go together with a value head of width "
-            f"{facts.policy.value_dim}: {reason}"
+            f"{values}: {reason}"
         )
 
 

@@ -86,9 +86,14 @@ RENAMED = {
     "actor.fsdp": "actor.fsdp_config",
     "algorithm.rollout_epoch": "env.train.rollout_epoch",
     "algorithm.eval_rollout_epoch": "env.eval.rollout_epoch",
+    "env.train.group_size": "algorithm.group_size",
     "rollout_epoch": "env.eval.rollout_epoch",
 }
-ONE_VALUE = {"runner.task_type": "embodied", "actor.fsdp_config.sharding_strategy": "no_shard"}
+ONE_VALUE = {
+    "runner.task_type": "embodied",
+    "actor.fsdp_config.sharding_strategy": "no_shard",
+    "env.eval.group_size": 1,
+}
 """Keys that decided something in earlier systems; here they have one value that nothing reads."""
 _PLACES = ("", "env.eval.", "algorithm.", "rollout.", "rollout.sampling_params.")
 RULES: dict[str, Callable[[str, Any], tuple[str, Any]]] = {

@@ -134,9 +134,6 @@ class EnvConfig(Settings):
     )
     total_num_envs: int = key("sub-envs over all env workers", 8, least=1)
     rollout_epoch: int = key("training: episodes per sub-env and update", 1, least=1)
-    group_size: int = key(
-        "episodes that share one start; needs an algorithm with groups", 1, least=1
-    )
     max_episode_steps: int = key("time limit in env steps", 100, least=1)
     max_steps_per_rollout_epoch: int | None = key(
         "env steps of a column; null: max_episode_steps; larger only with auto_reset", least=1
@@ -252,6 +249,7 @@ class AlgorithmConfig(Settings):
     gamma: float = key(
         "discount per chunk (chunk_level) or per env step (action_level)", 0.99, above=0, most=1
     )
+    group_size: int = key("episodes of an update that share one start", 1, least=1)
     update_epoch: int = key("passes over a rollout", 1, least=1)
     clip_ratio_low: float = key("ratio clipped below at 1 - this", 0.2, above=0, most=1)
     clip_ratio_high: float = key("ratio clipped above at 1 + this", 0.2, above=0)

@@ -25,6 +25,7 @@ class GatherOrder:
         keep: keep the trajectory in the rollout workers, for an update.
         record: column numbers whose first episode is filmed.
         trace: column numbers of which all that passes between env and policy is written down.
+        stay: numbers of columns gathered before that stay beside these in the rollout workers.
     """
 
     side: str
@@ -35,6 +36,7 @@ class GatherOrder:
     keep: bool
     record: frozenset[int] = frozenset()
     trace: frozenset[int] = frozenset()
+    stay: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -95,6 +97,7 @@ def gather(
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
             trace=order.trace,
+            stay=order.stay,
         )
         for rank in range(rollout_ranks)
     ]
@@ -103,7 +106,7 @@ def gather(
         (outcome for summary in summaries for outcome in summary.outcomes),
         key=lambda outcome: outcome.episode,
     )
-    _check_complete(order.columns, outcomes, exact=not full)
+    _check_complete(order.columns, outcomes)
     seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         seconds["env"] += sum(report.seconds.values()) / len(reports)
@@ -120,14 +123,12 @@ def gather(
     )
 
 
-def _check_complete(
-    columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome], *, exact: bool
-) -> None:
+def _check_complete(columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome]) -> None:
     """Every episode once: nothing may be lost or counted twice, by whatever route."""
     played = Counter(outcome.episode for outcome in outcomes)
     twice = [episode for episode, count in played.items() if count > 1]
     asked = {column.episodes[0] for column in columns}
-    lost = asked - set(played) if exact else set()
+    lost = asked - set(played)
     if twice or lost:
         raise WorkerError(
             f"{len(lost)} episodes were not played and {len(twice)} more than once, "

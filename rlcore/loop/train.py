@@ -12,12 +12,12 @@ from dataclasses import replace
 from rlcore.config.schema import RunConfig
 from rlcore.errors import WorkerError
 from rlcore.loop import resume, sft
+from rlcore.loop.batch import gather_batch
 from rlcore.loop.evaluate import conclude, evaluate, film, report_incidents
-from rlcore.loop.gather import Gathered, GatherOrder, gather
+from rlcore.loop.gather import Gathered
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
-from rlcore.rollout.schedule import filmed_columns, training_columns
 from rlcore.track.checkpoint import keep_last, mark_best, save_checkpoint
 from rlcore.track.metrics import env_metrics
 from rlcore.track.summary import Summary
@@ -108,40 +108,16 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
 
 def rollout(session: Session, update: int) -> dict[str, float]:
     """Gather one update's episodes; the trajectory stays with the workers that acted."""
-    config, assembly = session.config, session.assembly
-    columns = training_columns(
-        assembly.env_specs["train"],
-        config.env.train,
-        seed=config.runner.seed,
-        update=update,
-        num_action_chunks=assembly.policy_spec.num_action_chunks,
-    )
-    video = config.env.train.video_cfg
     session.hooks.rlcore_before_rollout(run=session, update=update)
-    with (
-        session.clock.measure("rollout") as took,
-        session.progress.phase(f"rollout {update + 1}", total=len(columns), quiet=True) as phase,
-    ):
-        gathered = gather(
-            session.group,
-            assembly,
-            GatherOrder(
-                side="train",
-                columns=columns,
-                phase="train",
-                update=update,
-                deterministic=False,
-                keep=True,
-                record=filmed_columns(columns, video),
-            ),
-            phase.counts,
-        )
+    with session.clock.measure("rollout") as took:
+        gathered, fill = gather_batch(session, update)
     report_incidents(session, gathered)
     if gathered.videos:
         film(session, gathered, "train", f"update_{update + 1:06d}")
     session.totals.env_steps += gathered.env_steps
     session.totals.episodes += sum(outcome.finished for outcome in gathered.outcomes)
-    metrics = env_metrics(gathered.outcomes, prefix="env") | _times(gathered, took.seconds)
+    metrics = env_metrics(gathered.outcomes, prefix="env") | fill
+    metrics |= _times(gathered, took.seconds)
     session.hooks.rlcore_after_rollout(run=session, update=update, metrics=metrics)
     return metrics
 

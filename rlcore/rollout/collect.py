@@ -42,6 +42,7 @@ class CollectJob:
         keep: build a trajectory (training), or only count outcomes (evaluation).
         forward_batch: fixed rows per forward, or None.
         env_timeout: seconds to wait for a stage.
+        stay: numbers of columns gathered before that stay in the trajectory; the others go.
         weights: version of the weights it is to act with; None: those it is trained on, in place.
         trace: numbers of the columns of which all that passes is written down.
     """
@@ -54,6 +55,7 @@ class CollectJob:
     keep: bool
     forward_batch: int | None
     env_timeout: float
+    stay: frozenset[int] = frozenset()
     weights: int | None = None
     trace: frozenset[int] = frozenset()
 
@@ -70,8 +72,8 @@ class CollectJob:
 
 @dataclass
 class CollectResult:
-    """Outcomes of all episodes, seconds by phase, the trajectory, if one was kept, with the
-    numbers of its columns, and what was traced, by column number."""
+    """Outcomes of all episodes, seconds by phase, the trajectory, if one was kept and any column
+    came this way, with the numbers of its columns, and what was traced, by column number."""
 
     outcomes: list[EpisodeOutcome] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -118,7 +120,7 @@ def converse(policy: Policy, job: CollectJob) -> Conversation:
             answer = _answer(builder, tracer, policy, job, message)
             result.seconds["policy"] += time.perf_counter() - begin
             yield Send(route.actions, answer)
-    if builder is not None:
+    if builder is not None and builder.columns:
         result.trajectory, result.columns = builder.build(), builder.columns
     result.traces = tracer.traces()
     return result

@@ -48,7 +48,12 @@ def take(trajectory: Trajectory, columns: Sequence[int]) -> Trajectory:
 
 
 def join(parts: Sequence[Trajectory]) -> Trajectory:
-    """The columns of all parts, in canonical order, with all their decisions.
+    """The columns of all parts, in canonical order, with all their decisions."""
+    return canonical(append(parts))
+
+
+def append(parts: Sequence[Trajectory]) -> Trajectory:
+    """The columns of all parts, one part after the other, with all their decisions.
 
     Parts may differ in T: shorter ones are filled up with chunks without a decision.
     """
@@ -60,12 +65,10 @@ def join(parts: Sequence[Trajectory]) -> Trajectory:
         light.sample_index[made] += first
         first += int(made.sum())
         padded.append(light)
-    return canonical(
-        replace(
-            beside(padded),
-            inputs={n: torch.cat([part.inputs[n] for part in parts]) for n in parts[0].inputs},
-            replay={n: torch.cat([part.replay[n] for part in parts]) for n in parts[0].replay},
-        )
+    return replace(
+        beside(padded),
+        inputs={n: torch.cat([part.inputs[n] for part in parts]) for n in parts[0].inputs},
+        replay={n: torch.cat([part.replay[n] for part in parts]) for n in parts[0].replay},
     )
 
 

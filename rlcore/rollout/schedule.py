@@ -24,30 +24,48 @@ class Column:
     episodes: tuple[Episode, ...]
 
 
+def groups_per_update(config: EnvConfig, group_size: int) -> int:
+    """Groups whose columns make up one update: `total_num_envs * rollout_epoch` columns."""
+    return config.total_num_envs * config.rollout_epoch // group_size
+
+
 def training_columns(
-    spec: EnvSpec, config: EnvConfig, *, seed: int, update: int, num_action_chunks: int
+    spec: EnvSpec,
+    config: EnvConfig,
+    *,
+    seed: int,
+    update: int,
+    num_action_chunks: int,
+    group_size: int = 1,
+    groups: range | None = None,
 ) -> list[Column]:
-    """Columns of one update: `total_num_envs * rollout_epoch`, tasks balanced.
+    """Columns of one update, tasks balanced: those of its groups, or of some of them.
 
     Tasks come from keyed permutations, so that every task is visited equally often up to one;
-    trials are keyed draws from the split's range. Groups of `group_size` share (task, trial).
+    trials are keyed draws from the split's range. The `group_size` columns of a group share
+    (task, trial) and differ in replica. Neither addresses nor numbers depend on how the groups
+    of an update are cut into ranges.
+
+    Args:
+        groups: by number, also of further ones; None: the :func:`groups_per_update`.
     """
-    count = config.total_num_envs * config.rollout_epoch
+    if groups is None:
+        groups = range(groups_per_update(config, group_size))
     length = episodes_per_column(config, num_action_chunks)
     taken: Counter[tuple[int, int]] = Counter()
     drawn: list[tuple[Episode, ...]] = []
-    for group in range(count // config.group_size):
+    for group in range(groups.stop):
         starts = [_start(spec, config, seed, update, group, k) for k in range(length)]
-        for _ in range(config.group_size):
+        for _ in range(group_size):
             episodes = []
             for task, trial in starts:
                 replica = taken[task, trial]
                 taken[task, trial] += 1
-                episodes.append(
-                    Episode(task, trial, replica, group if config.group_size > 1 else -1)
-                )
-            drawn.append(tuple(episodes))
-    return [Column(number, episodes) for number, episodes in enumerate(sorted(drawn))]
+                episodes.append(Episode(task, trial, replica, group if group_size > 1 else -1))
+            if group in groups:
+                drawn.append(tuple(episodes))
+    first = groups.start * group_size
+    return [Column(number, episodes) for number, episodes in enumerate(sorted(drawn), first)]
 
 
 def evaluation_columns(spec: EnvSpec, config: EnvConfig) -> list[Column]:

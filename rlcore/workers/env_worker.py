@@ -49,7 +49,6 @@ SCHEDULE_KEYS = (
     "split",
     "trials_per_task",
     "rollout_epoch",
-    "group_size",
     "video_cfg",
     "max_steps_per_rollout_epoch",
     "auto_reset",

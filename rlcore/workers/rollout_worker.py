@@ -16,7 +16,7 @@ from rlcore.rollout.messages import Conversation, EpisodeOutcome, Trace
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
-    from rlcore.rollout.collect import CollectJob
+    from rlcore.rollout.collect import CollectJob, CollectResult
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class RolloutWorker(PolicyWorker):
         self._columns: list[int] = []
 
     def converse(self, job: CollectJob) -> Conversation:
-        """Gather what the job says; keeps the trajectory, returns a :class:`CollectSummary`.
+        """Gather what the job says; keeps the trajectory, together with those columns of the one
+        before that are to stay; returns a :class:`CollectSummary`.
 
         Raises:
             WorkerError: the weights here are not those that are due.
@@ -62,8 +63,23 @@ class RolloutWorker(PolicyWorker):
             )
         self.policy.set_progress(job.update)
         result = yield from converse(self.policy, job)
-        self._trajectory, self._columns = result.trajectory, result.columns
+        self._keep(result, job.stay)
         return CollectSummary(result.outcomes, result.seconds, job.weights, result.traces)
+
+    def _keep(self, result: CollectResult, stay: frozenset[int]) -> None:
+        """Chosen by number, so that a conversation that broke off may simply be had again."""
+        from rlcore.rollout.columns import append, take
+
+        parts, numbers = [], []
+        if self._trajectory is not None and stay:
+            places = [place for place, number in enumerate(self._columns) if number in stay]
+            parts.append(take(self._trajectory, places))
+            numbers += [self._columns[place] for place in places]
+        if result.trajectory is not None:
+            parts.append(result.trajectory)
+            numbers += result.columns
+        self._trajectory = append(parts) if len(parts) > 1 else next(iter(parts), None)
+        self._columns = numbers
 
     def pull(self, key: str, timeout: float) -> Conversation:
         """Take over the weights that come through queue `key`; returns their version."""

@@ -84,7 +84,7 @@ class StagePlayer:
         steps = int(result.valid[row].sum())
         self.env_steps += steps
         state.steps += steps
-        state.reward += float(result.rewards[row].sum())
+        state.reward += float(result.rewards[row].sum(dtype=np.float64))
         state.chunk += 1
         state.decision += 1
         ended = bool((result.terminated[row] | result.truncated[row]).any())

@@ -280,8 +280,8 @@ def cross_field(draw: Draw) -> Damage:
     toy = [
         ((f"actor.micro_batch_size={n}", f"actor.global_batch_size={n * 3 + 1}"),
          ("actor.global_batch_size", str(n * 3 + 1), str(n))),
-        ((f"env.train.group_size={n}", f"env.train.total_num_envs={2 * (n + 1)}"),
-         ("env.train.group_size", str(n))),
+        ((f"algorithm.group_size={n}", f"env.train.total_num_envs={2 * (n + 1)}"),
+         ("algorithm.group_size", str(n))),
         ((f"rollout.pipeline_stage_num={n}", f"env.train.total_num_envs={2 * n + 1}"),
          ("env.train.total_num_envs", str(2 * n + 1))),
         ((f"env.train.max_episode_steps={n}", f"env.train.max_steps_per_rollout_epoch={n - 1}"),

@@ -13,7 +13,8 @@ from rlcore.plugins import load_plugins
 
 CORE = Path(rlcore.__file__).parent
 PLUGINS = CORE.parent / "plugins"
-ANY_NUMBER = {"reward_coef", "entropy_bonus"}  # either sign has a meaning
+# either sign has a meaning
+ANY_NUMBER = {"reward_coef", "entropy_bonus", "rewards_lower_bound", "rewards_upper_bound"}
 
 
 def names_read() -> set[str]:

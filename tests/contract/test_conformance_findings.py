@@ -339,7 +339,7 @@ def test_a_broken_algorithm(broken):
 
 GROUP_RELATIVE = '''
 """Advantages relative to a group, without a critic."""
-from rlcore.algo.advantage import group_relative
+from rlcore.algo.group import group_relative
 from rlcore.algo.surrogate import ClippedSurrogate
 from rlcore.specs import AlgorithmNeeds
 
@@ -350,7 +350,7 @@ class GroupRelative(ClippedSurrogate):
     needs = AlgorithmNeeds(groups=True)
 
     def advantages(self, trajectory):
-        return group_relative(trajectory)
+        return group_relative(trajectory, group_size=self._shared.group_size)
 
     def loss(self, *, values, old_values, returns, **others):
         return self.surrogate(**others)
@@ -362,4 +362,5 @@ def test_an_algorithm_with_groups_and_without_a_critic_passes(module):
     component = ComponentSpec(
         "grouped", "group_algorithm:GroupRelative", spec="group_algorithm:needs"
     )
-    assert findings(AlgorithmConformance, component=lambda self: component) == {}
+    settings = {"group_size": 4}
+    assert findings(AlgorithmConformance, component=lambda self: component, settings=settings) == {}

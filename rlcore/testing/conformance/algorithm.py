@@ -14,7 +14,7 @@ from rlcore.config.schema import ActorConfig
 from rlcore.learner.update import Learner
 from rlcore.testing.conformance.algorithm_advantages import AdvantageChecks
 from rlcore.testing.conformance.algorithm_loss import LossChecks
-from rlcore.testing.conformance.algorithm_subject import GROUP, AlgorithmSubject
+from rlcore.testing.conformance.algorithm_subject import AlgorithmSubject
 from rlcore.testing.conformance.base import Finding, check, require
 from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout
 
@@ -34,8 +34,8 @@ class TrainingChecks(AlgorithmSubject):
         actor.optim.lr, actor.optim.value_lr = 0.05, 0.2
         learner = Learner(policy, algorithm, actor, config, seed=0)
         for update in range(first, first + UPDATES):
-            group = GROUP if algorithm.needs.groups else 0
-            learner.update(bandit_rollout(policy, seed=update, group_size=group), update)
+            played = bandit_rollout(policy, seed=update, group_size=self.group_size)
+            learner.update(played, update)
         mean = float(policy.mean.detach())
         require(
             abs(mean - BEST) < 0.7 * BEST,

@@ -12,7 +12,7 @@ from rlcore.errors import UserError
 from rlcore.plugins import load_target
 from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import AlgorithmNeeds
-from rlcore.testing.conformance.algorithm_subject import ACTIONS, COLUMNS, AlgorithmSubject
+from rlcore.testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
 from rlcore.testing.conformance.base import Deviation, require, require_equal, skip_unless
 from rlcore.testing.conformance.trajectories import padded, reordered
 
@@ -117,7 +117,8 @@ class AdvantageChecks(AlgorithmSubject):
 
     def test_the_order_of_columns_changes_nothing(self) -> None:
         trajectory = self.trajectory()
-        order = torch.randperm(COLUMNS, generator=torch.Generator().manual_seed(0))
+        columns = trajectory.valid.shape[1]
+        order = torch.randperm(columns, generator=torch.Generator().manual_seed(0))
         made, moved = (
             self.algorithm.advantages(t) for t in (trajectory, reordered(trajectory, order))
         )
@@ -154,7 +155,7 @@ class AdvantageChecks(AlgorithmSubject):
             return
         raise Deviation(
             "needs.groups is true, yet advantages takes episodes that belong to no group",
-            hint="raise rlcore.errors.ConfigError where group is -1, and name env.train.group_size",
+            hint="raise rlcore.errors.ConfigError where group is -1, and name algorithm.group_size",
         )
 
     def _require_same(self, how: str, got: Advantages, expected: Advantages) -> None:

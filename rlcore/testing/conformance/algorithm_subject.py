@@ -18,7 +18,6 @@ from rlcore.testing.conformance.threads import OneThread
 from rlcore.testing.conformance.trajectories import random_trajectory
 
 CHUNKS, COLUMNS, ACTIONS, ENTRIES = 6, 8, 3, 2
-GROUP = 4
 DRIFT = 0.05  # of log-probs and values since the rollout
 
 
@@ -65,15 +64,20 @@ class AlgorithmSubject(OneThread):
             return 0
         return ACTIONS if self.config().reward_type == "action_level" else 1
 
+    @property
+    def group_size(self) -> int:
+        """G, or 0 where the algorithm needs no groups."""
+        return int(self.config().group_size) if self.algorithm.needs.groups else 0
+
     def trajectory(self, *, seed: int = 0) -> Trajectory:
-        """A random one, with groups if the algorithm asks for them."""
+        """A random one, with two groups or more if the algorithm asks for them."""
         return random_trajectory(
             chunks=CHUNKS,
-            columns=COLUMNS,
+            columns=max(COLUMNS, 2 * self.group_size),
             actions=ACTIONS,
             entries=ENTRIES,
             value_width=self.value_width,
-            group_size=GROUP if self.algorithm.needs.groups else 0,
+            group_size=self.group_size,
             seed=seed,
         )
 

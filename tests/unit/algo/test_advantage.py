@@ -8,10 +8,8 @@ import torch
 
 from rlcore.algo.advantage import (
     Steps,
-    episode_scores,
     gae,
     generalized_advantages,
-    group_relative,
     normalized,
     steps,
 )
@@ -217,59 +215,3 @@ def test_normalising_leaves_the_targets_alone(play):
     chosen = scaled.advantages[trajectory.valid.any(-1)]
     assert float(chosen.mean()) == pytest.approx(0, abs=1e-6)
     assert float(chosen.std(correction=0)) == pytest.approx(1, rel=1e-4)
-
-
-def grouped(play, scores, *, group_size):
-    """One chunk per column with the given return spread over its first two actions."""
-    trajectory = play(chunks=2, columns=len(scores), group_size=group_size)
-    for array in (
-        trajectory.rewards,
-        trajectory.valid,
-        trajectory.terminated,
-        trajectory.truncated,
-        trajectory.episode,
-    ):
-        array.zero_()
-    trajectory.valid[0, :, :2] = True
-    trajectory.terminated[0, :, 1] = True
-    for n, score in enumerate(scores):
-        trajectory.rewards[0, n] = torch.tensor([score - 1.0, 1.0, 100.0])
-    return trajectory
-
-
-def test_group_relative_by_hand(play):
-    # group 0: 1, 3 -> mean 2, std sqrt((1 + 1) / 1) = sqrt 2;  group 1: 5, 5 -> 0
-    trajectory = grouped(play, [1, 3, 5, 5], group_size=2)
-    assert episode_scores(trajectory).tolist() == [1, 3, 5, 5]
-    result = group_relative(trajectory)
-    expected = np.array([-1, 1, 0, 0]) / (np.sqrt(2) + 1e-6)
-    np.testing.assert_allclose(result.advantages[0, :, 0].numpy(), expected, rtol=1e-6)
-    assert result.advantages[1].abs().sum() == 0 and result.returns.shape == (2, 4, 0)
-    # "subtract the mean" alone
-    plain = group_relative(trajectory, divide_by_std=False).advantages[0, :, 0]
-    assert plain.tolist() == [-1, 1, 0, 0]
-
-
-def test_a_group_of_one_learns_nothing(play):
-    assert group_relative(grouped(play, [1, 3], group_size=1)).advantages.abs().sum() == 0
-
-
-def test_filtered_groups_are_invalid(play):
-    # means 2, 5, 0: only the first lies in [1, 2], bounds included
-    trajectory = grouped(play, [1, 3, 5, 5, 0, 0], group_size=2)
-    result = group_relative(trajectory, reward_bounds=(1.0, 2.0))
-    assert result.valid[0, :, 0].tolist() == [True, True, False, False, False, False]
-    assert result.advantages[0, 2:].abs().sum() == 0
-
-
-def test_groups_with_auto_reset_count_the_first_episode_only(play):
-    trajectory = grouped(play, [1, 3], group_size=2)
-    trajectory.valid[1], trajectory.rewards[1], trajectory.episode[1] = True, 50.0, 1
-    result = group_relative(trajectory)
-    assert episode_scores(trajectory).tolist() == [1, 3]
-    assert not result.valid[1].any() and result.advantages[1].abs().sum() == 0
-
-
-def test_groups_are_required(play):
-    with pytest.raises(ConfigError, match="need groups"):
-        group_relative(play())

@@ -100,9 +100,9 @@ def test_a_good_configuration_passes(facts):
         (["env.eval.rollout_epoch=2"], "env.eval.rollout_epoch must be 1"),
         (["actor.model.add_value_head=false"],
          "actor.model.add_value_head must be true: plain needs values, got false"),
-        (["algorithm.compare=true"], "env.train.group_size must be at least 2: plain compares"),
-        (["env.train.group_size=3"],
-         "env.train.total_num_envs x rollout_epoch = 8 must be divisible by env.train.group_size, "
+        (["algorithm.compare=true"], "algorithm.group_size must be at least 2: plain compares"),
+        (["algorithm.group_size=3"],
+         "env.train.total_num_envs x rollout_epoch = 8 must be divisible by algorithm.group_size, "
          "got 3"),
         (["algorithm.reward_type=action_level"],
          "algorithm.reward_type=action_level and logprob_type=chunk_level must go together with"),
@@ -208,7 +208,7 @@ def test_supervised_training_needs_a_teacher_and_a_loss(facts):
 
 
 def test_all_problems_are_told_at_once(registry):
-    overrides = ["env.train.group_size=3", "actor.global_batch_size=300", SHARED]
+    overrides = ["algorithm.group_size=3", "actor.global_batch_size=300", SHARED]
     config = compose([*TOY, *overrides], registry=registry)
     with pytest.raises(ConfigError) as caught:
         check(config, registry, make_plan(config.cluster, FOUR_GPUS, registry))
@@ -225,6 +225,21 @@ def test_random_weights_are_announced(registry):
     with pytest.warns(ConfigWarning, match="starts from random weights"):
         config = compose([*TOY, SHARED], registry=registry)
         announce(check(config, registry, make_plan(config.cluster, FOUR_GPUS, registry)))
+
+
+def test_a_value_head_that_nobody_trains_is_announced_and_its_width_does_not_matter(registry):
+    """The toy has a value per chunk; per action it would not fit, if anybody looked at it."""
+    words = [
+        "algorithm.compare=true",
+        "algorithm.group_size=2",
+        "algorithm.reward_type=action_level",
+    ]
+    words += ["algorithm.logprob_type=token_level"]
+    config = compose([*TOY, SHARED, *words], registry=registry)
+    facts = check(config, registry, make_plan(config.cluster, FOUR_GPUS, registry))
+    assert facts.policy.value_dim == 1
+    with pytest.warns(ConfigWarning, match="add_value_head=true: plain trains no critic"):
+        announce(facts)
 
 
 def test_numbers_are_judged_before_the_components_see_them(registry):

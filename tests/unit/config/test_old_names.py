@@ -26,6 +26,7 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
         ("rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
         ("algorithm.eval_rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
         ("algorithm.rollout_epoch=2", lambda c: c.env.train.rollout_epoch == 2),
+        ("env.train.group_size=4", lambda c: c.algorithm.group_size == 4),
         ("algorithm.n_chunk_steps=10", lambda c: True),  # 20 steps // chunks of 2
     ],
 )  # fmt: skip
@@ -53,6 +54,7 @@ def test_files_may_hold_old_spellings_too(registry, tmp_path):
         ("algorithm.n_chunk_steps=some", "must be int, got 'some'"),
         ("temperature=1.6", "samples at temperature 0 or 1"),
         ("do_sample=7", "must be true or false, got 7"),
+        ("env.eval.group_size=8", r"env\.eval\.group_size must be 1, or left out, got 8"),
     ],
 )
 def test_a_meaning_that_would_be_lost_is_refused(registry, override, sentence):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlcore.rollout.columns import LIGHT, canonical, join, pad, take
+from rlcore.rollout.columns import LIGHT, append, canonical, join, pad, take
 
 
 def same(a, b):
@@ -44,6 +44,14 @@ def test_taken_columns_keep_their_decisions(play):
 def test_joined_parts_are_the_whole(play, split):
     trajectory = play(chunks=6, columns=5)
     same(join([take(trajectory, columns) for columns in split]), trajectory)
+
+
+def test_appended_parts_keep_their_order(play):
+    trajectory = play(chunks=6, columns=5)
+    parts = [take(trajectory, columns) for columns in ([4, 2], [], [0])]
+    whole = append(parts)
+    assert whole.trial[0].tolist() == [4, 2, 0]
+    same(whole, take(trajectory, [4, 2, 0]))
 
 
 def test_a_shorter_part_is_filled_up_without_decisions(play):

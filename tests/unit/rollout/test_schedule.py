@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 from rlcore.config.schema import VideoConfig
 from rlcore.rollout.schedule import (
@@ -48,8 +49,8 @@ def test_training_columns_depend_on_seed_and_update_only():
 
 
 def test_groups_share_a_start_and_differ_in_replica():
-    spec, config = toy(total_num_envs=8, group_size=4)
-    columns = training_columns(spec, config, seed=0, update=0, num_action_chunks=2)
+    spec, config = toy(total_num_envs=8)
+    columns = training_columns(spec, config, seed=0, update=0, num_action_chunks=2, group_size=4)
     groups = {}
     for column in columns:
         episode = column.episodes[0]
@@ -58,6 +59,27 @@ def test_groups_share_a_start_and_differ_in_replica():
     for members in groups.values():
         assert len({(e.task, e.trial) for e in members}) == 1
         assert len({e.replica for e in members}) == 4
+
+
+def test_groups_are_the_same_however_an_update_is_cut():
+    """One task with few trials, so that groups of different ranges share starts."""
+    spec, config = toy(tasks=["reach-up"], total_num_envs=8, rollout_epoch=50)
+    spec = replace(spec, train_trials=range(20))
+    told = {"seed": 5, "update": 3, "num_action_chunks": 2, "group_size": 4}
+
+    def drawn(*ranges):
+        return [training_columns(spec, config, **told, groups=groups) for groups in ranges]
+
+    (whole,) = drawn(range(100))
+    assert whole == training_columns(spec, config, **told)
+    parts = drawn(range(60), range(60, 61), range(61, 100))
+    assert [len(part) for part in parts] == [240, 4, 156]
+    columns = [column for part in parts for column in part]
+    assert [column.number for column in columns] == list(range(400))
+    assert {c.episodes for c in columns} == {c.episodes for c in whole}
+    # 100 groups over 20 trials: starts repeat, addresses (and with them all noise) do not
+    noise = [(e.task, e.trial, e.replica) for c in columns for e in c.episodes]
+    assert len({key[:2] for key in noise}) == 20 and len(set(noise)) == 400
 
 
 def test_addresses_are_unique_even_when_a_start_is_drawn_twice():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
 from rlcore.errors import WorkerError
 from rlcore.placement import Seat, route
 from rlcore.rollout.collect import CollectJob
-from rlcore.rollout.columns import LIGHT, canonical, join
+from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.messages import InteractJob, Route
 from rlcore.rollout.schedule import deal, training_columns
 from rlcore.sync.weights import weights
@@ -138,6 +140,37 @@ def test_a_trajectory_is_given_up_when_it_has_gone():
     received([worker], 1)
     with pytest.raises(WorkerError, match="a trajectory that it did not gather"):
         received([worker], 1)
+
+
+def test_columns_stay_beside_those_gathered_later(reference):
+    """Round by round, whatever is played in between: what stays is bitwise as it was."""
+    worker = RolloutWorker(policy_settings())
+    worker.start()
+
+    def play(numbers, stay=frozenset()):
+        (interact,), (collect,) = jobs()
+        chosen = tuple(c for c in interact.columns[0] if c.number in numbers)
+        interleave([
+            EnvWorker(env_settings()).converse(replace(interact, columns=(chosen,))),
+            worker.converse(replace(collect, stay=frozenset(stay))),
+        ])  # fmt: skip
+
+    play({0, 1, 2, 3, 4, 5, 6})
+    play({7, 8}, stay={1, 2, 5})
+    play({7, 8}, stay={1, 2, 5})  # again, as after an env worker's death
+    assert worker._columns == [1, 2, 5, 7, 8]
+    play(set(), stay={2, 8})  # nothing for this worker to answer
+    play({11}, stay={2, 8})
+    assert worker._columns == [2, 8, 11]
+    ours, expected = worker._trajectory, take(reference, [2, 8, 11])
+    made = ours.sample_index >= 0
+    for name in set(LIGHT) - {"sample_index"}:
+        assert torch.equal(getattr(ours, name), getattr(expected, name)[: len(made)]), name
+    for name, array in expected.inputs.items():
+        rows = expected.sample_index[: len(made)][made]
+        assert torch.equal(ours.inputs[name][ours.sample_index[made]], array[rows]), name
+    play({3})
+    assert worker._columns == [3] and worker._trajectory.shape[1] == 1
 
 
 # -- versions -------------------------------------------------------------------------------

@@ -1,0 +1,63 @@
+"""GRPO: group-relative advantages and the clipped surrogate, out of rlcore's functions."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rlcore.algo.advantage import Advantages
+from rlcore.algo.group import group_relative
+from rlcore.algo.metric import Metric
+from rlcore.algo.reduce import Weights
+from rlcore.algo.surrogate import ClippedSurrogate
+from rlcore.rollout.trajectory import Trajectory
+from rlcore_algo_grpo.settings import GRPOConfig, check, needs
+
+
+class GRPO(ClippedSurrogate):
+    """Group-relative policy optimisation (Shao et al. 2024, arXiv 2402.03300); with the filter of
+    groups that DAPO adds (Yu et al. 2025, arXiv 2503.14476).
+
+    Raises:
+        ConfigError: settings that have no meaning.
+    """
+
+    def __init__(self, config: GRPOConfig) -> None:
+        check(config)
+        super().__init__(config)
+        self._config = config
+        self.needs = needs(config)
+
+    def advantages(self, trajectory: Trajectory) -> Advantages:
+        """Of the whole batch, so that its columns may be cut anywhere afterwards."""
+        config = self._config
+        return group_relative(
+            trajectory,
+            group_size=config.group_size,
+            divide_by_std=config.normalize_advantages,
+            bounds=self.needs.group_filter,
+        )
+
+    def loss(
+        self,
+        *,
+        logprobs: Tensor,
+        values: Tensor,
+        entropy: Tensor,
+        old_logprobs: Tensor,
+        old_values: Tensor,
+        reference_logprobs: Tensor | None,
+        advantages: Tensor,
+        returns: Tensor,
+        valid: Tensor,
+        weights: Weights,
+    ) -> tuple[Tensor, dict[str, Metric]]:
+        """`policy - entropy_bonus * H + kl_beta * KL(reference)`; values play no part."""
+        return self.surrogate(
+            logprobs=logprobs,
+            old_logprobs=old_logprobs,
+            reference_logprobs=reference_logprobs,
+            entropy=entropy,
+            advantages=advantages,
+            valid=valid,
+            weights=weights,
+        )

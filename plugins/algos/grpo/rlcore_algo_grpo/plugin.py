@@ -1,0 +1,28 @@
+"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+
+from __future__ import annotations
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 1)
+
+
+@hookimpl
+def rlcore_algorithms() -> list[ComponentSpec]:
+    """GRPO, which needs no critic."""
+    return [
+        ComponentSpec(
+            name="grpo",
+            target="rlcore_algo_grpo.grpo:GRPO",
+            summary="group-relative policy optimisation: episodes of one start against each other",
+            config="rlcore_algo_grpo.settings:GRPOConfig",
+            spec="rlcore_algo_grpo.settings:needs",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """`algorithm=grpo`."""
+    return ["pkg://rlcore_algo_grpo.conf"]

@@ -1,0 +1,97 @@
+"""Settings of GRPO and what they ask of the rest. Light: no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.errors import ConfigError
+from rlcore.specs import AlgorithmNeeds, GroupFilter
+
+
+@dataclass
+class GRPOConfig(AlgorithmConfig):
+    """Keys of `algorithm=grpo` besides the shared ones, and those that mean something else here."""
+
+    name: str = key("registered name of the algorithm", "grpo")
+    adv_type: str = key("how advantages are made", "grpo", choices=("grpo",))
+    loss_type: str = key("the policy is trained alone", "actor", choices=("actor",))
+    group_size: int = key("G: episodes that share one start and are compared", 8, least=1)
+    gamma: float = key(
+        "must be 1: the score of an episode is its undiscounted return", 1.0, above=0, most=1
+    )
+    normalize_advantages: bool = key(
+        "divide by the group's standard deviation too; false subtracts the mean only", True
+    )
+    filter_rewards: bool = key(
+        "train only on groups whose mean return (with env.train.reward_coef) lies within bounds",
+        False,
+    )
+    rewards_lower_bound: float = key("least mean return of a group that is trained on", 0.1)
+    rewards_upper_bound: float = key("greatest mean return of a group that is trained on", 0.9)
+    refill: bool = key(
+        "play new groups in place of those out of bounds until the batch is full (DAPO); needs "
+        "filter_rewards",
+        False,
+    )
+    refill_max_rounds: int = key("times that is tried before an update", 8, least=1)
+
+
+def needs(config: GRPOConfig) -> AlgorithmNeeds:
+    """Groups; bounds if some of them are left out; the log-probs of the reference weights if
+    drifting from them costs something.
+
+    Raises:
+        ConfigError: settings that have no meaning, before anything starts; see :func:`check`.
+    """
+    check(config)
+    return AlgorithmNeeds(
+        groups=True,
+        group_filter=group_filter(config),
+        reference_logprobs=config.kl_beta != 0,
+    )
+
+
+def group_filter(config: GRPOConfig) -> GroupFilter | None:
+    """The bounds, or None where all groups are trained on."""
+    if not config.filter_rewards:
+        return None
+    return GroupFilter(
+        low=config.rewards_lower_bound,
+        high=config.rewards_upper_bound,
+        refill_rounds=config.refill_max_rounds if config.refill else 0,
+    )
+
+
+def check(config: GRPOConfig) -> None:
+    """Refuse settings that have no meaning.
+
+    Raises:
+        ConfigError: names the key, its value and what is allowed.
+    """
+    if config.adv_type != "grpo":
+        raise ConfigError(f"algorithm.adv_type must be grpo, got {config.adv_type!r}")
+    if config.loss_type != "actor":
+        raise ConfigError(
+            f"algorithm.loss_type must be actor (there is no critic), got {config.loss_type!r}"
+        )
+    if config.group_size < 2:
+        raise ConfigError(
+            f"algorithm.group_size must be at least 2: grpo compares the episodes of a group, got "
+            f"{config.group_size}"
+        )
+    if config.gamma != 1:
+        raise ConfigError(
+            f"algorithm.gamma must be 1: the score of an episode is its undiscounted return, got "
+            f"{config.gamma}"
+        )
+    if config.refill and not config.filter_rewards:
+        raise ConfigError(
+            "algorithm.filter_rewards must be true for algorithm.refill: without bounds every "
+            "group is trained on, got false"
+        )
+    if config.filter_rewards and config.rewards_lower_bound > config.rewards_upper_bound:
+        raise ConfigError(
+            "algorithm.rewards_lower_bound must be at most rewards_upper_bound = "
+            f"{config.rewards_upper_bound}, got {config.rewards_lower_bound}"
+        )
