@@ -14,9 +14,10 @@ class MetaWorldConfig(EnvConfig):
 
     env_type: str = key("registered name of the env", "metaworld")
     benchmark: str = key(
-        "task set: all 50 tasks, the 45 training tasks of ML45, or its 5 held-out ones",
+        "task set: all 50 tasks, the 10 of MT10, the 45 training tasks of ML45, or its 5 held-out "
+        "ones",
         "mt50",
-        choices=("mt50", "ml45_train", "ml45_test"),
+        choices=("mt50", "mt10", "ml45_train", "ml45_test"),
     )
     image_size: int = key("height and width of frames in pixels", 480, least=1)
     camera: str = key(

@@ -105,7 +105,22 @@ ML45_HELD_OUT = (
     "door-unlock-v3",
 )
 
+# The ten tasks of Yu et al., "Meta-World" (2020), that are trained together.
+MT10 = (
+    "reach-v3",
+    "push-v3",
+    "pick-place-v3",
+    "door-open-v3",
+    "drawer-open-v3",
+    "drawer-close-v3",
+    "button-press-topdown-v3",
+    "peg-insert-side-v3",
+    "window-open-v3",
+    "window-close-v3",
+)
+
 BENCHMARKS: dict[str, tuple[str, ...]] = {
+    "mt10": MT10,
     "mt50": tuple(SENTENCES),
     "ml45_train": tuple(task for task in SENTENCES if task not in ML45_HELD_OUT),
     "ml45_test": ML45_HELD_OUT,
