@@ -12,7 +12,7 @@ from rlcore.config.schema import ClusterConfig
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """A cluster that every run of the session joins (see `cluster_session`)."""
-    from rlcore.workers.ray_group import cluster_session
+    from rlcore.workers.cluster import cluster_session
 
     with cluster_session(ClusterConfig()):
         yield

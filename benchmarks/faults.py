@@ -1,0 +1,148 @@
+"""What dies, hangs or fails during a real training run, and what becomes of the run.
+
+    python benchmarks/faults.py [--json PATH] [--markdown PATH] [--start FOLDER] [ROW ...]
+
+Each row is `rlcore train experiment=quickstart` cut short, struck from outside in its third update,
+and, where that ends it, `rlcore resume`. See docs/faults.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from parts.command import Command
+from parts.machine import Machine
+from parts.outcome import success
+from parts.strike import ROWS, Result, Trial
+
+from rlcore.placement import Inventory
+
+START = (
+    "collect.episodes_per_task=4",
+    "sft.max_steps=300",
+    "env.eval.trials_per_task=4",
+    "env.eval.total_num_envs=8",
+    "env.eval.video_cfg.save_video=false",
+)
+LONGEST = 1800.0  # seconds for a run that nothing disturbs
+
+
+def main() -> int:
+    """Run the rows and print the table; 1 if one did not go as docs/faults.md promises."""
+    options = _arguments()
+    machine = Machine.this(Inventory.local().nodes[0].cpus)
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
+        start = options.start or make_start(work)
+        trial = Trial(work, start.absolute())
+        _say("undisturbed: the run all others are compared with")
+        trial.undisturbed(LONGEST)
+        results = []
+        for name in options.rows or ROWS:
+            _say(f"{name}: {ROWS[name].what}")
+            results.append(trial.run(ROWS[name]))
+            _say(f"   {results[-1].verdict}")
+        whole = success(trial.whole)
+    table = [*machine.lines(), "", *lines(results, whole)]
+    print("\n".join(table))
+    if options.markdown is not None:
+        options.markdown.write_text("\n".join(table) + "\n", encoding="utf-8")
+    if options.json is not None:
+        figures = {
+            "commit": _commit(),
+            "machine": asdict(machine),
+            "success_undisturbed": whole,
+            "rows": [asdict(result) | {"verdict": result.verdict} for result in results],
+        }
+        options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    return int(any(result.broken for result in results))
+
+
+def make_start(work: Path) -> Path:
+    """The quickstart's policy after a short supervised training; the runs begin with it."""
+    _say("a start: demonstrations, supervised training")
+    words = ["sft", "experiment=quickstart", *START]
+    folder = work / "start"
+    names = [f"runner.logger.log_path={work}", "runner.logger.experiment_name=start"]
+    command = Command([*words, *names], folder, {})
+    try:
+        if command.wait(LONGEST) != 0:
+            raise RuntimeError("".join(command.err))
+    finally:
+        command.end()
+    return folder / "sft"
+
+
+def lines(results: Sequence[Result], whole: float) -> list[str]:
+    """The table, in Markdown."""
+    head = (
+        "struck", "what happened", "exit code", "seconds", "seconds to resume", "evaluation",
+        "equal to undisturbed", "errors, noise", "processes left after 10 s, 60 s",
+        "shared memory, partial files left",
+    )  # fmt: skip
+    rows = [["nothing", "", "0", "", "", f"{whole:.3f}", "", "", "", ""]]
+    rows += [_cells(result) for result in results]
+    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
+
+
+def _cells(result: Result) -> list[str]:
+    left = result.leftovers
+    seconds = "" if result.resumed_after is None else f"{result.resumed_after:.1f}"
+    alive = ", ".join(map(str, left.alive))
+    if any(left.alive) and left.gone_after is not None:
+        alive += f" (all gone after {left.gone_after:.0f} s)"
+    return [
+        result.what,
+        result.happened.replace("|", r"\|"),
+        str(result.exit_code),
+        f"{result.seconds:.1f}",
+        seconds,
+        "none" if result.success is None else f"{result.success:.3f}",
+        "bitwise" if not result.differences else "no: " + ", ".join(result.differences),
+        f"{len(result.errors)}, {len(result.noise)}",
+        alive,
+        f"{len(left.shared_memory)}, {len(left.partial)}",
+    ]
+
+
+def _commit() -> str:
+    git = shutil.which("git")
+    here = Path(__file__).parent
+    command = [git or "git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def _say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _arguments() -> Any:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; else all")
+    parser.add_argument("--start", type=Path, help="policy to start from; else one is trained")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    options = parser.parse_args()
+    for name in options.rows:
+        if name not in ROWS:
+            parser.error(f"there is no row {name!r}; choose from {', '.join(ROWS)}")
+    return options
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that runs are ended with us
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.exit(main())
