@@ -1,6 +1,6 @@
 """What dies, hangs or fails during a real training run, and what becomes of the run.
 
-    python benchmarks/faults.py [--json PATH] [--markdown PATH] [--start FOLDER] [ROW ...]
+    python benchmarks/faults.py [--quick] [--json PATH] [--markdown PATH] [--start FOLDER] [ROW ...]
 
 Each row is `rlcore train experiment=quickstart` cut short, struck from outside in its third update,
 and, where that ends it, `rlcore resume`. See docs/faults.md.
@@ -25,7 +25,7 @@ from typing import Any
 from parts.command import Command
 from parts.machine import Machine
 from parts.outcome import success
-from parts.strike import ROWS, Result, Trial
+from parts.strike import QUICKSTART, ROWS, TOY, Result, Trial
 
 from rlcore.placement import Inventory
 
@@ -45,12 +45,11 @@ def main() -> int:
     machine = Machine.this(Inventory.local().nodes[0].cpus)
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
-        start = options.start or make_start(work)
-        trial = Trial(work, start.absolute())
+        trial = Trial(work, TOY if options.quick else quickstart(work, options.start))
         _say("undisturbed: the run all others are compared with")
         trial.undisturbed(LONGEST)
         results = []
-        for name in options.rows or ROWS:
+        for name in options.rows or _rows(options.quick):
             _say(f"{name}: {ROWS[name].what}")
             results.append(trial.run(ROWS[name]))
             _say(f"   {results[-1].verdict}")
@@ -70,8 +69,14 @@ def main() -> int:
     return int(any(result.broken for result in results))
 
 
+def quickstart(work: Path, start: Path | None) -> tuple[str, ...]:
+    """The quickstart cut short, from a policy that there is or one made here."""
+    policy = start or make_start(work)
+    return (*QUICKSTART, f"actor.model.model_path={policy.absolute()}")
+
+
 def make_start(work: Path) -> Path:
-    """The quickstart's policy after a short supervised training; the runs begin with it."""
+    """The quickstart's policy after a short supervised training."""
     _say("a start: demonstrations, supervised training")
     words = ["sft", "experiment=quickstart", *START]
     folder = work / "start"
@@ -117,6 +122,10 @@ def _cells(result: Result) -> list[str]:
     ]
 
 
+def _rows(quick: bool) -> list[str]:
+    return [name for name, row in ROWS.items() if not (quick and row.simulators)]
+
+
 def _commit() -> str:
     git = shutil.which("git")
     here = Path(__file__).parent
@@ -132,13 +141,16 @@ def _say(what: str) -> None:
 def _arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; else all")
+    parser.add_argument(
+        "--quick", action="store_true", help="does it run? with toys: seconds mean nothing"
+    )
     parser.add_argument("--start", type=Path, help="policy to start from; else one is trained")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--markdown", type=Path, help="write the table here too")
     options = parser.parse_args()
     for name in options.rows:
-        if name not in ROWS:
-            parser.error(f"there is no row {name!r}; choose from {', '.join(ROWS)}")
+        if name not in _rows(options.quick):
+            parser.error(f"no row {name!r}; choose from {', '.join(_rows(options.quick))}")
     return options
 
 

@@ -24,6 +24,8 @@ class Command:
 
     Attributes:
         folder: of the run it makes or goes on with.
+        mark: what its processes carry in their environment, under :data:`MARK`.
+        pid: of the command itself; its process group has the same number.
         out, err: lines of standard output and standard error so far.
 
     Args:
@@ -36,14 +38,14 @@ class Command:
         self.folder = folder
         self.out: list[str] = []
         self.err: list[str] = []
-        self._mark = uuid.uuid4().hex
+        self.mark = uuid.uuid4().hex
         self._process = subprocess.Popen(
             [sys.executable, "-m", "rlcore.cli.main", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **environment, "PYTHONUNBUFFERED": "1", MARK: self._mark},
+            env={**os.environ, **environment, "PYTHONUNBUFFERED": "1", MARK: self.mark},
             start_new_session=True,  # a process group of its own, as a shell gives it
         )
         self.pid = self._process.pid
@@ -93,7 +95,7 @@ class Command:
         found = []
         for process in psutil.process_iter():
             try:
-                marked = process.environ().get(MARK) == self._mark
+                marked = process.environ().get(MARK) == self.mark
                 if marked and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
             except psutil.Error:

@@ -60,9 +60,9 @@ def look(command: Command, ended: float, before: Iterable[str]) -> Leftovers:
     while True:
         left, since = command.processes(), time.monotonic() - ended
         for moment in LOOKS:
-            if since >= moment or not left:
+            if since >= min(moment, PATIENCE) or not left:
                 counted.setdefault(moment, len(left))
-        if not left or since > PATIENCE:
+        if not left or since >= PATIENCE:
             break
         time.sleep(0.2)
     new = shared_memory() - frozenset(before)

@@ -22,23 +22,33 @@ from rlcore.errors import CheckpointError
 from rlcore.track.checkpoint import load_checkpoint
 
 UPDATES, STRUCK_AFTER = 4, 2
-SHORT = (
-    "experiment=quickstart",
+EQUAL = (
     "algorithm=faulty",
     "sft.enabled=false",
     f"runner.max_epochs={UPDATES}",
     "runner.save_interval=1",
     "runner.val_before_train=false",
     "env.train.total_num_envs=8",
-    "env.train.rollout_epoch=2",
     "env.eval.total_num_envs=8",
     "env.eval.trials_per_task=8",
     "env.eval.video_cfg.save_video=false",
     "actor.micro_batch_size=64",
     "actor.global_batch_size=64",
-    "algorithm.critic_warmup_updates=0",
     "rollout.forward_batch=4",  # with equally many threads: the same to the bit wherever it runs
     "cluster.torch_threads=1",
+)
+QUICKSTART = (
+    "experiment=quickstart",
+    *EQUAL,
+    "env.train.rollout_epoch=2",
+    "algorithm.critic_warmup_updates=0",
+)
+TOY = (
+    "env=toy",
+    "model=toy",
+    *EQUAL,
+    "env.train.rollout_epoch=40",  # long enough to be struck
+    "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
 )
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
 HANG_SECONDS = 20.0
@@ -62,6 +72,7 @@ class Row:
         traceback: the error quotes the worker's own.
         overrides: changes to the run.
         small_disk: the run's folder is on a small file system.
+        simulators: it needs processes that the toy env has not.
     """
 
     what: str
@@ -73,6 +84,7 @@ class Row:
     traceback: bool = False
     overrides: Sequence[str] = ()
     small_disk: bool = False
+    simulators: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,11 +166,13 @@ ROWS = {
         "simulator process, SIGKILL",
         lambda command: command.simulator().kill(),
         survived=True,
+        simulators=True,
     ),
     "simulator-hangs": Row(
         f"simulator process, SIGSTOP (simulator_timeout={HANG_SECONDS:.0f})",
         lambda command: command.simulator().suspend(),
         survived=True,
+        simulators=True,
         overrides=[f"env.{side}.simulator_timeout={HANG_SECONDS}" for side in ("train", "eval")],
     ),
     "env-worker": Row("env worker, SIGKILL", _kill_worker("EnvWorker"), survived=True),
@@ -214,12 +228,12 @@ class Trial:
 
     Args:
         work: folder to work in.
-        start: the policy they begin with.
+        words: of the command line that all of them share.
     """
 
-    def __init__(self, work: Path, start: Path) -> None:
+    def __init__(self, work: Path, words: Sequence[str]) -> None:
         self._work = work
-        self._start = start
+        self._words = words
         self._path = _install(work / "plugin")
         self.whole = work / "whole"
 
@@ -282,7 +296,7 @@ class Trial:
             leftovers=leftovers,
             broken=[],
         )
-        result.broken.extend(_broken(row, result))
+        result.broken.extend(broken(row, result))
         return result
 
     def _resume(self, folder: Path) -> float | None:
@@ -305,8 +319,7 @@ class Trial:
     def _train(self, folder: Path, overrides: Sequence[str]) -> Command:
         words = [
             "train",
-            *SHORT,
-            f"actor.model.model_path={self._start}",
+            *self._words,
             f"runner.logger.log_path={folder.parent}",
             f"runner.logger.experiment_name={folder.name}",
             *overrides,
@@ -317,7 +330,7 @@ class Trial:
         return {"PYTHONPATH": self._path, ORDERS: str(orders(folder))}
 
 
-def _broken(row: Row, result: Result) -> Iterator[str]:
+def broken(row: Row, result: Result) -> Iterator[str]:
     """What docs/faults.md promises of this row and was not so."""
     if result.exit_code != row.exit_code:
         yield f"exit code {result.exit_code} instead of {row.exit_code}"
