@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -43,30 +42,39 @@ def main() -> int:
     """Run the rows and print the table; 1 if one did not go as docs/faults.md promises."""
     options = _arguments()
     machine = Machine.this(Inventory.local().nodes[0].cpus)
-    with ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
+    results: dict[str, Result] = {}
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        work = Path(folder)
         trial = Trial(work, TOY if options.quick else quickstart(work, options.start))
         _say("undisturbed: the run all others are compared with")
         trial.undisturbed(LONGEST)
-        results = []
+        whole = success(trial.whole)
         for name in options.rows or _rows(options.quick):
             _say(f"{name}: {ROWS[name].what}")
-            results.append(trial.run(ROWS[name]))
-            _say(f"   {results[-1].verdict}")
-        whole = success(trial.whole)
-    table = [*machine.lines(), "", *lines(results, whole)]
+            results[name] = trial.run(ROWS[name])
+            _say(f"    {results[name].verdict}")
+            table = [*machine.lines(), "", *lines(list(results.values()), whole)]
+            if options.markdown is not None:  # anew after each row: a later one may take long
+                options.markdown.write_text("\n".join(table) + "\n", encoding="utf-8")
+            if options.json is not None:
+                text = json.dumps(_figures(options, machine, whole, results), indent=1)
+                options.json.write_text(text + "\n", encoding="utf-8")
     print("\n".join(table))
-    if options.markdown is not None:
-        options.markdown.write_text("\n".join(table) + "\n", encoding="utf-8")
-    if options.json is not None:
-        figures = {
-            "commit": _commit(),
-            "machine": asdict(machine),
-            "success_undisturbed": whole,
-            "rows": [asdict(result) | {"verdict": result.verdict} for result in results],
-        }
-        options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    return int(any(result.broken for result in results))
+    return int(any(result.broken for result in results.values()))
+
+
+def _figures(
+    options: Any, machine: Machine, whole: float, results: dict[str, Result]
+) -> dict[str, Any]:
+    return {
+        "commit": _commit(),
+        "quick": options.quick,
+        "machine": asdict(machine),
+        "success_undisturbed": whole,
+        "rows": {
+            name: asdict(result) | {"verdict": result.verdict} for name, result in results.items()
+        },
+    }
 
 
 def quickstart(work: Path, start: Path | None) -> tuple[str, ...]:
