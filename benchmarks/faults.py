@@ -35,6 +35,7 @@ START = (
     "env.eval.total_num_envs=8",
     "env.eval.video_cfg.save_video=false",
 )
+MEANING = "What each row does and what a column means: [benchmarks](../benchmarks.md#faults)."
 LONGEST = 1800.0  # seconds for a run that nothing disturbs
 
 
@@ -53,14 +54,22 @@ def main() -> int:
             _say(f"{name}: {ROWS[name].what}")
             results[name] = trial.run(ROWS[name])
             _say(f"    {results[name].verdict}")
-            table = [*machine.lines(), "", *lines(list(results.values()), whole)]
+            table = lines(list(results.values()), whole)
             if options.markdown is not None:  # anew after each row: a later one may take long
-                options.markdown.write_text("\n".join(table) + "\n", encoding="utf-8")
+                page = [*_head(machine), *table]
+                options.markdown.write_text("\n".join(page) + "\n", encoding="utf-8")
             if options.json is not None:
                 text = json.dumps(_figures(options, machine, whole, results), indent=1)
                 options.json.write_text(text + "\n", encoding="utf-8")
-    print("\n".join(table))
+    print("\n".join([*machine.lines(), "", *table]))
     return int(any(result.broken for result in results.values()))
+
+
+def _head(machine: Machine) -> list[str]:
+    """The beginning of the page of results."""
+    command = " ".join(["python", "benchmarks/faults.py", *sys.argv[1:]])
+    facts = [f"* {line}" for line in [f"commit {_commit()}", *machine.lines()]]
+    return ["# Faults", "", "```", command, "```", "", *facts, "", MEANING, ""]
 
 
 def _figures(
@@ -154,7 +163,7 @@ def _arguments() -> Any:
     )
     parser.add_argument("--start", type=Path, help="policy to start from; else one is trained")
     parser.add_argument("--json", type=Path, help="write the figures here too")
-    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--markdown", type=Path, help="write a page of results here")
     options = parser.parse_args()
     for name in options.rows:
         if name not in _rows(options.quick):
