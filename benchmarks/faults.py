@@ -44,6 +44,7 @@ def main() -> int:
     options = _arguments()
     machine = Machine.this(Inventory.local().nodes[0].cpus)
     results: dict[str, Result] = {}
+    failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = Path(folder)
         trial = Trial(work, TOY if options.quick else quickstart(work, options.start))
@@ -52,7 +53,12 @@ def main() -> int:
         whole = success(trial.whole)
         for name in options.rows or _rows(options.quick):
             _say(f"{name}: {ROWS[name].what}")
-            results[name] = trial.run(ROWS[name])
+            try:
+                results[name] = trial.run(ROWS[name])
+            except RuntimeError as error:  # what was waited for never came; the others may do
+                failed.append(name)
+                _say(f"    FAILED: {error}")
+                continue
             _say(f"    {results[name].verdict}")
             table = lines(list(results.values()), whole)
             if options.markdown is not None:  # anew after each row: a later one may take long
@@ -61,8 +67,10 @@ def main() -> int:
             if options.json is not None:
                 text = json.dumps(_figures(options, machine, whole, results), indent=1)
                 options.json.write_text(text + "\n", encoding="utf-8")
-    print("\n".join([*machine.lines(), "", *table]))
-    return int(any(result.broken for result in results.values()))
+    print("\n".join([*machine.lines(), "", *lines(list(results.values()), whole)]))
+    if failed:
+        print(f"no figures of: {', '.join(failed)}")
+    return int(bool(failed) or any(result.broken for result in results.values()))
 
 
 def _head(machine: Machine) -> list[str]:
