@@ -17,7 +17,14 @@ from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.rollout.schedule import training_columns
 from rlcore.workers.group import WorkerGroup, make_group
 
-WORKER_TITLE, CHANNEL_TITLE = "ray::WorkerProcess", "ray::ChannelActor"
+ROLES = {
+    "ray::EnvWorker": "env worker",
+    "ray::FusedWorker": "policy worker",
+    "ray::RolloutWorker": "policy worker",
+    "ray::ActorWorker": "policy worker",
+    "ray::ChannelActor": "channel",
+}
+"""By the title of the process; others of Ray's are its daemons."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +136,10 @@ def _processes() -> dict[int, tuple[str, float]]:
     roles = {this.pid: "driver"}
     children = this.children(recursive=True)
     titles = {child.pid: _title(child) for child in children}
-    hosts = {child.ppid() for child in children if titles.get(child.ppid(), "") == WORKER_TITLE}
     for child in children:
-        roles[child.pid] = _role(child, titles, hosts)
+        host = titles.get(child.ppid(), "")
+        in_worker = ROLES.get(host) == "env worker"
+        roles[child.pid] = "simulators" if in_worker else ROLES.get(titles[child.pid], "ray")
     for process in (this, *children):
         try:
             times = process.cpu_times()
@@ -139,16 +147,6 @@ def _processes() -> dict[int, tuple[str, float]]:
             continue
         found[process.pid] = (roles[process.pid], times.user + times.system)
     return found
-
-
-def _role(process: psutil.Process, titles: dict[int, str], hosts: set[int]) -> str:
-    """A worker that has processes of its own hosts simulators; the other one the policy."""
-    if process.ppid() in hosts:
-        return "simulators"
-    title = titles[process.pid]
-    if title == WORKER_TITLE:
-        return "env worker" if process.pid in hosts else "policy worker"
-    return "channel" if title == CHANNEL_TITLE else "ray"
 
 
 def _title(process: psutil.Process) -> str:

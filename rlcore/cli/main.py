@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         where = f" {error.filename}" if error.filename else ""
         hint = "free some space; rlcore resume RUN goes on from the last checkpoint"
-        _print_error(UserError(f"can't write{where}: {error.strerror}", hint=hint))
-        return 1
+        full = UserError(f"can't write{where}: {error.strerror}", hint=hint)
+        _print_error(full)
+        return full.exit_code
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -22,7 +22,7 @@ from rlcore.plugins import Registry, load_plugins, load_target
 from rlcore.specs import PolicySpec
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 0, 0)
-CLUSTER_SESSION = "rlcore.workers.ray_group:cluster_session"  # jobs of a sweep share one cluster
+CLUSTER_SESSION = "rlcore.workers.cluster:cluster_session"  # jobs of a sweep share one cluster
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 

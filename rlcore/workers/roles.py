@@ -23,7 +23,7 @@ Methods = Mapping[str, Callable[..., Any]]
 class Role:
     """One kind of worker: how it is made from its settings, and its methods by name."""
 
-    make: Callable[[Any], Any]
+    make: type[Any]
     calls: Methods
     talks: Methods
 

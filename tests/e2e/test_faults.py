@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -131,6 +132,6 @@ def assert_no_worker_is_left() -> None:
 
 def busy(process: psutil.Process) -> bool:
     try:
-        return "WorkerProcess" in " ".join(process.cmdline())
+        return re.match(r"ray::\w+Worker", " ".join(process.cmdline())) is not None
     except psutil.NoSuchProcess:
         return False

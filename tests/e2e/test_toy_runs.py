@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -245,7 +246,7 @@ def _no_actor_is_left() -> None:
     while alive := [
         child
         for child in psutil.Process().children(recursive=True)
-        if child.is_running() and "WorkerProcess" in " ".join(_command(child))
+        if child.is_running() and re.match(r"ray::\w+Worker", " ".join(_command(child)))
     ]:
         assert time.monotonic() < deadline, alive
         time.sleep(0.2)

@@ -1,0 +1,101 @@
+"""Waiting for workers under Ray: every wait has a name, and ends with one error that says which
+worker failed, died, or is stuck and where."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+
+from rlcore.errors import StuckError, UserError, WorkerError
+from rlcore.workers.group import OnCount
+
+POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
+
+
+class WorkerLost(WorkerError):
+    """A worker process that is gone."""
+
+
+class Waiting:
+    """Waits for calls of workers.
+
+    Args:
+        channel: the channel actor, which knows running totals and where everybody is.
+        patience: seconds for the channel itself to answer.
+    """
+
+    def __init__(self, channel: Any, patience: float) -> None:
+        self._channel = channel
+        self._patience = patience
+
+    def results(
+        self,
+        refs: Mapping[Any, str],
+        timeout: float | None,
+        doing: str,
+        on_count: OnCount | None = None,
+    ) -> list[Any]:
+        """Results in the order of `refs`; the first failure of any of them is raised."""
+        pending = list(refs)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while pending:
+            done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
+            for ref in done:
+                self._check(ref, refs[ref], doing)
+            if on_count is not None:
+                with contextlib.suppress(RayError):
+                    on_count(ray.get(self._channel.totals.remote(), timeout=POLL_SECONDS * 10))
+            if pending and deadline is not None and time.monotonic() > deadline:
+                late = ", ".join(refs[ref] for ref in pending)
+                raise self._with_stacks(
+                    StuckError(
+                        f"{late} did not finish {doing!r} within {timeout:.0f} s",
+                        hint="raise cluster.timeouts if the machine is slow, or run with "
+                        "cluster.backend=local to look at it under pdb",
+                    )
+                )
+        if on_count is not None:
+            on_count(ray.get(self._channel.totals.remote(), timeout=self._patience))
+        return [_result(ref, name, doing) for ref, name in refs.items()]
+
+    def _check(self, ref: Any, name: str, doing: str) -> None:
+        """Raise what a finished call raised; of a wait in vain, with where everybody was."""
+        try:
+            _result(ref, name, doing)
+        except StuckError as error:
+            raise self._with_stacks(error) from None
+
+    def _with_stacks(self, error: StuckError) -> StuckError:
+        """The error, and what the workers' heartbeats say of where they are."""
+        try:
+            beats = ray.get(self._channel.beats.remote(), timeout=self._patience)
+        except RayError:
+            return error
+        places = [
+            f"{name}, heard of {seconds:.0f} s ago, was at:\n{stack.rstrip()}"
+            for name, (seconds, stack) in sorted(beats.items())
+        ]
+        return StuckError("\n".join([error.message, *places]), hint=error.hint)
+
+
+def _result(ref: Any, name: str, doing: str) -> Any:
+    """The value behind a reference; a worker's error as ours, once, with its own traceback."""
+    try:
+        return ray.get(ref)
+    except RayTaskError as error:
+        if isinstance(error.cause, UserError):
+            raise error.cause from None
+        raise WorkerError(
+            f"{name} failed while it was asked to {doing}:\n{str(error).rstrip()}",
+            hint="cluster.backend=local runs the same code in one process, under pdb",
+        ) from None
+    except (RayActorError, GetTimeoutError) as error:
+        raise WorkerLost(
+            f"{name} died while it was asked to {doing} (killed, or out of memory?)",
+            hint=f"Ray says: {str(error).splitlines()[0]}",
+        ) from None
