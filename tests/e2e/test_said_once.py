@@ -14,7 +14,7 @@ SMALL = (
     "env=toy",
     "model=toy",
     "algorithm=ppo",
-    "runner.max_epochs=2",
+    "runner.max_epochs=4",
     "runner.val_before_train=false",
     "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
 )
@@ -30,9 +30,9 @@ def run(log_path: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
 def test_of_a_death_that_is_survived(log_path: Path):
     done = run(log_path, "env.train.fail_at=50", "env.train.fail_how=die")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("survived: env worker 0 died") >= 1
+    assert done.stdout.count("survived: env worker 0 died") >= 1, done.stdout
     assert "raylet" not in done.stdout + done.stderr
-    assert done.stderr == ""
+    assert all(line.startswith("warning: ") for line in done.stderr.splitlines()), done.stderr
 
 
 @pytest.mark.long
@@ -40,6 +40,6 @@ def test_of_an_exception(log_path: Path):
     done = run(log_path, "env.train.fail_at=8", "env.train.fail_how=raise")
     assert done.returncode == WorkerError.exit_code
     assert done.stderr.count("error:") == 1
-    assert done.stderr.count("Traceback") == 1
-    assert "toy_env.py" in done.stderr
+    assert done.stderr.count("told to fail at step 8") == 1
+    assert 'toy_env.py", line' in done.stderr  # the worker's own traceback
     assert "raylet" not in done.stdout + done.stderr
