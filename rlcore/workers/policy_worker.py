@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlcore.config.schema import ActorConfig, AlgorithmConfig
+from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.errors import WorkerError
 from rlcore.plugins import load_target
 from rlcore.specs import EnvSpec, PolicySpec
@@ -69,9 +69,7 @@ class PolicyWorker:
             # Ray sets OMP_NUM_THREADS for its workers; what was planned must hold
             torch.set_num_threads(self._settings.threads)
             torch.manual_seed(int(generator(self._settings.seed, "weights").integers(2**31)))
-            policy = load_target(self._settings.policy_target)(
-                self._settings.actor.model, env_spec=self._settings.env_spec
-            )
+            policy = self._made(self._settings.actor.model)
             self._policy = policy.to("cuda" if torch.cuda.is_available() else "cpu")
         return self.policy.spec
 
@@ -91,9 +89,17 @@ class PolicyWorker:
     def load(self, path: str) -> None:
         """Replace the policy by a saved one: weights, and whatever else it saves (statistics)."""
         model = replace(self._settings.actor.model, model_path=path)
-        policy = load_target(self._settings.policy_target)(model, env_spec=self._settings.env_spec)
+        policy = self._made(model)
         device = next(iter(self.policy.parameter_groups()["policy"])).device
         self._policy = policy.to(device)
+
+    def _made(self, model: ModelConfig) -> Any:
+        """The policy of these settings; typed loosely, as it is both a Policy and a module."""
+        settings = self._settings
+        policy = load_target(settings.policy_target)(model, env_spec=settings.env_spec)
+        if settings.actor.fsdp_config.gradient_checkpointing:
+            policy.set_checkpointing(True)
+        return policy
 
     def stop(self) -> None:
         """Nothing outlives the process."""
