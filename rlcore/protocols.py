@@ -261,6 +261,11 @@ class Policy(Protocol):
         """Tell the policy how many updates are done (noise annealing)."""
         ...
 
+    def set_checkpointing(self, enabled: bool) -> None:
+        """Recompute activations in the backward pass, to save memory. Asked of a policy only where
+        its spec has `gradient_checkpointing`."""
+        ...
+
     def save_pretrained(self, path: Path) -> None:
         """Weights (safetensors), settings, transforms and statistics: all a load needs."""
         ...

@@ -157,6 +157,8 @@ class PolicySpec:
         sft: the supervised loss it has: "flow_matching", "token_cross_entropy" or None.
         parameters: total number of parameters (0 if unknown), for the memory estimate.
         trainable_parameters: likewise those that RL trains.
+        gradient_checkpointing: whether it has `set_checkpointing`, to recompute activations.
+        evaluation_only: why it can't be trained by RL; empty if it can.
     """
 
     name: str
@@ -169,6 +171,8 @@ class PolicySpec:
     sft: str | None = None
     parameters: int = 0
     trainable_parameters: int = 0
+    gradient_checkpointing: bool = False
+    evaluation_only: str = ""
 
 
 @dataclass(frozen=True)

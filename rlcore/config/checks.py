@@ -336,13 +336,21 @@ def cosine_knows_its_end(facts: Facts) -> Iterator[str]:
 
 
 @_check
-def nothing_is_ignored(facts: Facts) -> Iterator[str]:
-    """Keys users know whose feature does not exist yet are refused, not ignored."""
+def checkpointing_is_supported(facts: Facts) -> Iterator[str]:
+    policy = facts.policy
+    if policy is None or policy.gradient_checkpointing:
+        return
     if facts.config.actor.fsdp_config.gradient_checkpointing:
         yield (
-            "actor.fsdp_config.gradient_checkpointing must be false (no model supports it yet), "
-            "got true"
+            "actor.fsdp_config.gradient_checkpointing must be false: "
+            f"{policy.name} can't recompute activations, got true"
         )
+
+
+@_check
+def policy_can_be_trained(facts: Facts) -> Iterator[str]:
+    if facts.policy is not None and facts.needs is not None and facts.policy.evaluation_only:
+        yield f"runner.only_eval must be true: {facts.policy.evaluation_only}, got false"
 
 
 # -- demonstrations -------------------------------------------------------------------------

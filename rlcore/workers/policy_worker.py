@@ -94,10 +94,14 @@ class PolicyWorker:
 
     def _make(self, model: ModelConfig) -> Any:
         """A policy, on the CPU. What no checkpoint holds (heads, adapters) is drawn by key,
-        whatever was drawn in this process before."""
+        whatever was drawn in this process before. Typed loosely, as it is a module too."""
         import torch
 
         from rlcore.rollout.rng import generator
 
-        torch.manual_seed(int(generator(self._settings.seed, "weights").integers(2**31)))
-        return load_target(self._settings.policy_target)(model, env_spec=self._settings.env_spec)
+        settings = self._settings
+        torch.manual_seed(int(generator(settings.seed, "weights").integers(2**31)))
+        policy = load_target(settings.policy_target)(model, env_spec=settings.env_spec)
+        if settings.actor.fsdp_config.gradient_checkpointing:
+            policy.set_checkpointing(True)
+        return policy

@@ -6,16 +6,19 @@ head; see layout.py for the names.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from rlcore.track.headers import damaged, read_headers
+from rlcore.track.weights import (
+    WeightsFile,
+    merged_weights,
+    plain_parameters,
+    shapes_of,
+    write_weights,
+)
 from rlcore_model_openpi.files import HEADS_FILE, NETWORK_FILE, check_head, check_network
 from rlcore_model_openpi.layout import (
     EMBEDDING,
@@ -37,10 +40,10 @@ def load_network(network: PiNetwork, folder: Path) -> None:
     Raises:
         CheckpointError: no such file, a damaged one, or weights that don't fit the network.
     """
-    with _Reader(folder / NETWORK_FILE) as file:
+    with WeightsFile(folder / NETWORK_FILE) as file:
         stored = network_keys(file.headers)
-        wanted = _openpi_parameters(network)
-        check_network(file.path, file.headers, _shapes(wanted))
+        wanted = plain_parameters(network)
+        check_network(file.path, file.headers, shapes_of(wanted))
         _fill(network, {name: file.read(key) for name, key in stored.items()}, wanted)
 
 
@@ -49,10 +52,10 @@ def save_network(network: PiNetwork, folder: Path) -> None:
 
     openpi's own loader wants the unused `lm_head` of the expert too: load with strict=False there.
     """
-    tensors = {name: parameter.detach() for name, parameter in _openpi_parameters(network).items()}
-    tensors |= _merged(network)
+    tensors = {name: parameter.detach() for name, parameter in plain_parameters(network).items()}
+    tensors |= merged_weights(network)
     tensors[TIED] = tensors.pop(EMBEDDING)
-    _write(tensors, folder / NETWORK_FILE)
+    write_weights(folder / NETWORK_FILE, tensors)
 
 
 def load_heads(actor: FlowActor, folder: Path) -> list[str]:
@@ -69,7 +72,7 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
     if not heads:
         return []
     path = folder / HEADS_FILE
-    with _Reader(path if path.exists() else folder / NETWORK_FILE) as file:
+    with WeightsFile(path if path.exists() else folder / NETWORK_FILE) as file:
         stored = head_keys(file.headers)
         fresh = []
         for head, module in heads.items():
@@ -78,7 +81,7 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
                 fresh.append(head)
                 continue
             wanted = {f"{head}.{name}": value for name, value in module.named_parameters()}
-            check_head(file.path, file.headers, head, _shapes(wanted))
+            check_head(file.path, file.headers, head, shapes_of(wanted))
             with torch.no_grad():
                 for name, key in keys.items():
                     wanted[name].copy_(file.read(key))
@@ -93,61 +96,12 @@ def save_heads(actor: FlowActor, folder: Path) -> None:
         for name, value in module.named_parameters()
     }
     if tensors:
-        _write(tensors, folder / HEADS_FILE)
-
-
-class _Reader:
-    """A safetensors file whose faults are CheckpointErrors."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.headers = read_headers(path)
-        self._file = safe_open(path, framework="pt")
-
-    def __enter__(self) -> _Reader:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        del self._file
-
-    def read(self, name: str) -> Tensor:
-        try:
-            return self._file.get_tensor(name)
-        except SafetensorError as error:
-            raise damaged(self.path, str(error)) from error
+        write_weights(folder / HEADS_FILE, tensors)
 
 
 def _heads(actor: FlowActor) -> dict[str, nn.Module]:
     heads = {VALUE_HEAD: actor.value_head, NOISE_HEAD: actor.noise_head}
     return {name: module for name, module in heads.items() if module is not None}
-
-
-def _openpi_parameters(network: PiNetwork) -> dict[str, nn.Parameter]:
-    """Parameters by openpi's name: without adapters, and as if there were none."""
-    return {
-        name.replace(".base_layer.", "."): parameter
-        for name, parameter in network.named_parameters()
-        if ".lora_" not in name
-    }
-
-
-def _merged(network: PiNetwork) -> dict[str, Tensor]:
-    """Adapted weights with their adapters added, by openpi's name."""
-    if not any(".lora_" in name for name, _ in network.named_parameters()):
-        return {}  # peft takes seconds to import
-    from peft.tuners.lora import LoraLayer
-
-    merged = {}
-    for name, module in network.named_modules():
-        if isinstance(module, LoraLayer):
-            weight = module.get_base_layer().weight.detach()
-            delta = sum(module.get_delta_weight(adapter) for adapter in module.active_adapters)
-            merged[f"{name}.weight"] = weight + delta.detach().to(weight.dtype)
-    return merged
-
-
-def _shapes(parameters: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(parameter.shape) for name, parameter in parameters.items()}
 
 
 def _fill(
@@ -159,13 +113,3 @@ def _fill(
     with torch.no_grad():
         for name, parameter in wanted.items():
             parameter.copy_(tensors[name])
-
-
-def _write(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """All or nothing: under a temporary name first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.part")
-    contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(contiguous, unfinished, metadata={"format": "pt"})
-    unfinished.chmod(0o644)  # safetensors writes for the owner alone
-    os.replace(unfinished, path)

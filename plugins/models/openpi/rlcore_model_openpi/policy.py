@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rlcore.data.chunks import action_chunks
 from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
 from rlcore.rollout.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
@@ -31,7 +32,7 @@ from rlcore_model_openpi.network import (
     set_precision,
 )
 from rlcore_model_openpi.network.actor import FlowActor, RolloutNoise
-from rlcore_model_openpi.processor import Processor, action_chunks
+from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.spec import IMAGE_SLOTS, Resolved, policy_spec, resolve
 
@@ -146,6 +147,10 @@ class OpenPIPolicy(nn.Module):
             if openpi.noise_anneal
             else openpi.noise_level
         )
+
+    def set_checkpointing(self, enabled: bool) -> None:
+        """Recompute the activations of transformer layers in the backward pass."""
+        self.actor.network.set_checkpointing(enabled)
 
     # -- supervised learning ------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rlcore.data.chunks import action_chunks
 from rlcore.protocols import Demonstration, Inputs, Observation
 from rlcore_model_openpi.images import resize_with_pad
 from rlcore_model_openpi.normalize import Normalizer, Stats
@@ -93,17 +94,3 @@ class Processor:
 
     def _no_state(self, rows: int) -> np.ndarray:
         return np.zeros((rows, self.resolved.size.action_dim), dtype=np.float32)
-
-
-def action_chunks(
-    actions: np.ndarray, steps: Sequence[int] | np.ndarray, horizon: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The `horizon` actions from each step on: `[B, H, A]`, the last one repeated past the end,
-    and a mask bool `[B, H]`, false past the end.
-
-    Args:
-        actions: `[L, A]` of one episode.
-        steps: B step numbers in [0, L).
-    """
-    index = np.asarray(steps)[:, None] + np.arange(horizon)
-    return actions[np.minimum(index, len(actions) - 1)], index < len(actions)

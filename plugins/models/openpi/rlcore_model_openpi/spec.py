@@ -110,6 +110,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         sft="flow_matching",
         parameters=total,
         trainable_parameters=trainable,
+        gradient_checkpointing=True,
     )
 
 

@@ -1,0 +1,172 @@
+"""Parallel decoding: one forward writes all tokens of an action chunk.
+
+    [BOS | patches (| state) | padding, prompt | N empty slots (| </s>)]
+
+Every token sees all others. The logits of a token are read one place before its slot, as in a
+model of next tokens. `official` puts the stop token at the end, and its critic reads elsewhere.
+Facts after OpenVLA-OFT (Kim, Finn, Liang 2025), its code (MIT) and RLinf's (Apache-2.0).
+
+Legend: B rows, L prompt tokens, P tokens between BOS and prompt, N = C M slots, D width.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from rlcore_prismatic.network import PrismaticModel, ValueHead, multimodal
+from rlcore_prismatic.network.actor import ActorInputs, Choose, Reading, TokenActor
+from rlcore_prismatic.sizes import EOS, PrismaticSize
+from torch import Tensor, nn
+
+from rlcore_model_openvla_oft.spec import RESIDUAL_BLOCKS
+
+
+class ProprioProjector(nn.Module):
+    """The robot's state as one token: fc2(gelu(fc1(state)))."""
+
+    def __init__(self, size: PrismaticSize, entries: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(entries, size.width)
+        self.fc2 = nn.Linear(size.width, size.width)
+
+    def forward(self, state: Tensor) -> Tensor:
+        """`[B, S]` -> `[B, D]`."""
+        return self.fc2(F.gelu(self.fc1(state)))
+
+
+class ResidualBlock(nn.Module):
+    """x + relu(linear(norm(x)))."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.ffn = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.ffn(x)
+
+
+class ResidualMLP(nn.Module):
+    """norm, linear, relu, residual blocks, norm, linear."""
+
+    def __init__(self, inputs: int, width: int, outputs: int) -> None:
+        super().__init__()
+        self.layer_norm1 = nn.LayerNorm(inputs)
+        self.fc1 = nn.Linear(inputs, width)
+        self.mlp_resnet_blocks = nn.ModuleList(ResidualBlock(width) for _ in range(RESIDUAL_BLOCKS))
+        self.layer_norm2 = nn.LayerNorm(width)
+        self.fc2 = nn.Linear(width, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., inputs]` -> `[..., outputs]`."""
+        x = F.relu(self.fc1(self.layer_norm1(x)))
+        for block in self.mlp_resnet_blocks:
+            x = block(x)
+        return self.fc2(self.layer_norm2(x))
+
+
+class ActionHead(nn.Module):
+    """Continuous actions from the outputs of a step's tokens, learnt by L1 regression."""
+
+    def __init__(self, size: PrismaticSize, action_dim: int) -> None:
+        super().__init__()
+        self.action_dim = action_dim
+        self.model = ResidualMLP(size.width * action_dim, size.width, action_dim)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """`[B, C M, D]` -> normalised actions `[B, C, M]`."""
+        return self.model(hidden.float().unflatten(1, (-1, self.action_dim)).flatten(2))
+
+
+class ParallelActor(TokenActor):
+    """OpenVLA-OFT.
+
+    Args:
+        network, value_head, temperature, top_k, detach_critic_input: see :class:`TokenActor`.
+        slots: N, tokens of a decision.
+        official: the original code's form instead of RLinf's.
+        proprio_projector: where the state is read.
+        action_head: for :meth:`regress`.
+    """
+
+    def __init__(
+        self,
+        network: PrismaticModel,
+        value_head: ValueHead | None,
+        *,
+        slots: int,
+        official: bool,
+        temperature: float,
+        top_k: int,
+        detach_critic_input: bool = False,
+        proprio_projector: ProprioProjector | None = None,
+        action_head: ActionHead | None = None,
+    ) -> None:
+        super().__init__(
+            network,
+            value_head,
+            temperature=temperature,
+            top_k=top_k,
+            detach_critic_input=detach_critic_input,
+        )
+        self.slots = slots
+        self.official = official
+        self.proprio_projector = proprio_projector
+        self.action_head = action_head
+
+    def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
+        """Logits don't depend on what is written: all tokens come from one forward."""
+        return self._forward(inputs)
+
+    def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
+        """All tokens at once."""
+        reading = self._forward(inputs)
+        return choose(reading.logits, 0), reading
+
+    def regress(self, inputs: ActorInputs) -> tuple[Tensor, Tensor]:
+        """Normalised actions of the L1 head `[B, C, M]`, and values `[B, V]`."""
+        assert self.action_head is not None, "this policy has no L1 head"
+        reading = self._forward(inputs)
+        values = self.values(reading.features, inputs.elapsed)
+        return self.action_head(reading.hidden), values
+
+    def _forward(self, inputs: ActorInputs) -> Reading:
+        network, slots, end = self.network, self.slots, int(self.official)
+        prompt = network.embedding(inputs.tokens)
+        rows = len(prompt)
+        empty = prompt.new_zeros(rows, slots, prompt.shape[-1])
+        stop = network.embedding(inputs.tokens.new_full((rows, end), EOS))
+        patches = self._patches(inputs, torch.cat([prompt, stop], dim=1))
+        after = inputs.token_mask.new_ones(rows, slots + end)
+        embeddings, mask = multimodal(
+            torch.cat([prompt, empty, stop], dim=1),
+            patches,
+            torch.cat([inputs.token_mask, after], dim=1),
+        )
+        output = network.run(embeddings, mask, causal=False)
+        first = output.shape[1] - slots - end  # column of the first slot
+        hidden = output[:, first - 1 : first - 1 + slots]
+        place = self._critic_place(inputs, patches.shape[1], first)
+        features = output[torch.arange(rows, device=place.device), place]
+        return Reading(network.action_logits(hidden), features, hidden)
+
+    def _patches(self, inputs: ActorInputs, text: Tensor) -> Tensor:
+        """What stands between BOS and prompt, `[B, P, D]`. FiLM's sentence is the mean over all
+        text tokens, BOS, padding and </s> included, as in the original code."""
+        sentence = text.mean(dim=1) if self.network.film else None
+        patches = self.network.image_tokens(self.pixels(inputs), sentence)
+        if self.proprio_projector is None:
+            return patches
+        state = self.proprio_projector(inputs.proprio)[:, None].to(patches.dtype)
+        return torch.cat([patches, state], dim=1)
+
+    def _critic_place(self, inputs: ActorInputs, between: int, first: int) -> Tensor:
+        """The column that the critic reads, int64 `[B]`.
+
+        RLinf's form: the last token of the prompt. The original's reads place -N-1 of a sequence
+        padded on the right: the first slot, or with p padding tokens slot p, or </s> (p = N), or
+        padding (p > N), all of which are alike.
+        """
+        padding = (~inputs.token_mask).sum(dim=1)
+        if not self.official:
+            return torch.full_like(padding, first - 1)
+        return torch.where(padding <= self.slots, first + padding, 1 + between)

@@ -1,0 +1,28 @@
+"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+
+from __future__ import annotations
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 1)
+
+
+@hookimpl
+def rlcore_policies() -> list[ComponentSpec]:
+    """One policy class serves both lineages; `implement_version` tells them apart."""
+    return [
+        ComponentSpec(
+            name="openvla_oft",
+            target="rlcore_model_openvla_oft.policy:make",
+            summary="OpenVLA-OFT: action chunks as tokens, all written at once",
+            config="rlcore_model_openvla_oft.settings:OpenVLAOFTConfig",
+            spec="rlcore_model_openvla_oft.spec:policy_spec",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """Options of `model=`: openvla_oft, openvla_oft_tiny."""
+    return ["pkg://rlcore_model_openvla_oft.conf"]

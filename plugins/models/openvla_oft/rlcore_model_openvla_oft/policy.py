@@ -1,0 +1,84 @@
+"""OpenVLA-OFT as an rlcore policy: which parts it is made of. What they do is in network.py, what
+all token policies have in common in rlcore_prismatic.policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from rlcore_prismatic.network import PrismaticModel, ValueHead
+from rlcore_prismatic.policy import TokenPolicy, make_policy
+from torch import Tensor
+
+from rlcore.errors import ConfigError
+from rlcore.protocols import Evaluation, Inputs, PolicyOutput
+from rlcore.rollout.rng import RowKeys
+from rlcore.specs import EnvSpec
+from rlcore_model_openvla_oft.network import ActionHead, ParallelActor, ProprioProjector
+from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
+from rlcore_model_openvla_oft.spec import policy_spec, resolve
+
+
+def make(config: OpenVLAOFTConfig, *, env_spec: EnvSpec) -> TokenPolicy:
+    """The factory the plugin names.
+
+    Raises:
+        ConfigError: settings that don't fit each other or the env.
+        CheckpointError: a checkpoint that is missing, damaged, or of another shape.
+    """
+    spec, resolved = policy_spec(config, env_spec), resolve(config, env_spec)
+
+    def actor(network: PrismaticModel, head: ValueHead | None) -> ParallelActor:
+        size, width = resolved.size, resolved.action_dim
+        return ParallelActor(
+            network,
+            head,
+            slots=config.num_action_chunks * width,
+            official=config.implement_version == "official",
+            temperature=config.temperature,
+            top_k=config.top_k,
+            detach_critic_input=config.detach_critic_input,
+            proprio_projector=(
+                ProprioProjector(size, config.proprio_dim) if config.use_proprio else None
+            ),
+            action_head=ActionHead(size, width) if config.use_l1_regression else None,
+        )
+
+    kind = RegressionPolicy if config.use_l1_regression else TokenPolicy
+    return make_policy(config, spec, resolved, env_spec, actor, kind)
+
+
+class RegressionPolicy(TokenPolicy):
+    """Actions of the L1 head. They have no log-probs, so this policy is for evaluation."""
+
+    actor: ParallelActor
+
+    @torch.no_grad()
+    def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
+        """Decide. There is nothing to draw.
+
+        Raises:
+            ConfigError: asked to explore.
+        """
+        if not deterministic:
+            raise self._refusal()
+        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        normalized, values = self.actor.regress(self.actor_inputs(tensors))
+        actions = self.processor.executed(normalized.double().cpu().numpy())
+        return PolicyOutput(
+            actions=actions,
+            logprobs=torch.zeros(actions.shape, device=normalized.device),
+            values=values,
+            replay={"normalized_actions": normalized},
+        )
+
+    def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
+        """Refused: see :class:`RegressionPolicy`."""
+        raise self._refusal()
+
+    def _refusal(self) -> ConfigError:
+        return ConfigError(
+            "actor.model.use_l1_regression=true gives actions without log-probs",
+            hint="set runner.only_eval=true with rollout.eval_deterministic=true, or "
+            "actor.model.use_l1_regression=false",
+        )

@@ -1,0 +1,30 @@
+"""The keys of `actor.model` for OpenVLA-OFT. Light: no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore_prismatic.settings import PrismaticModelConfig
+
+from rlcore.config.schema import key
+
+VERSIONS = ("rlinf", "official")
+
+
+@dataclass
+class OpenVLAOFTConfig(PrismaticModelConfig):
+    """OpenVLA-OFT, in the form of RLinf's fine-tunes or of the original code."""
+
+    model_type: str = key("registered name of the model", "openvla_oft")
+    implement_version: str = key(
+        "checkpoints of RLinf's trainer (LIBERO, ManiSkill, MetaWorld), or of the original one "
+        "(RoboTwin): there a stop token follows the actions",
+        "rlinf",
+        choices=VERSIONS,
+    )
+    use_proprio: bool = key("official: the policy reads the robot's state", False)
+    proprio_dim: int = key("official: entries of the state it reads", 7, least=1)
+    use_film: bool = key("official: the sentence modulates the vision towers", False)
+    use_l1_regression: bool = key(
+        "official: actions of the L1 head instead of tokens; for evaluation only", False
+    )

@@ -1,0 +1,101 @@
+"""What the keys of `actor.model` come to, and whether they fit each other and the env. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlcore_prismatic.files import Component
+from rlcore_prismatic.layout import Shape, linear, network_shapes, norm
+from rlcore_prismatic.sizes import PrismaticSize
+from rlcore_prismatic.spec import Resolved, checked_spec
+from rlcore_prismatic.spec import resolve as resolve_shared
+
+from rlcore.errors import ConfigError
+from rlcore.specs import EnvSpec, PolicySpec
+from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
+
+EPSILON = 1e-8
+RESIDUAL_BLOCKS = 2
+_EVALUATION_ONLY = (
+    "actor.model.use_l1_regression=true gives actions without log-probs, which can't be trained"
+)
+
+
+def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
+    """Fill in the nulls.
+
+    Raises:
+        ConfigError: settings that don't fit each other or the env.
+    """
+    shared = resolve_shared(config, env)
+    extras = ("use_proprio", "use_film", "use_l1_regression")
+    asked = [name for name in extras if vars(config)[name]]
+    if asked and config.implement_version != "official":
+        raise ConfigError(
+            f"actor.model.{{{', '.join(asked)}}} must be false with implement_version "
+            f"{config.implement_version!r}",
+            hint="set actor.model.implement_version=official, for checkpoints that have them",
+        )
+    if config.use_proprio and config.proprio_dim != env.state_dim:
+        raise ConfigError(
+            f"actor.model.proprio_dim must be {env.state_dim}, the state entries of env "
+            f"{env.name!r}, got {config.proprio_dim}"
+        )
+    return replace(
+        shared,
+        proprio_dim=config.proprio_dim if config.use_proprio else 0,
+        epsilon=EPSILON,
+        film=config.use_film,
+        components=_components(config, shared),
+    )
+
+
+def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
+    """Facts of the policy under these settings, after all checks.
+
+    Raises:
+        ConfigError: settings that don't fit each other or the env.
+        CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
+    """
+    l1 = config.use_l1_regression
+    resolved = resolve(config, env_spec)
+    spec = checked_spec(config, resolved, env_spec, sft=None if l1 else "token_cross_entropy")
+    return replace(spec, evaluation_only=_EVALUATION_ONLY if l1 else "")
+
+
+def _components(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...]:
+    """Parts with files of their own, as the original trainer writes them."""
+    size, parts = resolved.size, []
+    if config.use_film:
+        prefix = "vision_backbone."
+        towers = network_shapes(size, film=True)
+        shapes = {n.removeprefix(prefix): s for n, s in towers.items() if n.startswith(prefix)}
+        parts.append(Component("vision_backbone", shapes, "network.vision_backbone"))
+    if config.use_proprio:
+        shapes = proprio_shapes(size, config.proprio_dim)
+        parts.append(Component("proprio_projector", shapes, "proprio_projector"))
+    if config.use_l1_regression:
+        shapes = action_head_shapes(size, resolved.action_dim)
+        parts.append(Component("action_head", shapes, "action_head"))
+    return tuple(parts)
+
+
+def proprio_shapes(size: PrismaticSize, entries: int) -> dict[str, Shape]:
+    """Shapes of the projector of the state."""
+    return dict([*linear("fc1", entries, size.width), *linear("fc2", size.width, size.width)])
+
+
+def action_head_shapes(size: PrismaticSize, action_dim: int) -> dict[str, Shape]:
+    """Shapes of the L1 head."""
+    width, inputs = size.width, size.width * action_dim
+    blocks = [f"model.mlp_resnet_blocks.{number}.ffn" for number in range(RESIDUAL_BLOCKS)]
+    return dict(
+        [
+            *norm("model.layer_norm1", inputs),
+            *linear("model.fc1", inputs, width),
+            *(item for block in blocks for item in norm(f"{block}.0", width)),
+            *(item for block in blocks for item in linear(f"{block}.1", width, width)),
+            *norm("model.layer_norm2", width),
+            *linear("model.fc2", width, action_dim),
+        ]
+    )

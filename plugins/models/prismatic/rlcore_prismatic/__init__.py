@@ -1,0 +1,10 @@
+"""What token policies on the Prismatic vision-language model share. A library without entry points.
+
+sizes, layout      shapes of the network, and the names its weights have on disk
+files, statistics  what a checkpoint folder must hold, judged before any worker starts
+settings, spec     keys both models have, and their checks
+actions, prompt, images, processor    between the env's numbers and the network's
+network/           vision towers, projector, Llama, critic, adapters
+sampling           from logits to tokens and log-probs
+checkpoint, policy what is saved, and the policy that acts, scores and learns
+"""

@@ -1,0 +1,308 @@
+"""Weights on disk, in OpenVLA's layout: read strictly, write what reads back equal.
+
+What lies in a folder stands in files.py, the names in layout.py.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from rlcore.errors import CheckpointError
+from rlcore.track.files import write_text
+from rlcore.track.headers import TensorHeader, check_fit, damaged
+from rlcore.track.weights import (
+    WeightsFile,
+    merged_weights,
+    plain_parameters,
+    shapes_of,
+    write_weights,
+)
+from rlcore_prismatic.files import (
+    ADAPTER_PREFIX,
+    ADAPTERS_CONFIG,
+    ADAPTERS_FILE,
+    COMPONENT_HINT,
+    COMPONENT_SUFFIX,
+    HEADS_FILE,
+    INDEX_FILE,
+    SINGLE_FILE,
+    Component,
+    Stored,
+    adapter_rank,
+    base_folder,
+    find_component,
+    has_adapters,
+    network_part,
+    stored_network,
+)
+from rlcore_prismatic.layout import LORA_TARGETS, VALUE_HEAD
+from rlcore_prismatic.network.actor import TokenActor
+
+SHARD_BYTES = 5 * 10**9
+# Scale of adapters in files of OpenVLA-OFT's trainer: alpha is the rank, but not more than this.
+_TRAINER_ALPHA = 16
+_FILM = "vision_backbone.vision_backbone."
+FILM_ENDS = (".scale.weight", ".scale.bias", ".shift.weight", ".shift.bias")
+
+_log = logging.getLogger(__name__)
+
+
+def load_network(
+    actor: TokenActor, folder: Path, components: Sequence[Component], *, merge: bool
+) -> None:
+    """Fill network and components; all weights, or an error.
+
+    A network on the meta device gets the files' tensors.
+
+    Args:
+        merge: whether adapters of the folder are merged into the weights they adapt.
+
+    Raises:
+        CheckpointError: a file that is missing, damaged, or does not fit.
+    """
+    base = base_folder(folder)
+    stored = stored_network(base)
+    part = network_part(stored, components)
+    own_names = {_published(name): name for name in _published_parameters(actor.network)}
+    wanted = {
+        name: tuple(actor.network.get_parameter(own).shape) for name, own in own_names.items()
+    }
+    check_fit(base, part, wanted, hint="check actor.model.size, which fixes the network's shape")
+    tensors = {own_names[name]: tensor for name, tensor in _read_all(stored, list(part))}
+    for component in components:
+        state = _component_state(folder, component, stored)
+        if component.in_network:
+            prefix = component.module.removeprefix("network.")
+            tensors |= {f"{prefix}.{name}": tensor for name, tensor in state.items()}
+        else:
+            _fill(actor.get_submodule(component.module), state)
+    if merge and has_adapters(folder):
+        _merge_into(tensors, folder)
+    if any(parameter.is_meta for parameter in actor.network.parameters()):
+        actor.network.load_state_dict(tensors, assign=True)
+        actor.network.fill_buffers()
+    else:
+        _fill(actor.network, tensors)
+
+
+def load_value_head(actor: TokenActor, folder: Path) -> None:
+    """Fill the critic from `rl_heads.safetensors`, or from the network's file as RLinf stores it.
+    One the folder does not hold stays fresh, and it is said.
+
+    Raises:
+        CheckpointError: a damaged file, or a critic of another shape.
+    """
+    if actor.value_head is None:
+        return
+    if (folder / HEADS_FILE).exists():
+        with WeightsFile(folder / HEADS_FILE) as file:
+            found = {name: file.read(name) for name in file.headers}
+            headers: Mapping[str, TensorHeader] = file.headers
+    else:
+        stored = stored_network(base_folder(folder))
+        names = [name for name in stored.headers if name.startswith(f"{VALUE_HEAD}.")]
+        found = dict(_read_all(stored, names))
+        headers = {name: stored.headers[name] for name in names}
+    if not found:
+        _log.info("%s holds no critic: starting from fresh weights", folder)
+        return
+    wanted = {f"{VALUE_HEAD}.{name}": p for name, p in actor.value_head.named_parameters()}
+    hint = f"move {HEADS_FILE} away to start with a fresh critic"
+    check_fit(folder / HEADS_FILE, headers, shapes_of(wanted), hint=hint)
+    _fill(actor.value_head, {n.removeprefix(f"{VALUE_HEAD}."): t for n, t in found.items()})
+
+
+def load_adapters(actor: TokenActor, folder: Path) -> None:
+    """Fill the network's adapters from the folder's."""
+    with WeightsFile(folder / ADAPTERS_FILE) as file, torch.no_grad():
+        for name, parameter in _adapters(actor.network):
+            parameter.copy_(file.read(name))
+
+
+def save_network(actor: TokenActor, folder: Path) -> None:
+    """Write the network; adapters are merged. More than :data:`SHARD_BYTES` are written in shards
+    with an index."""
+    whole = _whole(actor.network)
+    tensors = {_published(name): whole[name] for name in _published_parameters(actor.network)}
+    shards = list(_shards(tensors))
+    if len(shards) == 1:
+        write_weights(folder / SINGLE_FILE, tensors)
+        return
+    total = len(shards)
+    files = {
+        f"model-{number:05d}-of-{total:05d}.safetensors": shard
+        for number, shard in enumerate(shards, start=1)
+    }
+    for name, shard in files.items():
+        write_weights(folder / name, shard)
+    index = {
+        "metadata": {"total_size": sum(_bytes(tensor) for tensor in tensors.values())},
+        "weight_map": {tensor: name for name, shard in files.items() for tensor in shard},
+    }
+    write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
+
+
+def save_components(actor: TokenActor, folder: Path, components: Sequence[Component]) -> None:
+    """Write each of the given parts of the policy into a file of its own."""
+    for component in components:
+        module = actor.get_submodule(component.module)
+        write_weights(folder / f"{component.name}--{COMPONENT_SUFFIX}", _whole(module))
+
+
+def save_adapters(actor: TokenActor, folder: Path, base: str, rank: int) -> None:
+    """Write adapters alone, as peft has them, and where the network is that they adapt."""
+    write_weights(folder / ADAPTERS_FILE, dict(_adapters(actor.network)))
+    content = {
+        "base_model_name_or_path": base,
+        "bias": "none",
+        "init_lora_weights": True,
+        "lora_alpha": rank,
+        "lora_dropout": 0.0,
+        "peft_type": "LORA",
+        "r": rank,
+        "target_modules": list(LORA_TARGETS),
+    }
+    write_text(folder / ADAPTERS_CONFIG, json.dumps(content, indent=2) + "\n")
+
+
+def save_value_head(actor: TokenActor, folder: Path) -> None:
+    """Write `rl_heads.safetensors`, where there is a critic."""
+    if actor.value_head is not None:
+        head = {f"{VALUE_HEAD}.{name}": p for name, p in actor.value_head.named_parameters()}
+        write_weights(folder / HEADS_FILE, head)
+
+
+def _whole(module: nn.Module) -> dict[str, Tensor]:
+    """Weights by the names they have without adapters, with these merged."""
+    plain = {name: parameter.detach() for name, parameter in plain_parameters(module).items()}
+    return plain | merged_weights(module)
+
+
+def _published_parameters(network: nn.Module) -> list[str]:
+    """Names, without adapters, of the weights that the network's own files hold: all but FiLM's."""
+    names = plain_parameters(network)
+    return [n for n in names if not n.endswith(FILM_ENDS) or not n.startswith(_FILM)]
+
+
+def _published(name: str) -> str:
+    """The name of a weight in the network's files: without the levels that FiLM adds."""
+    if not name.startswith(_FILM):
+        return name
+    return name.replace(_FILM, "vision_backbone.").replace(".block.", ".")
+
+
+def _fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.copy_(state[name])
+
+
+def _adapters(network: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Parameters of adapters by peft's name in files."""
+    for name, parameter in network.named_parameters():
+        if ".lora_" in name:
+            yield f"{ADAPTER_PREFIX}{name.replace('.default.', '.')}", parameter
+
+
+def _read_all(stored: Stored, names: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
+    """Tensors by name, file by file."""
+    for path in sorted({stored.files[name] for name in names}):
+        with WeightsFile(path) as file:
+            for name in names:
+                if stored.files[name] == path:
+                    yield name, file.read(name)
+
+
+def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
+    """Add a folder's adapters to the weights they adapt: W + alpha / r B A."""
+    content = json.loads((folder / ADAPTERS_CONFIG).read_text(encoding="utf-8"))
+    rank = adapter_rank(folder)
+    scale = float(content.get("lora_alpha", rank)) / rank
+    with WeightsFile(folder / ADAPTERS_FILE) as file:
+        for name in [name for name in file.headers if name.endswith(".lora_A.weight")]:
+            module = name.removeprefix(ADAPTER_PREFIX).removesuffix(".lora_A.weight")
+            a, b = file.read(name), file.read(name.replace(".lora_A.", ".lora_B."))
+            weight = tensors[f"{module}.weight"]
+            tensors[f"{module}.weight"] = weight + scale * _product(a, b).to(weight.dtype)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """B A of linear maps, or of a convolution followed by one of kernel 1."""
+    return torch.einsum("or,r...->o...", b.flatten(1), a)
+
+
+def _component_state(folder: Path, component: Component, stored: Stored) -> dict[str, Tensor]:
+    """Weights of a component by the names that `component.shapes` has: from its own file, or from
+    beside the network, where trainers that save the whole policy put them.
+
+    Raises:
+        CheckpointError: they are missing, damaged, or don't fit.
+    """
+    path = find_component(folder, component, stored)
+    if path is None:
+        prefix = f"{component.module}."
+        names = [name for name in stored.headers if name.startswith(prefix)]
+        state = {name.removeprefix(prefix): tensor for name, tensor in _read_all(stored, names)}
+    elif path.suffix == ".safetensors":
+        with WeightsFile(path) as file:
+            state = {name: file.read(name) for name in file.headers}
+    else:
+        state = _unpickled(path)
+    headers = {name: TensorHeader("F32", tuple(tensor.shape)) for name, tensor in state.items()}
+    check_fit(path or folder, headers, component.shapes, hint=COMPONENT_HINT)
+    return state
+
+
+def _unpickled(path: Path) -> dict[str, Tensor]:
+    """A file of torch.save that holds nothing but tensors. What OpenVLA-OFT's trainer leaves in
+    the names is taken out, and adapters that it left unmerged are merged."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise damaged(path, str(error).partition("\n")[0]) from error
+    if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
+        raise CheckpointError(f"{path} holds no tensors by name", hint="copy it again")
+    return _without_adapters({name.removeprefix("module."): t for name, t in state.items()})
+
+
+def _without_adapters(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A state of the trainer with its adapters merged."""
+    merged = {}
+    for name, tensor in state.items():
+        if ".lora_" in name:
+            continue
+        module, inner, kind = name.rpartition(".base_layer.")
+        if not inner:
+            merged[name] = tensor
+            continue
+        if kind == "weight":
+            a = state[f"{module}.lora_A.default.weight"]
+            b = state[f"{module}.lora_B.default.weight"]
+            scale = min(len(a), _TRAINER_ALPHA) / len(a)
+            tensor = tensor + scale * _product(a.float(), b.float()).to(tensor.dtype)
+        merged[f"{module}.{kind}"] = tensor
+    return merged
+
+
+def _shards(tensors: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+    """Tensors in order, as many to a shard as fit; one shard at least."""
+    shard: dict[str, Tensor] = {}
+    size = 0
+    for name, tensor in tensors.items():
+        if shard and size + _bytes(tensor) > SHARD_BYTES:
+            yield shard
+            shard, size = {}, 0
+        shard[name] = tensor
+        size += _bytes(tensor)
+    yield shard
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()

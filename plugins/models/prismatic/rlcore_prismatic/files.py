@@ -1,0 +1,346 @@
+"""What a checkpoint folder must hold, found out before any worker starts. No tensor library.
+
+model.safetensors                         network, under OpenVLA's names; or in shards:
+model-0000x-of-0000y.safetensors, model.safetensors.index.json
+NAME--STEP_checkpoint.{safetensors,pt}    parts of a policy besides the network
+rl_heads.safetensors                      critic, where there is one
+dataset_statistics.json                   normalisation statistics
+tokenizer.json                            Llama's tokenizer
+config.json, preprocessor_config.json     as transformers wants them
+adapter_model.safetensors, adapter_config.json    adapters instead of a network, as peft has
+                                          them; the network is in the folder they name
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import CheckpointError
+from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
+from rlcore_prismatic.layout import VALUE_HEAD, Shape, adapter_shapes
+from rlcore_prismatic.sizes import PrismaticSize
+from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+
+SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
+HEADS_FILE = "rl_heads.safetensors"
+ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+PREPROCESSOR_FILE = "preprocessor_config.json"
+ADAPTER_PREFIX = "base_model.model."
+RESIZE = "resize-naive"
+RLCORE = "rlcore"
+"""Key of our settings in `config.json`."""
+
+COMPONENT_SUFFIX = "rlcore_checkpoint.safetensors"
+COMPONENT_HINT = "check actor.model.proprio_dim, action_dim, num_action_chunks and size"
+_FIT = "check actor.model.size, which fixes the network's shape"
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of a policy that lies in a file of its own.
+
+    Attributes:
+        name: the file is called `*NAME*checkpoint*`.
+        shapes: of its parameters, by their names in that file.
+        module: where it is in the policy's actor, a dotted path.
+    """
+
+    name: str
+    shapes: Mapping[str, Shape]
+    module: str
+
+    @property
+    def in_network(self) -> bool:
+        """Whether it takes the place of a part of the network."""
+        return self.module.startswith("network.")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where the tensors of a network are.
+
+    Attributes:
+        headers: by name.
+        files: the file of each.
+    """
+
+    headers: dict[str, TensorHeader]
+    files: dict[str, Path]
+
+
+def base_folder(folder: Path) -> Path:
+    """Where the network of a checkpoint is: here, or where its adapters say.
+
+    Raises:
+        CheckpointError: no folder, or the adapters' network is gone.
+    """
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"actor.model.model_path {str(folder)!r} is not a folder",
+            hint="give the folder of a checkpoint, or null to start from random weights",
+        )
+    if not has_adapters(folder) or (folder / SINGLE_FILE).is_file():
+        return folder
+    base = read_json(folder / ADAPTERS_CONFIG).get("base_model_name_or_path")
+    if not isinstance(base, str) or not Path(base).is_dir():
+        raise CheckpointError(
+            f"{folder} holds adapters of the model in {base!r}, which is not a folder",
+            hint=f"write the model's folder into {folder / ADAPTERS_CONFIG}, "
+            "base_model_name_or_path",
+        )
+    return Path(base)
+
+
+def has_adapters(folder: Path) -> bool:
+    """Whether a checkpoint holds adapters."""
+    return (folder / ADAPTERS_FILE).is_file()
+
+
+def stored_network(folder: Path) -> Stored:
+    """Tensors of the shards, or of the single file.
+
+    Raises:
+        CheckpointError: a shard that is missing, damaged, or lacks what the index says.
+    """
+    if not (folder / INDEX_FILE).is_file():
+        if not (folder / SINGLE_FILE).is_file():
+            raise CheckpointError(
+                f"{folder} holds neither {SINGLE_FILE} nor {INDEX_FILE}",
+                hint="set actor.model.model_path to a folder in the layout of OpenVLA",
+            )
+        headers = read_headers(folder / SINGLE_FILE)
+        return Stored(headers, dict.fromkeys(headers, folder / SINGLE_FILE))
+    index = read_json(folder / INDEX_FILE).get("weight_map")
+    if not isinstance(index, dict) or not all(isinstance(file, str) for file in index.values()):
+        raise damaged(folder / INDEX_FILE, "it has no weight_map from tensors to files")
+    missing = sorted(name for name in set(index.values()) if not (folder / name).is_file())
+    if missing:
+        raise CheckpointError(
+            f"{folder} lacks {len(missing)} of the {len(set(index.values()))} shards its index "
+            f"names: {', '.join(missing)}",
+            hint="copy or download them again",
+        )
+    headers = {}
+    for name in sorted(set(index.values())):
+        found = read_headers(folder / name)
+        named = {tensor for tensor, file in index.items() if file == name}
+        if found.keys() != named:
+            lacking = sorted(named ^ found.keys())
+            raise damaged(folder / name, f"the index does not agree with it on {lacking[0]}")
+        headers |= found
+    return Stored(headers, {tensor: folder / file for tensor, file in index.items()})
+
+
+def network_part(stored: Stored, components: Sequence[Component]) -> dict[str, TensorHeader]:
+    """What of a file concerns the network: all but heads and components, which trainers that save
+    the whole policy put beside it."""
+    others = (f"{VALUE_HEAD}.", *(f"{part.module}." for part in components))
+    return {name: header for name, header in stored.headers.items() if not name.startswith(others)}
+
+
+def check_folder(
+    folder: Path,
+    size: PrismaticSize,
+    *,
+    shapes: Mapping[str, Shape],
+    adapted: Mapping[str, Shape],
+    head: Mapping[str, Shape],
+    components: Sequence[Component],
+    lora_rank: int | None,
+) -> None:
+    """The folder's files are whole, and its weights are those of this network. Headers only.
+
+    Args:
+        shapes: of the network in its files.
+        adapted: of the network itself, where adapters find their places.
+        head: of the critic; empty without one. One the folder does not hold starts fresh.
+        lora_rank: of the adapters that will be trained; None where there are none.
+
+    Raises:
+        CheckpointError: what is missing, damaged or different.
+    """
+    base = base_folder(folder)
+    stored = stored_network(base)
+    _check_written_size(base / CONFIG_FILE, size)
+    check_fit(base, network_part(stored, components), shapes, hint=_FIT)
+    for component in components:
+        check_component(folder, component, stored)
+    heads = read_headers(folder / HEADS_FILE) if (folder / HEADS_FILE).exists() else stored.headers
+    found = {name: header for name, header in heads.items() if name.startswith(f"{VALUE_HEAD}.")}
+    if head and found:
+        hint = f"move {HEADS_FILE} away to start with a fresh critic"
+        check_fit(folder / HEADS_FILE, found, head, hint=hint)
+    if has_adapters(folder):
+        rank = adapter_rank(folder)
+        if lora_rank not in (None, rank):
+            raise CheckpointError(
+                f"{folder} holds adapters of rank {rank}, actor.model.lora_rank is {lora_rank}",
+                hint=f"set actor.model.lora_rank={rank}, or is_lora=false to merge them",
+            )
+        wanted = {f"{ADAPTER_PREFIX}{name}": s for name, s in adapter_shapes(adapted, rank).items()}
+        check_fit(folder / ADAPTERS_FILE, read_headers(folder / ADAPTERS_FILE), wanted, hint=_FIT)
+
+
+def adapter_rank(folder: Path) -> int:
+    """The rank of a folder's adapters."""
+    rank = read_json(folder / ADAPTERS_CONFIG).get("r")
+    if not isinstance(rank, int) or rank < 1:
+        raise damaged(folder / ADAPTERS_CONFIG, f"its rank r is {rank!r}")
+    return rank
+
+
+def find_component(folder: Path, component: Component, stored: Stored) -> Path | None:
+    """The file of a component, in a checkpoint of adapters also that beside the network they
+    adapt; None where the network's files hold it.
+
+    Raises:
+        CheckpointError: it is missing, or there are several.
+    """
+    for place in (folder, base_folder(folder)):
+        files = [f for f in sorted(place.glob(f"*{component.name}*checkpoint*")) if f.is_file()]
+        if len(files) == 1:
+            return files[0]
+        if files:
+            break
+    if not files and any(name.startswith(f"{component.module}.") for name in stored.headers):
+        return None
+    raise CheckpointError(
+        f"{folder} must hold one file {component.name}--*_checkpoint, got "
+        f"{', '.join(file.name for file in files) or 'none'}",
+        hint="choose another actor.model.model_path, or switch the part off in actor.model",
+    )
+
+
+def check_component(folder: Path, component: Component, stored: Stored) -> None:
+    """Refuse a component's file that is missing, damaged, or of other shapes. Of a `.pt` file
+    only the container is looked at: its contents need torch to be read."""
+    path = find_component(folder, component, stored)
+    if path is not None and path.suffix == ".safetensors":
+        check_fit(path, read_headers(path), component.shapes, hint=COMPONENT_HINT)
+    elif path is not None and not zipfile.is_zipfile(path):
+        raise damaged(path, "it is no file of torch.save")
+
+
+def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
+    """The size with means and spreads of pixels as `preprocessor_config.json` has them.
+
+    The published file holds them twice, once rounded; the original reads the rounded ones.
+
+    Raises:
+        CheckpointError: the images are prepared in another way than ours.
+    """
+    path = folder / PREPROCESSOR_FILE
+    if not path.is_file():
+        return size
+    content = read_json(path)
+    strategy = content.get("image_resize_strategy", RESIZE)
+    if strategy != RESIZE:
+        raise CheckpointError(
+            f"{path} asks for image_resize_strategy {strategy!r}, known is {RESIZE!r}"
+        )
+    rounded = content.get("tvf_normalize_params")
+    pairs = [(each.get("mean"), each.get("std")) for each in rounded] if rounded else None
+    pairs = pairs or list(zip(content.get("means") or [], content.get("stds") or [], strict=False))
+    if not pairs:
+        return size
+    if len(pairs) != len(size.towers) or not all(_three(m) and _three(s) for m, s in pairs):
+        raise damaged(path, f"it must have three means and stds for each of {len(size.towers)}")
+    towers = (
+        replace(tower, mean=tuple(mean), std=tuple(std))
+        for tower, (mean, std) in zip(size.towers, pairs, strict=True)
+    )
+    return replace(size, towers=tuple(towers))
+
+
+def transformers_config(
+    size: PrismaticSize, statistics: Mapping[str, Any], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`config.json` as OpenVLA's classes for transformers read it, with our settings in it."""
+    return {
+        "architectures": ["OpenVLAForActionPrediction"],
+        "model_type": "openvla",
+        "image_resize_strategy": RESIZE,
+        "image_sizes": [size.image_size] * len(size.towers),
+        "llm_max_length": 2048,
+        "n_action_bins": size.action_bins,
+        "norm_stats": statistics,
+        "pad_to_multiple_of": size.padding_rows,
+        "pad_token_id": size.pad,
+        "text_config": {
+            "model_type": "llama",
+            "hidden_size": size.width,
+            "intermediate_size": size.mlp,
+            "num_attention_heads": size.heads,
+            "num_hidden_layers": size.depth,
+            "num_key_value_heads": size.kv_heads,
+            "pad_token_id": size.pad,
+            "vocab_size": size.rows,
+        },
+        "timm_model_ids": [tower.timm_id for tower in size.towers],
+        "timm_override_act_layers": [None] * len(size.towers),
+        "use_fused_vision_backbone": len(size.towers) == 2,
+        RLCORE: {"model": settings, "size": asdict(size)},
+    }
+
+
+def preprocessor_config(size: PrismaticSize) -> dict[str, Any]:
+    """`preprocessor_config.json` as OpenVLA's image processor reads it."""
+    return {
+        "image_processor_type": "PrismaticImageProcessor",
+        "image_resize_strategy": RESIZE,
+        "input_sizes": [[3, size.image_size, size.image_size] for _ in size.towers],
+        "interpolations": ["bicubic"] * len(size.towers),
+        "means": [list(tower.mean) for tower in size.towers],
+        "stds": [list(tower.std) for tower in size.towers],
+        "use_fused_vision_backbone": len(size.towers) == 2,
+    }
+
+
+def _three(values: object) -> bool:
+    return isinstance(values, list) and len(values) == 3 and all(
+        isinstance(value, (int, float)) for value in values
+    )  # fmt: skip
+
+
+def _check_written_size(path: Path, size: PrismaticSize) -> None:
+    """Compare with `config.json`, where it says something: our own record of the size, or what
+    transformers must know of the Llama."""
+    if not path.is_file():
+        return
+    content = read_json(path)
+    ours, text = content.get(RLCORE), content.get("text_config")
+    wanted: dict[str, Any] = {}
+    written: dict[str, Any] = {}
+    if isinstance(ours, dict) and isinstance(ours.get("size"), dict):
+        written, wanted = ours["size"], _without_pixels(json.loads(json.dumps(asdict(size))))
+        written = _without_pixels(written)
+    elif isinstance(text, dict):
+        known = transformers_config(size, {}, {})["text_config"]
+        wanted = {name: value for name, value in known.items() if name in text}
+        written = text
+    different = [
+        f"{name} {written.get(name)!r} (asked: {value!r})"
+        for name, value in wanted.items()
+        if written.get(name) != value
+    ]
+    if different:
+        raise CheckpointError(
+            f"{path.parent} was written with another network: {', '.join(different)}", hint=_FIT
+        )
+
+
+def _without_pixels(size: dict[str, Any]) -> dict[str, Any]:
+    towers = size.get("towers")
+    if not isinstance(towers, list):
+        return size
+    kept = [
+        {name: value for name, value in tower.items() if name not in ("mean", "std")}
+        for tower in towers
+        if isinstance(tower, dict)
+    ]
+    return {**size, "towers": kept}

@@ -1,0 +1,14 @@
+"""Vision towers, projector, Llama, critic, and how they are adapted."""
+
+from rlcore_prismatic.network.adapt import add_lora, freeze_unused, set_precision
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel, multimodal
+
+__all__ = [
+    "PrismaticModel",
+    "ValueHead",
+    "add_lora",
+    "freeze_unused",
+    "multimodal",
+    "set_precision",
+]

@@ -1,0 +1,151 @@
+"""The network as an RL actor: writes action tokens, and scores written ones again.
+
+How tokens come about (one by one, or all at once) is the subclass's; from logits to log-probs,
+entropy and values is here, and the same for acting and scoring.
+
+Legend: B rows, I images, L prompt tokens, N action tokens of a decision, D width, V values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from rlcore_prismatic import sampling
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel
+
+
+@dataclass
+class ActorInputs:
+    """What the network reads.
+
+    Attributes:
+        images: uint8 `[B, I, h, w, 3]`.
+        tokens: int64 `[B, L]`, [BOS, padding, prompt].
+        token_mask: bool `[B, L]`, false where padded.
+        proprio: float `[B, S]` in [-1, 1]; S = 0 where it is not read.
+        elapsed: float `[B]`, elapsed fraction of the episode.
+        pixels: `[B, I, 3 towers, h, w]`, instead of images, already normalised.
+    """
+
+    images: Tensor
+    tokens: Tensor
+    token_mask: Tensor
+    proprio: Tensor
+    elapsed: Tensor
+    pixels: Tensor | None = None
+
+
+@dataclass
+class Reading:
+    """What the network makes of its inputs (and of the tokens written so far).
+
+    Attributes:
+        logits: of the action tokens, fp32 `[B, N, bins]`.
+        features: what the critic reads, `[B, D]`.
+        hidden: output where the logits come from, `[B, N, D]`.
+    """
+
+    logits: Tensor
+    features: Tensor
+    hidden: Tensor
+
+
+@dataclass
+class Score:
+    """Log-probs and entropy `[B, N]`, values `[B, V]`; fp32."""
+
+    logprobs: Tensor
+    values: Tensor
+    entropy: Tensor
+
+
+Choose = Callable[[Tensor, int], Tensor]
+"""From logits `[B, n, bins]` of the tokens `first, first + 1, ...` to their indices `[B, n]`."""
+
+
+class TokenActor(nn.Module, ABC):
+    """A network with its critic.
+
+    Args:
+        network: the network.
+        value_head: the critic; None: values are `[B, 0]`.
+        temperature, top_k: of the distribution of tokens, see :func:`sampling.log_probs`.
+        detach_critic_input: the value loss trains the critic alone.
+    """
+
+    def __init__(
+        self,
+        network: PrismaticModel,
+        value_head: ValueHead | None,
+        *,
+        temperature: float,
+        top_k: int,
+        detach_critic_input: bool = False,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.value_head = value_head
+        self.temperature = temperature
+        self.top_k = top_k
+        self.detach_critic_input = detach_critic_input
+
+    @abstractmethod
+    def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
+        """Logits of all tokens, given that `indices` int64 `[B, N]` are written."""
+
+    @abstractmethod
+    def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
+        """Write tokens: indices `[B, N]`, and what :meth:`read` gives for them."""
+
+    def decide(self, inputs: ActorInputs, uniform: Tensor | None) -> tuple[Tensor, Score]:
+        """Indices int64 `[B, N]` of written tokens, and their score.
+
+        Args:
+            uniform: numbers of [0, 1) `[B, N]`, one a token; None: the likeliest token each.
+        """
+
+        def choose(logits: Tensor, first: int) -> Tensor:
+            if uniform is None:
+                return logits.argmax(dim=-1)
+            drawn = uniform[:, first : first + logits.shape[1]]
+            return sampling.inverse_cdf(self._log_probs(logits), drawn)
+
+        indices, reading = self.write(inputs, choose)
+        return indices, self._score(inputs, reading, indices)
+
+    def score(self, inputs: ActorInputs, indices: Tensor) -> Score:
+        """Score written tokens under the current weights, with gradients."""
+        return self._score(inputs, self.read(inputs, indices), indices)
+
+    def cross_entropy(self, inputs: ActorInputs, indices: Tensor) -> Tensor:
+        """-log p of the given tokens at temperature 1, `[B, N]`."""
+        logits = self.read(inputs, indices).logits
+        return -sampling.chosen(torch.log_softmax(logits, dim=-1), indices)
+
+    def _log_probs(self, logits: Tensor) -> Tensor:
+        return sampling.log_probs(logits, temperature=self.temperature, top_k=self.top_k)
+
+    def _score(self, inputs: ActorInputs, reading: Reading, indices: Tensor) -> Score:
+        logprobs = self._log_probs(reading.logits)
+        return Score(
+            logprobs=sampling.chosen(logprobs, indices),
+            values=self.values(reading.features, inputs.elapsed),
+            entropy=sampling.entropy(logprobs),
+        )
+
+    def values(self, features: Tensor, elapsed: Tensor) -> Tensor:
+        """Values fp32 `[B, V]` of :attr:`Reading.features`."""
+        if self.value_head is None:
+            return torch.zeros(len(features), 0, device=features.device)
+        features = features.float()
+        return self.value_head(features.detach() if self.detach_critic_input else features, elapsed)
+
+    def pixels(self, inputs: ActorInputs) -> Tensor:
+        """Images as the towers read them."""
+        return self.network.normalized(inputs.images) if inputs.pixels is None else inputs.pixels

@@ -1,0 +1,39 @@
+"""What is trained and in which precision: adapters, bf16, weights that nothing reads."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from rlcore_prismatic.layout import LORA_TARGETS, is_unused
+from rlcore_prismatic.sizes import PrismaticSize
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def set_precision(network: nn.Module, precision: str) -> None:
+    """Cast the weights in place, "fp32" or "bf16". Heads and the log-probs stay in fp32."""
+    for parameter in network.parameters():
+        parameter.data = parameter.data.to(DTYPES[precision])
+
+
+def add_lora(network: nn.Module, rank: int) -> None:
+    """Put low-rank adapters (alpha = rank, no dropout) on the projections that the reference
+    adapts, in place, and freeze everything else. They start as nothing: B is zero."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=rank,
+        lora_dropout=0.0,
+        init_lora_weights="gaussian",
+        target_modules=list(LORA_TARGETS),
+    )
+    inject_adapter_in_model(config, network)
+
+
+def freeze_unused(network: nn.Module, size: PrismaticSize) -> None:
+    """Freeze weights and adapters that the network's output does not depend on."""
+    for name, parameter in network.named_parameters():
+        if is_unused(name, size):
+            parameter.requires_grad_(False)

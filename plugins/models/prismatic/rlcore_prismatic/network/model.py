@@ -1,0 +1,194 @@
+"""The Prismatic vision-language model: [BOS | patches | text] through a Llama.
+
+Module names are those of OpenVLA's checkpoints. The Llama is stock transformers; its mask is made
+here, as OpenVLA-OFT attends in both directions and stock code would make it causal. Knows nothing
+of actions, tokenizers and critics.
+
+Legend: B rows, I images, T patches an image, L text tokens, Q queries, K keys, D width.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers.cache_utils import Cache
+from transformers.models.llama.configuration_llama import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaForCausalLM, LlamaRotaryEmbedding
+
+from rlcore_prismatic.layout import projector_widths
+from rlcore_prismatic.network.vision import FilmVisionBackbone, VisionBackbone
+from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
+
+
+class Projector(nn.Module):
+    """Patch features to the Llama's width: three layers behind two towers, two behind one, with
+    exact GELU between them."""
+
+    def __init__(self, size: PrismaticSize) -> None:
+        super().__init__()
+        layers = [nn.Linear(a, b) for a, b in pairwise(projector_widths(size))]
+        for number, layer in enumerate(layers, start=1):
+            self.add_module(f"fc{number}", layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., vision width]` -> `[..., D]`."""
+        for number, layer in enumerate(self.children()):
+            x = layer(F.gelu(x) if number else x)
+        return x
+
+
+class PrismaticModel(nn.Module):
+    """The network of one size, with random weights.
+
+    Args:
+        size: all shapes.
+        film: whether the sentence modulates the vision towers.
+    """
+
+    def __init__(self, size: PrismaticSize, *, film: bool = False) -> None:
+        super().__init__()
+        self.size = size
+        self.film = film
+        self.vision_backbone = FilmVisionBackbone(size) if film else VisionBackbone(size)
+        self.projector = Projector(size)
+        self.language_model = LlamaForCausalLM(llama_config(size))
+        self._set_pixel_buffers()
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    @property
+    def embedding(self) -> nn.Module:
+        """Token ids `[..., L]` -> `[..., L, D]`."""
+        return self.language_model.model.embed_tokens
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which the network computes."""
+        return self.language_model.model.norm.weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.language_model.model.norm.weight.device
+
+    def normalized(self, images: Tensor) -> Tensor:
+        """uint8 `[B, I, h, w, 3]` -> pixels `[B, I, 3 towers, h, w]` as the towers read them."""
+        colours = images.permute(0, 1, 4, 2, 3).float() / 255.0
+        stacked = colours.repeat(1, 1, len(self.size.towers), 1, 1)
+        return (stacked - self.pixel_mean) / self.pixel_std
+
+    def image_tokens(self, pixels: Tensor, sentence: Tensor | None = None) -> Tensor:
+        """Pixels `[B, I, 3 towers, h, w]` -> `[B, I T, D]`.
+
+        Args:
+            sentence: mean embedding of the text `[B, D]`, for FiLM.
+        """
+        features = self.vision_backbone(pixels.to(self.dtype), sentence)
+        return self.projector(features)
+
+    def run(
+        self,
+        embeddings: Tensor,
+        mask: Tensor,
+        *,
+        causal: bool,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """The Llama's output after its final norm, `[B, Q, D]`.
+
+        Positions count the tokens that exist; those that don't are at position 1, as in the
+        reference, and attend like the others, so that no row of the mask is empty.
+
+        Args:
+            embeddings: `[B, Q, D]`.
+            mask: bool `[B, K]`, keys that exist; the Q queries are the last of the K.
+            causal: whether a query sees the keys up to itself, or all of them.
+            cache: keys and values before the queries; grows by theirs.
+        """
+        queries, keys = embeddings.shape[1], mask.shape[1]
+        positions = (mask.long().cumsum(dim=1) - 1).masked_fill(~mask, 1)[:, -queries:]
+        seen = mask[:, None, None, :]
+        if causal:
+            order = torch.arange(keys, device=mask.device)
+            own = order[-queries:, None]
+            # a query that does not exist sees itself, or its row could be empty
+            seen = (seen & (order <= own)) | (order == own)
+        bias = torch.zeros(seen.shape, dtype=embeddings.dtype, device=mask.device)
+        bias = bias.masked_fill(~seen, torch.finfo(embeddings.dtype).min)
+        output = self.language_model.model(
+            inputs_embeds=embeddings,
+            attention_mask=bias.expand(-1, -1, queries, -1),
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+        hidden: Tensor = output.last_hidden_state
+        return hidden
+
+    def action_logits(self, hidden: Tensor) -> Tensor:
+        """Output `[..., D]` -> logits of the action tokens alone, fp32 `[..., bins]`."""
+        size = self.size
+        logits = self.language_model.lm_head(hidden)[..., size.first_action : size.vocab]
+        return logits.float()
+
+    def set_checkpointing(self, enabled: bool) -> None:
+        """Recompute the activations of transformer blocks in the backward pass, to save memory."""
+        for tower in self.vision_backbone.towers:
+            tower.checkpointing = enabled
+        with warnings.catch_warnings():
+            # newer versions of transformers 5 have another name for it, older ones only this
+            warnings.simplefilter("ignore", FutureWarning)
+            if enabled:
+                self.language_model.gradient_checkpointing_enable({"use_reentrant": False})
+            else:
+                self.language_model.gradient_checkpointing_disable()
+
+    def fill_buffers(self) -> None:
+        """Make the buffers that no file holds, after the network was built without memory."""
+        rotary = LlamaRotaryEmbedding(self.language_model.config)
+        self.language_model.model.rotary_emb = rotary
+        self._set_pixel_buffers()
+
+    def _set_pixel_buffers(self) -> None:
+        towers = self.size.towers
+        for name, values in (
+            ("pixel_mean", [value for tower in towers for value in tower.mean]),
+            ("pixel_std", [value for tower in towers for value in tower.std]),
+        ):
+            self.register_buffer(name, torch.tensor(values).view(1, 1, -1, 1, 1), persistent=False)
+
+
+def multimodal(text: Tensor, patches: Tensor, text_mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Text and patches as one sequence [BOS | patches | rest of the text].
+
+    Args:
+        text: `[B, L, D]`, BOS first.
+        patches: `[B, P, D]`.
+        text_mask: bool `[B, L]`.
+
+    Returns:
+        Embeddings `[B, P + L, D]` and mask `[B, P + L]`.
+    """
+    there = text_mask.new_ones(patches.shape[:2])
+    return (
+        torch.cat([text[:, :1], patches.to(text.dtype), text[:, 1:]], dim=1),
+        torch.cat([text_mask[:, :1], there, text_mask[:, 1:]], dim=1),
+    )
+
+
+def llama_config(size: PrismaticSize) -> LlamaConfig:
+    """Of the language model. What is not set is as OpenVLA's checkpoints leave it."""
+    return LlamaConfig(
+        vocab_size=size.rows,
+        hidden_size=size.width,
+        intermediate_size=size.mlp,
+        num_hidden_layers=size.depth,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.kv_heads,
+        pad_token_id=size.pad,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+    )

@@ -1,0 +1,282 @@
+"""A token policy: what is observed, drawn, decided, scored again, learnt and saved.
+
+The network's forward is elsewhere (network/), the env's numbers too (processor.py), files too
+(checkpoint.py); here they meet the keys of randomness. Legend beside rlcore's:
+
+    M  entries of the model's action, the A of which in `action_entries` the env executes
+    N  = C M, tokens of a decision, step by step
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
+from rlcore.rollout.rng import RowKeys
+from rlcore.specs import EnvSpec, PolicySpec
+from rlcore.track.files import write_text
+from rlcore_prismatic import checkpoint, statistics
+from rlcore_prismatic.files import (
+    CONFIG_FILE,
+    PREPROCESSOR_FILE,
+    base_folder,
+    has_adapters,
+    preprocessor_config,
+    transformers_config,
+)
+from rlcore_prismatic.network import (
+    PrismaticModel,
+    ValueHead,
+    add_lora,
+    freeze_unused,
+    set_precision,
+)
+from rlcore_prismatic.network.actor import ActorInputs, TokenActor
+from rlcore_prismatic.processor import Processor, demonstrated
+from rlcore_prismatic.prompt import PromptTokenizer, load_tokenizer, train_tokenizer
+from rlcore_prismatic.settings import PrismaticModelConfig
+from rlcore_prismatic.spec import Resolved, load_statistics, scaling
+
+MakeActor = Callable[[PrismaticModel, ValueHead | None], TokenActor]
+
+
+def make_policy(
+    config: PrismaticModelConfig,
+    spec: PolicySpec,
+    resolved: Resolved,
+    env_spec: EnvSpec,
+    make_actor: MakeActor,
+    kind: type[TokenPolicy] | None = None,
+) -> TokenPolicy:
+    """A policy from its checkpoint, or one that starts from nothing: random weights (torch's
+    global generator), bounds that are the env's, a tokenizer trained on the env's sentences.
+
+    Args:
+        make_actor: from network and critic to the actor, with its components.
+        kind: class of the policy; None: TokenPolicy.
+
+    Raises:
+        CheckpointError: a checkpoint that is missing, damaged, or of another shape.
+    """
+    size, film = resolved.size, resolved.film
+    head = None
+    if resolved.values:
+        head = ValueHead(
+            size.width, config.critic_hidden, outputs=resolved.values, elapsed=config.critic_elapsed
+        )
+    if config.model_path is None:
+        actor = make_actor(PrismaticModel(size, film=film), head)
+        processor = _fresh_processor(config, resolved, env_spec)
+    else:
+        folder = Path(config.model_path)
+        with torch.device("meta"):  # billions of weights that are overwritten at once
+            network = PrismaticModel(size, film=film)
+        actor = make_actor(network, head)
+        # adapters are trained on as such, or become part of the weights
+        checkpoint.load_network(actor, folder, resolved.components, merge=not config.is_lora)
+        checkpoint.load_value_head(actor, folder)
+        prompts = load_tokenizer(base_folder(folder), config.max_prompt_length, size)
+        processor = Processor(config, resolved, prompts, load_statistics(config, resolved))
+    set_precision(actor.network, config.precision)
+    if config.is_lora:
+        add_lora(actor.network, config.lora_rank)
+        if config.model_path is not None and has_adapters(Path(config.model_path)):
+            checkpoint.load_adapters(actor, Path(config.model_path))
+    freeze_unused(actor.network, size)
+    return (kind or TokenPolicy)(config, spec, actor, processor, env_spec)
+
+
+class TokenPolicy(nn.Module):
+    """See :class:`rlcore.protocols.Policy`.
+
+    Args:
+        config: settings, kept for :meth:`save_pretrained`.
+        spec: what they come to.
+        actor: network and heads, with what is trained and in which precision already chosen.
+        processor: conversions between the env's numbers and the network's.
+        env_spec: of the env it acts in.
+    """
+
+    def __init__(
+        self,
+        config: PrismaticModelConfig,
+        spec: PolicySpec,
+        actor: TokenActor,
+        processor: Processor,
+        env_spec: EnvSpec,
+    ) -> None:
+        super().__init__()
+        self.spec = spec
+        self.config = config
+        self.actor = actor
+        self.processor = processor
+        self._env_spec = env_spec
+        self._entries = list(processor.resolved.entries)
+
+    # -- acting -------------------------------------------------------------------------------
+
+    def prepare(self, observation: Observation) -> Inputs:
+        """Stored inputs of B rows, see :meth:`Processor.inputs`."""
+        return self.processor.inputs(observation)
+
+    @torch.no_grad()
+    def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
+        """Decide: tokens by the inverse CDF of one uniform number each, or the likeliest ones.
+
+        `replay`: action_tokens int64 `[B, C, M]`, indices of bins.
+        """
+        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        uniform = None if deterministic else self._uniform(keys)
+        indices, score = self.actor.decide(self.actor_inputs(tensors), uniform)
+        tokens = indices.unflatten(1, self._tokens)
+        logprobs = self._executed(score.logprobs)
+        return PolicyOutput(
+            actions=self.processor.to_env_actions(tokens.cpu().numpy()),
+            logprobs=torch.zeros_like(logprobs) if deterministic else logprobs,
+            values=score.values,
+            replay={"action_tokens": tokens},
+        )
+
+    def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
+        """Log-probs, values and entropy (elementwise) of stored decisions at current weights."""
+        indices = replay["action_tokens"].to(self.actor.network.device).flatten(1)
+        score = self.actor.score(self.actor_inputs(inputs), indices)
+        return Evaluation(
+            logprobs=self._executed(score.logprobs),
+            values=score.values,
+            entropy=self._executed(score.entropy),
+        )
+
+    def set_progress(self, update: int) -> None:
+        """Nothing is annealed."""
+
+    def set_checkpointing(self, enabled: bool) -> None:
+        """Recompute the activations of transformer blocks in the backward pass, to save memory."""
+        self.actor.network.set_checkpointing(enabled)
+
+    # -- supervised learning ------------------------------------------------------------------
+
+    def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
+        """Statistics of actions and states; inputs prepared before are out of date after this."""
+        self.processor.fit(demonstrations, self.config.unnorm_key or self._env_spec.name)
+
+    def sft_batch(
+        self, demonstration: Demonstration, frame_index: Sequence[int]
+    ) -> tuple[Inputs, np.ndarray, np.ndarray]:
+        """Inputs, target actions float32 `[B, C, A]` in env units, and mask bool `[B, C]`."""
+        observation, actions, mask = demonstrated(
+            demonstration,
+            frame_index,
+            self.spec.action_horizon,
+            self._env_spec.max_episode_steps,
+        )
+        return self.prepare(observation), actions, mask
+
+    def sft_loss(
+        self, inputs: Mapping[str, Tensor], actions: Tensor, mask: Tensor, keys: RowKeys
+    ) -> Tensor:
+        """Cross-entropy of the demonstrated tokens per sample `[B]`, the mean over its steps and
+        executed entries. It draws nothing."""
+        device = self.actor.network.device
+        targets = torch.from_numpy(self.processor.to_indices(actions.cpu().numpy())).to(device)
+        tokens = targets.new_full((*targets.shape[:2], self._tokens[1]), self._middle)
+        tokens[..., self._entries] = targets
+        losses = self.actor.cross_entropy(self.actor_inputs(inputs), tokens.flatten(1))
+        losses = self._executed(losses)
+        weight = mask.to(device, torch.float32)
+        return (losses.mean(dim=-1) * weight).sum(dim=1) / weight.sum(dim=1)
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Trainable parameters: the critic's, and all others."""
+        head = self.actor.value_head
+        value = [] if head is None else list(head.parameters())
+        critic = {id(parameter) for parameter in value}
+        policy = [p for p in self.parameters() if p.requires_grad and id(p) not in critic]
+        return {"policy": policy, "value": value}
+
+    def save_pretrained(self, path: Path) -> None:
+        """A checkpoint folder in OpenVLA's layout (see files.py), or adapters alone."""
+        path.mkdir(parents=True, exist_ok=True)
+        config, resolved = self.config, self.processor.resolved
+        checkpoint.save_value_head(self.actor, path)
+        if config.save_adapters_only:
+            assert config.model_path is not None
+            base = str(base_folder(Path(config.model_path)).resolve())
+            checkpoint.save_adapters(self.actor, path, base, config.lora_rank)
+        else:
+            checkpoint.save_network(self.actor, path)
+        # what lies in the network is, with its adapters, where the network is
+        kept = [p for p in resolved.components if not (config.save_adapters_only and p.in_network)]
+        checkpoint.save_components(self.actor, path, kept)
+        found = self.processor.scaling.all
+        statistics.write(path, found)
+        self.processor.prompts.save(path)
+        # where it was loaded from is no property of it
+        settings = dataclasses.asdict(dataclasses.replace(config, model_path=None))
+        content = transformers_config(resolved.size, found, settings)
+        write_text(path / CONFIG_FILE, json.dumps(content, indent=2) + "\n")
+        content = preprocessor_config(resolved.size)
+        write_text(path / PREPROCESSOR_FILE, json.dumps(content, indent=2) + "\n")
+
+    # -- helpers ------------------------------------------------------------------------------
+
+    @property
+    def _tokens(self) -> tuple[int, int]:
+        """(C, M)."""
+        return self.spec.num_action_chunks, self.processor.resolved.action_dim
+
+    @property
+    def _middle(self) -> int:
+        """The token of an entry that nothing is known about."""
+        return self.processor.resolved.size.action_bins // 2
+
+    def _uniform(self, keys: RowKeys) -> Tensor:
+        chunk, entries = self._tokens
+        drawn = keys.uniform("action_tokens", (chunk * entries,))
+        return torch.from_numpy(drawn).to(self.actor.network.device)
+
+    def _executed(self, values: Tensor) -> Tensor:
+        """`[B, N]` -> `[B, C, A]`: the entries that the env executes."""
+        return values.unflatten(1, self._tokens)[..., self._entries]
+
+    def actor_inputs(self, inputs: Mapping[str, Tensor]) -> ActorInputs:
+        """Stored inputs on the network's device."""
+        device = self.actor.network.device
+        return ActorInputs(
+            images=inputs["images"].to(device),
+            tokens=inputs["tokens"].to(device, torch.int64),
+            token_mask=inputs["token_mask"].to(device),
+            proprio=inputs["proprio"].to(device),
+            elapsed=inputs["elapsed"].to(device),
+        )
+
+
+def _fresh_processor(
+    config: PrismaticModelConfig, resolved: Resolved, env_spec: EnvSpec
+) -> Processor:
+    """For a model that starts from nothing."""
+    size = resolved.size
+    tokenizer = train_tokenizer(env_spec.descriptions, size)
+    prompts = PromptTokenizer(tokenizer, config.max_prompt_length, size)
+    prompts(env_spec.descriptions)  # are they short enough?
+    found = {
+        env_spec.name: {
+            part: statistics.of_range(np.full(width, -1.0), np.full(width, 1.0))
+            for part, width in (("action", resolved.action_dim), ("proprio", resolved.proprio_dim))
+        }
+    }
+    return Processor(
+        config,
+        resolved,
+        prompts,
+        scaling(config, resolved, found, env_spec.name, origin="a fresh model"),
+    )

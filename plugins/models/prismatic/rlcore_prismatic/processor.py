@@ -1,0 +1,111 @@
+"""Between the env's numbers and the network's: images, prompt, state, action tokens. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from rlcore.data.chunks import action_chunks
+from rlcore.protocols import Demonstration, Inputs, Observation
+from rlcore_prismatic import statistics
+from rlcore_prismatic.actions import ActionTokenizer
+from rlcore_prismatic.images import center_crop, resize
+from rlcore_prismatic.prompt import PromptTokenizer
+from rlcore_prismatic.settings import PrismaticModelConfig
+from rlcore_prismatic.spec import Resolved, Scaling, scaling
+
+
+class Processor:
+    """Pure conversions by row; the statistics are its only state.
+
+    Args:
+        config, resolved: which cameras, entries and bounds.
+        prompts: the tokenizer.
+        scaling: statistics; replaced by :meth:`fit`.
+    """
+
+    def __init__(
+        self,
+        config: PrismaticModelConfig,
+        resolved: Resolved,
+        prompts: PromptTokenizer,
+        scaling: Scaling,
+    ) -> None:
+        self.config = config
+        self.resolved = resolved
+        self.prompts = prompts
+        self.scaling = scaling
+        self.actions = ActionTokenizer(resolved.size.action_bins)
+
+    def inputs(self, observation: Observation) -> Inputs:
+        """Observation of B rows -> what the network reads, one row each:
+
+        images uint8 `[B, I, h, w, 3]`; tokens int32, token_mask bool `[B, L]`; proprio float32
+        `[B, S]` in [-1, 1] (S = 0 where it is not read); elapsed float32 `[B]`.
+        """
+        tokens, token_mask = self.prompts(observation["task_descriptions"])
+        return {
+            "images": self._images(observation),
+            "tokens": tokens,
+            "token_mask": token_mask,
+            "proprio": self._proprio(observation["states"]),
+            "elapsed": observation["elapsed"].astype(np.float32),
+        }
+
+    def to_env_actions(self, indices: np.ndarray) -> np.ndarray:
+        """Token indices `[B, C, M]` -> the env's actions, float32 `[B, C, A]`."""
+        return self.executed(self.actions.decode(indices))
+
+    def executed(self, normalized: np.ndarray) -> np.ndarray:
+        """Normalised actions `[B, C, M]` -> the env's, float32 `[B, C, A]`."""
+        values = self.scaling.action.unnormalize(normalized)
+        return values[..., list(self.resolved.entries)].astype(np.float32)
+
+    def to_indices(self, actions: np.ndarray) -> np.ndarray:
+        """The env's actions `[B, C, A]` -> token indices of the A executed entries, int64."""
+        entries = list(self.resolved.entries)
+        full = np.zeros((*actions.shape[:-1], self.resolved.action_dim))
+        full[..., entries] = actions
+        return self.actions.encode(self.scaling.action.normalize(full))[..., entries]
+
+    def fit(self, demonstrations: Sequence[Demonstration], key: str) -> None:
+        """Statistics of the demonstrations, under `key`; entries that the env does not execute
+        are bounded by [-1, 1]."""
+        taught = np.concatenate([demo.actions for demo in demonstrations])
+        actions = statistics.of_range(*np.repeat([[-1.0], [1.0]], self.resolved.action_dim, axis=1))
+        for name, values in statistics.fit(taught).items():
+            row = actions.setdefault(name, [0.0] * self.resolved.action_dim)
+            for entry, value in zip(self.resolved.entries, values, strict=True):
+                row[entry] = value
+        states = np.concatenate([demo.states for demo in demonstrations])
+        found = {key: {"action": actions, "proprio": statistics.fit(states)}}
+        self.scaling = scaling(self.config, self.resolved, found, key, origin="demonstrations")
+
+    def _images(self, observation: Observation) -> np.ndarray:
+        side = self.resolved.size.image_size
+        crop: Callable[[np.ndarray], np.ndarray] = center_crop
+        cameras = list(observation["cameras"].values())[: self.resolved.num_images]
+        resized = [resize(frames, side) for frames in cameras]
+        return np.stack([crop(f) if self.config.center_crop else f for f in resized], axis=1)
+
+    def _proprio(self, states: np.ndarray) -> np.ndarray:
+        if self.scaling.proprio is None:
+            return np.zeros((len(states), 0), dtype=np.float32)
+        return np.clip(self.scaling.proprio.normalize(states), -1.0, 1.0).astype(np.float32)
+
+
+def demonstrated(
+    demonstration: Demonstration, frame_index: Sequence[int], horizon: int, max_episode_steps: int
+) -> tuple[Observation, np.ndarray, np.ndarray]:
+    """What was seen at the given frames, the actions from there on `[B, H, A]`, and their mask
+    bool `[B, H]`."""
+    index = np.asarray(frame_index, dtype=np.int64)
+    steps = demonstration.frame_steps[index]
+    observation: Observation = {
+        "cameras": {name: frames[index] for name, frames in demonstration.frames.items()},
+        "states": demonstration.states[steps],
+        "task_descriptions": [demonstration.task_description] * len(index),
+        "elapsed": (steps / max_episode_steps).astype(np.float32),
+    }
+    return observation, *action_chunks(demonstration.actions, steps, horizon)

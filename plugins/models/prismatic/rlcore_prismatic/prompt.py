@@ -1,0 +1,153 @@
+"""The prompt: which text a sentence becomes, and which token ids. No torch.
+
+Checkpoints bring Llama's tokenizer as `tokenizer.json`. Models made here get a small one of the
+same kind, trained on the env's own sentences and saved with the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
+
+FILE_NAME = "tokenizer.json"
+SPACE = "▁"
+"""How Llama's tokenizer writes a space. A prompt ends with one (29871 in Llama's vocabulary)."""
+_SPECIAL = ("<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)))
+
+
+def prompt_text(sentence: str) -> str:
+    """The prompt OpenVLA was trained on."""
+    return f"In: What action should the robot take to {sentence.lower()}?\nOut: "
+
+
+class PromptTokenizer:
+    """Sentences to padded token ids: [BOS, padding, prompt], so that a prompt always ends in the
+    last column.
+
+    Args:
+        tokenizer: Llama's, or one made by :func:`train_tokenizer`.
+        max_length: L, tokens per prompt with BOS.
+        size: of the network that embeds them.
+
+    Raises:
+        CheckpointError: the tokenizer is not of the network's vocabulary.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int, size: PrismaticSize) -> None:
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.pad = size.pad
+        self._check(size)
+        self.space: int = tokenizer.token_to_id(SPACE)
+        self._ids = lru_cache(maxsize=4096)(self._encode)
+
+    def __call__(self, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Token ids int32 `[B, L]` and mask bool `[B, L]`, false where padded.
+
+        Raises:
+            ConfigError: a prompt of more than L tokens.
+        """
+        tokens = np.full((len(sentences), self.max_length), self.pad, dtype=np.int32)
+        mask = np.zeros(tokens.shape, dtype=bool)
+        tokens[:, 0], mask[:, 0] = BOS, True
+        for row, sentence in enumerate(sentences):
+            ids = self._ids(sentence)
+            tokens[row, -len(ids) :], mask[row, -len(ids) :] = ids, True
+        return tokens, mask
+
+    def save(self, folder: Path) -> None:
+        """Write `tokenizer.json` into `folder`."""
+        self.tokenizer.save(str(folder / FILE_NAME))
+
+    def _encode(self, sentence: str) -> list[int]:
+        """Ids of the prompt after BOS. The space at its end is put there if it is lost."""
+        ids = self.tokenizer.encode(prompt_text(sentence), add_special_tokens=False).ids
+        if ids[-1] != self.space:
+            ids = [*ids, self.space]
+        if len(ids) + 1 > self.max_length:
+            raise ConfigError(
+                f"actor.model.max_prompt_length must be at least {len(ids) + 1}, the tokens of "
+                f"{prompt_text(sentence)!r}, got {self.max_length}"
+            )
+        return list(ids)
+
+    def _check(self, size: PrismaticSize) -> None:
+        ids = self.tokenizer.get_vocab(with_added_tokens=True)
+        for token, expected in (("<s>", BOS), ("</s>", EOS)):
+            if ids.get(token) != expected:
+                raise CheckpointError(
+                    f"the tokenizer has {token} at {ids.get(token)}, the network at {expected}"
+                )
+        if SPACE not in ids:
+            raise CheckpointError(f"the tokenizer has no token {SPACE!r} for a space")
+        # a token for padding may stand in the rows behind the vocabulary
+        largest = max(ids.values())
+        if largest >= size.rows or self.tokenizer.get_vocab_size(False) > size.vocab:
+            raise CheckpointError(
+                f"the tokenizer has {self.tokenizer.get_vocab_size(False)} tokens and ids up to "
+                f"{largest}, the network {size.vocab} tokens and {size.rows} rows"
+            )
+
+
+def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> PromptTokenizer:
+    """The tokenizer of a checkpoint.
+
+    Raises:
+        CheckpointError: missing, damaged, or of another vocabulary than the network's.
+    """
+    path = folder / FILE_NAME
+    if not path.is_file():
+        raise CheckpointError(
+            f"{folder} holds no {FILE_NAME}",
+            hint=f"copy {FILE_NAME} of OpenVLA (Llama 2's tokenizer) to {folder}",
+        )
+    try:
+        tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises nothing more particular
+        raise CheckpointError(f"{path} is damaged: {error}", hint="copy it again") from error
+    try:
+        return PromptTokenizer(tokenizer, max_length, size)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{path}: {error.message}",
+            hint="check actor.model.size, which fixes the vocabulary",
+        ) from error
+
+
+def train_tokenizer(sentences: Iterable[str], size: PrismaticSize) -> Tokenizer:
+    """A byte-pair tokenizer with Llama's special tokens for these sentences.
+
+    Unknown text falls back to bytes, so any prompt can be encoded and different prompts stay
+    different. Its ids lie below those of the action tokens.
+
+    Raises:
+        ConfigError: a vocabulary that can't hold all bytes.
+    """
+    room = size.first_action
+    corpus = sorted({prompt_text(sentence) for sentence in sentences})
+    alphabet = sorted(set("".join(corpus).replace(" ", SPACE)) | {SPACE})
+    if room < len(_SPECIAL) + len(alphabet):
+        raise ConfigError(
+            f"a vocabulary must have {len(_SPECIAL) + len(alphabet)} tokens before those of "
+            f"actions, got {room}"
+        )
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(replacement=SPACE), pre_tokenizers.Punctuation()]
+    )
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(SPACE)])
+    trainer = trainers.BpeTrainer(
+        vocab_size=room,
+        special_tokens=list(_SPECIAL),
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus, trainer)
+    return tokenizer

@@ -1,0 +1,49 @@
+"""The keys of `actor.model` that token policies share. Light: no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema import ModelConfig, key
+
+VALUE_TYPES = ("chunk_level", "action_level")
+NORMALIZATIONS = ("bounds_q99", "bounds")
+
+
+@dataclass
+class PrismaticModelConfig(ModelConfig):
+    """A Prismatic vision-language model that writes actions as tokens."""
+
+    size: str = key(
+        "network: openvla_7b as published; tiny, made here from demonstrations", "openvla_7b"
+    )
+    unnorm_key: str | None = key(
+        "data set whose statistics scale actions; null: the only one of the checkpoint"
+    )
+    action_norm: str = key(
+        "bounds of actions and proprioception: 1% and 99% quantiles, or least and greatest value "
+        "(checkpoints for ALOHA)",
+        "bounds_q99",
+        choices=NORMALIZATIONS,
+    )
+    action_entries: list[int] | None = key(
+        "which entries of the model's action the env executes, e.g. [0,1,2,6] of 7; null: all",
+        least=0,
+    )
+    temperature: float = key("softmax temperature of sampled tokens", 1.0, above=0)
+    top_k: int = key("tokens are sampled from the k likeliest; -1: from all", -1, least=1, off=-1)
+    max_prompt_length: int = key("L: prompt tokens after padding", 50, least=2)
+    center_crop: bool = key("the policy sees the middle 90% of each image, enlarged", False)
+    value_type: str = key(
+        "one value per decision or per executed action (algorithm.reward_type=action_level)",
+        "chunk_level",
+        choices=VALUE_TYPES,
+    )
+    critic_hidden: list[int] = key("hidden widths of the critic", [512, 128], least=1)
+    critic_elapsed: bool = key("the critic also reads the elapsed fraction of the episode", False)
+    detach_critic_input: bool = key("the value loss trains the critic alone", False)
+    save_adapters_only: bool = key(
+        "with is_lora: checkpoints hold the adapters and point to the model they adapt; false: "
+        "they are merged into its weights",
+        False,
+    )

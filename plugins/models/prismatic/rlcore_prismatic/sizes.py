@@ -1,0 +1,163 @@
+"""Named sizes of the network. No tensor library.
+
+A Prismatic model is one or two vision transformers whose patch features are put side by side, a
+projector, and a Llama that reads [BOS | patches | text].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rlcore.errors import ConfigError, did_you_mean
+
+BOS, EOS = 1, 2
+"""Token ids that begin and end a sequence, as in Llama's tokenizer."""
+
+
+@dataclass(frozen=True)
+class TowerSize:
+    """One vision transformer.
+
+    Attributes:
+        width, depth, heads, mlp: of its blocks.
+        mean, std: of the pixels in [0, 1], per colour; what it reads is (x - mean) / std.
+        timm_id: the name of its architecture in timm, which published settings carry.
+        class_token, registers: tokens in front of the patches; they are dropped in the end.
+        layer_scale: whether both branches of a block have learnt scales.
+        pooling: whether an attention pool follows, as in SigLIP. Nothing reads it, but
+            checkpoints hold it.
+        convs: patches are embedded by that many convolutions of stride 2 instead of a linear map,
+            for networks that are trained from nothing on few images.
+    """
+
+    width: int
+    depth: int
+    heads: int
+    mlp: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    timm_id: str = ""
+    class_token: bool = False
+    registers: int = 0
+    layer_scale: bool = False
+    pooling: bool = False
+    convs: int = 0
+
+    @property
+    def prefix(self) -> int:
+        """Tokens in front of the patches."""
+        return int(self.class_token) + self.registers
+
+
+@dataclass(frozen=True)
+class PrismaticSize:
+    """Everything that fixes the shapes of the weights.
+
+    Attributes:
+        towers: one or two; their features are concatenated.
+        image_size: side of the square images, in pixels.
+        patch_size: side of a patch, in pixels.
+        width, mlp, depth, heads, kv_heads: of the Llama.
+        vocab: tokens, the last `action_bins` of which stand for actions.
+        padding_rows: further rows of the embedding; the first of them is the padding token.
+        action_bins: values an action entry can take.
+    """
+
+    towers: tuple[TowerSize, ...]
+    image_size: int
+    patch_size: int
+    width: int
+    mlp: int
+    depth: int
+    heads: int
+    kv_heads: int
+    vocab: int
+    padding_rows: int = 64
+    action_bins: int = 256
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.towers) <= 2:
+            raise ConfigError(f"a network has one or two vision towers, got {len(self.towers)}")
+        for tower in self.towers:
+            if tower.convs and self.patch_size != 2**tower.convs:
+                raise ConfigError(
+                    f"{tower.convs} convolutions make patches of {2**tower.convs} pixels, got "
+                    f"patch_size {self.patch_size}"
+                )
+
+    @property
+    def patches(self) -> int:
+        """P: patches of one image."""
+        return (self.image_size // self.patch_size) ** 2
+
+    @property
+    def vision_width(self) -> int:
+        """Width of a patch's features."""
+        return sum(tower.width for tower in self.towers)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the embedding and of the output layer."""
+        return self.vocab + self.padding_rows
+
+    @property
+    def pad(self) -> int:
+        """Id of the padding token."""
+        return self.vocab
+
+    @property
+    def first_action(self) -> int:
+        """Id of the first action token; those of all bins follow."""
+        return self.vocab - self.action_bins
+
+
+_IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+_HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
+
+DINOV2 = TowerSize(
+    width=1024, depth=24, heads=16, mlp=4096, timm_id="vit_large_patch14_reg4_dinov2.lvd142m",
+    class_token=True, registers=4, layer_scale=True, **_IMAGENET,
+)  # fmt: skip
+SIGLIP = TowerSize(
+    width=1152, depth=27, heads=16, mlp=4304, timm_id="vit_so400m_patch14_siglip_224",
+    pooling=True, **_HALF,
+)  # fmt: skip
+
+SIZES: dict[str, PrismaticSize] = {
+    # 0.4 M: learns from a few demonstrations on two CPU cores. Both towers in miniature, with
+    # patches embedded by convolutions.
+    "tiny": PrismaticSize(
+        towers=(
+            replace(DINOV2, timm_id="", width=32, depth=2, heads=2, mlp=64, convs=3),
+            replace(SIGLIP, timm_id="", width=64, depth=2, heads=2, mlp=128, convs=3),
+        ),
+        image_size=64, patch_size=8,
+        width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,
+    ),
+    # 4.7 M, most of it embeddings: the published layout at its smallest, for checks against
+    # reference numbers.
+    "tiny_published": PrismaticSize(
+        towers=(
+            replace(DINOV2, timm_id="", width=48, depth=4, heads=4, mlp=192),
+            replace(SIGLIP, timm_id="", width=64, depth=4, heads=4, mlp=239),
+        ),
+        image_size=224, patch_size=14,
+        width=64, mlp=160, depth=3, heads=4, kv_heads=4, vocab=32000,
+    ),
+    # As published: 7.54 B.
+    "openvla_7b": PrismaticSize(
+        towers=(DINOV2, SIGLIP),
+        image_size=224, patch_size=14,
+        width=4096, mlp=11008, depth=32, heads=32, kv_heads=32, vocab=32000,
+    ),
+}  # fmt: skip
+
+
+def named_size(name: str) -> PrismaticSize:
+    """The size called `name`; ConfigError with the names there are."""
+    if name not in SIZES:
+        raise ConfigError(
+            f"actor.model.size must be one of {', '.join(SIZES)}; got {name!r}."
+            f"{did_you_mean(name, SIZES)}"
+        )
+    return SIZES[name]

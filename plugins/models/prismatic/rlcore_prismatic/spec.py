@@ -1,0 +1,243 @@
+"""What the shared keys come to, and whether they fit each other and the env. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlcore.errors import ConfigError
+from rlcore.specs import EnvSpec, PolicySpec
+from rlcore_prismatic import statistics
+from rlcore_prismatic.files import Component, base_folder, check_folder, with_pixels
+from rlcore_prismatic.layout import (
+    Shape,
+    adapter_shapes,
+    count,
+    is_unused,
+    network_shapes,
+    value_head_shapes,
+)
+from rlcore_prismatic.settings import PrismaticModelConfig
+from rlcore_prismatic.sizes import PrismaticSize, named_size
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The settings with every null filled in.
+
+    Attributes:
+        size: the network; means and spreads of pixels as the checkpoint has them.
+        action_dim: M, entries of the model's action.
+        entries: the A of them that the env executes.
+        num_images: cameras read.
+        values: V, values per decision; 0 without a critic.
+        proprio_dim: entries of the state that is read; 0: it is not.
+        epsilon: added to the range of an action entry, see :mod:`rlcore_prismatic.statistics`.
+        film: whether the sentence modulates the vision towers.
+        components: parts of the policy with files of their own.
+    """
+
+    size: PrismaticSize
+    action_dim: int
+    entries: tuple[int, ...]
+    num_images: int
+    values: int
+    proprio_dim: int = 0
+    epsilon: float = 1e-8
+    film: bool = False
+    components: tuple[Component, ...] = ()
+
+
+def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
+    """Fill in the nulls; a model's own spec adds what it has beyond.
+
+    Raises:
+        ConfigError: an unknown size, or settings that don't fit each other or the env.
+        CheckpointError: a checkpoint whose images are prepared in an unknown way.
+    """
+    size = named_size(config.size)
+    if config.model_path is not None:
+        size = with_pixels(base_folder(Path(config.model_path)), size)
+    width = config.action_dim
+    if width is None:
+        width = env.action_dim if config.action_entries is None else max(config.action_entries) + 1
+    entries = tuple(range(width) if config.action_entries is None else config.action_entries)
+    _check_actions(width, entries, env)
+    cameras = len(env.cameras)
+    _require(
+        1 <= config.num_images_in_input <= cameras,
+        f"actor.model.num_images_in_input must be in 1..{cameras}, the cameras of env "
+        f"{env.name!r} ({', '.join(camera.name for camera in env.cameras)}), got "
+        f"{config.num_images_in_input}",
+    )
+    _require(
+        config.num_images_in_input == 1 or len(size.towers) == 2,
+        f"actor.model.num_images_in_input must be 1 with size {config.size!r}, which has one tower",
+    )
+    _require(
+        config.add_value_head or (not (config.critic_elapsed or config.detach_critic_input)
+        and config.value_type == "chunk_level"),
+        "actor.model.add_value_head must be true with value_type=action_level, critic_elapsed or "
+        "detach_critic_input: there is no critic",
+    )  # fmt: skip
+    _require(
+        config.is_lora or not config.save_adapters_only,
+        "actor.model.save_adapters_only must be false without is_lora: there are no adapters",
+    )
+    _require(
+        not config.save_adapters_only or config.model_path is not None,
+        "actor.model.save_adapters_only must be false without model_path: adapters alone need the "
+        "model they adapt",
+    )
+    values = config.num_action_chunks if config.value_type == "action_level" else 1
+    return Resolved(
+        size=size,
+        action_dim=width,
+        entries=entries,
+        num_images=config.num_images_in_input,
+        values=values if config.add_value_head else 0,
+    )
+
+
+def checked_spec(
+    config: PrismaticModelConfig, resolved: Resolved, env: EnvSpec, *, sft: str | None
+) -> PolicySpec:
+    """Facts of the policy, after its checkpoint was judged.
+
+    Raises:
+        CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
+        ConfigError: a sentence of the env whose prompt is too long.
+    """
+    head = head_shapes(config, resolved)
+    if config.model_path is not None:
+        # its library is loaded only where there is something to read with it
+        from rlcore_prismatic.prompt import load_tokenizer
+
+        folder = Path(config.model_path)
+        check_folder(
+            folder,
+            resolved.size,
+            shapes=network_shapes(resolved.size),
+            adapted=network_shapes(resolved.size, film=resolved.film),
+            head=head,
+            components=resolved.components,
+            lora_rank=config.lora_rank if config.is_lora else None,
+        )
+        base = base_folder(folder)
+        prompts = load_tokenizer(base, config.max_prompt_length, resolved.size)
+        prompts(env.descriptions)
+        load_statistics(config, resolved)
+    total, trainable = _parameters(config, resolved, head)
+    return PolicySpec(
+        name=config.model_type,
+        num_images=resolved.num_images,
+        state_dim=resolved.proprio_dim,
+        action_dim=len(resolved.entries),
+        num_action_chunks=config.num_action_chunks,
+        action_horizon=config.num_action_chunks,
+        value_dim=resolved.values,
+        sft=sft,
+        parameters=total,
+        trainable_parameters=trainable,
+        gradient_checkpointing=True,
+    )
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Statistics of a checkpoint and what of them is used.
+
+    Attributes:
+        all: everything the checkpoint knows, kept for when it is saved.
+        key: the data set in use.
+        action: bounds of the M entries of an action.
+        proprio: bounds of the state; None where it is not read.
+    """
+
+    all: statistics.Statistics
+    key: str
+    action: statistics.Bounds
+    proprio: statistics.Bounds | None
+
+
+def load_statistics(config: PrismaticModelConfig, resolved: Resolved) -> Scaling:
+    """Statistics of the checkpoint at `model_path`.
+
+    Raises:
+        CheckpointError: missing, damaged, of another robot, or without `unnorm_key`.
+    """
+    assert config.model_path is not None
+    folder = base_folder(Path(config.model_path))
+    found = statistics.read(folder)
+    key = statistics.choose(found, config.unnorm_key, folder)
+    return scaling(config, resolved, found, key, origin=str(folder))
+
+
+def scaling(
+    config: PrismaticModelConfig,
+    resolved: Resolved,
+    found: statistics.Statistics,
+    key: str,
+    *,
+    origin: str,
+) -> Scaling:
+    """The bounds that `key` has in `found`."""
+
+    def part(name: str, size: int) -> statistics.Bounds:
+        return statistics.bounds(
+            found, key, name, kind=config.action_norm, size=size, epsilon=resolved.epsilon,
+            origin=origin,
+        )  # fmt: skip
+
+    proprio = part("proprio", resolved.proprio_dim) if resolved.proprio_dim else None
+    return Scaling(found, key, part("action", resolved.action_dim), proprio)
+
+
+def head_shapes(config: PrismaticModelConfig, resolved: Resolved) -> dict[str, Shape]:
+    """Shapes of the critic's parameters, where there is one."""
+    if not resolved.values:
+        return {}
+    inputs = resolved.size.width + int(config.critic_elapsed)
+    return value_head_shapes(inputs, tuple(config.critic_hidden), resolved.values)
+
+
+def _parameters(
+    config: PrismaticModelConfig, resolved: Resolved, head: Mapping[str, Shape]
+) -> tuple[int, int]:
+    """All parameters, and those that are trained."""
+    size = resolved.size
+    network = network_shapes(size, film=resolved.film)
+    # FiLM's towers are counted with the network
+    own = [part.shapes for part in resolved.components if not part.in_network]
+    beside = count(head) + sum(count(shapes) for shapes in own)
+    if config.is_lora:
+        adapters = adapter_shapes(network, config.lora_rank)
+        trained = {name: s for name, s in adapters.items() if not is_unused(name, size)}
+        return count(network) + count(adapters) + beside, count(trained) + beside
+    trained = {name: shape for name, shape in network.items() if not is_unused(name, size)}
+    return count(network) + beside, count(trained) + beside
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
+
+
+def _check_actions(width: int, entries: Sequence[int], env: EnvSpec) -> None:
+    _require(
+        len(set(entries)) == len(entries) and max(entries, default=-1) < width,
+        f"actor.model.action_entries must be different numbers below the {width} entries of the "
+        f"model's action, got {list(entries)}",
+    )
+    if len(entries) == env.action_dim:
+        return
+    hint = None
+    if width > env.action_dim:
+        some = [*range(env.action_dim - 1), width - 1]
+        hint = f"execute some of them, e.g. actor.model.action_entries={some}"
+    raise ConfigError(
+        f"the model's action has {len(entries)} executed entries (actor.model.action_dim, "
+        f"action_entries), but actions of env {env.name!r} have {env.action_dim}",
+        hint=hint,
+    )

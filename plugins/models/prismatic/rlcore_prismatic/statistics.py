@@ -1,0 +1,183 @@
+"""Normalisation statistics: choose, apply, fit, read, write `dataset_statistics.json`. Numpy only.
+
+    { key: {"action": {mean, std, min, max, q01, q99, mask}, "proprio": {...}}, ... }
+
+one key a data set. Base checkpoints hold the same under `norm_stats` in `config.json`. Where the
+mask is true, an entry x is scaled from its bounds to [-1, 1]; elsewhere it is left as it is:
+
+    normalise     2 (x - low) / (high - low + e) - 1
+    and back      (y + 1) / 2 (high - low + e) + low          e = 1e-8 (OpenVLA-OFT) or 0 (OpenVLA)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcore.errors import CheckpointError, did_you_mean
+from rlcore.track.files import write_text
+
+FILE_NAME = "dataset_statistics.json"
+CONFIG_FILE = "config.json"
+BOUNDS = {"bounds_q99": ("q01", "q99"), "bounds": ("min", "max")}
+"""Which statistics are the bounds, by normalisation."""
+# Fitted bounds are not let nearer to each other than this (env units): few demonstrations may hold
+# an entry still, and dividing by next to nothing would blow up its first move.
+MIN_RANGE = 2e-2
+
+Statistics = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of D entries, float64 `[D]`, and which of them are scaled, bool `[D]`."""
+
+    low: np.ndarray
+    high: np.ndarray
+    mask: np.ndarray
+    epsilon: float
+
+    @property
+    def size(self) -> int:
+        return len(self.low)
+
+    def normalize(self, values: np.ndarray) -> np.ndarray:
+        """`[..., D]` -> float64; not clipped."""
+        scaled = 2 * (values - self.low) / (self.high - self.low + self.epsilon) - 1
+        return np.where(self.mask, scaled, values)
+
+    def unnormalize(self, values: np.ndarray) -> np.ndarray:
+        """`[..., D]` -> float64."""
+        scaled = 0.5 * (values + 1) * (self.high - self.low + self.epsilon) + self.low
+        return np.where(self.mask, scaled, values)
+
+
+def fit(values: np.ndarray) -> dict[str, Any]:
+    """Statistics of `[M, D]`, json-able; bounds at least :data:`MIN_RANGE` apart."""
+    values = values.astype(np.float64)
+    statistics = {"mean": values.mean(axis=0), "std": values.std(axis=0)}
+    ends = {
+        ("min", "max"): (values.min(axis=0), values.max(axis=0)),
+        ("q01", "q99"): tuple(np.quantile(values, [0.01, 0.99], axis=0)),
+    }
+    for names, (low, high) in ends.items():
+        middle, half = (low + high) / 2, np.maximum((high - low) / 2, MIN_RANGE / 2)
+        statistics |= zip(names, (middle - half, middle + half), strict=True)
+    lists: dict[str, Any] = {name: array.tolist() for name, array in statistics.items()}
+    return {**lists, "mask": [True] * values.shape[1]}
+
+
+def of_range(low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
+    """Statistics of a model that has seen no data yet: its bounds are those of the range."""
+    ends = {name: end.tolist() for name, end in zip(("q01", "q99"), (low, high), strict=True)}
+    return {**ends, "min": ends["q01"], "max": ends["q99"], "mask": [True] * len(low)}
+
+
+def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
+    """The key to take: `key`, or `key_no_noops` as LIBERO's data sets are called, or the only one.
+
+    Raises:
+        CheckpointError: no such key; lists those there are.
+    """
+    for candidate in (key, f"{key}_no_noops"):
+        if key is not None and candidate in statistics:
+            return str(candidate)
+    if key is None and len(statistics) == 1:
+        return next(iter(statistics))
+    what = "null" if key is None else repr(key)
+    guess = did_you_mean(key, statistics) if key is not None else ""
+    raise CheckpointError(
+        f"actor.model.unnorm_key is {what}; {folder} has statistics for "
+        f"{', '.join(sorted(statistics)) or 'nothing'}.{guess}",
+        hint="set actor.model.unnorm_key to the data set the checkpoint was trained on last",
+    )
+
+
+def bounds(
+    statistics: Mapping[str, Any],
+    key: str,
+    part: str,
+    *,
+    kind: str,
+    size: int,
+    epsilon: float,
+    origin: str,
+) -> Bounds:
+    """The bounds of one part of the statistics of `key`.
+
+    Args:
+        part: "action" or "proprio".
+        kind: a key of :data:`BOUNDS`.
+        size: D, the entries there must be.
+        epsilon: e of the formulas above.
+        origin: where they come from, for messages.
+
+    Raises:
+        CheckpointError: absent, not numbers, of another length, or upside down.
+    """
+    entry = statistics[key].get(part) if isinstance(statistics[key], dict) else None
+    if not isinstance(entry, dict):
+        raise CheckpointError(f"{origin}: {key!r} holds no statistics of {part!r}")
+    low, high = (_numbers(entry, key, part, name, origin) for name in BOUNDS[kind])
+    mask = np.asarray(entry.get("mask", [True] * len(low)))
+    lengths = {len(low), len(high), len(mask) if mask.ndim else -1}
+    if lengths != {size} or mask.dtype != bool:
+        raise CheckpointError(
+            f"{origin}: bounds and mask of {part!r} of {key!r} must have {size} entries, got "
+            f"{len(low)}, {len(high)} and {mask.size}",
+            hint="check actor.model.unnorm_key, action_dim and proprio_dim",
+        )
+    if not (high >= low)[mask].all():
+        raise CheckpointError(f"{origin}: bounds of {part!r} of {key!r} are upside down")
+    return Bounds(low, high, mask, epsilon)
+
+
+def read(folder: Path) -> Statistics:
+    """Statistics of a checkpoint: those of its `config.json`, replaced key by key by those of
+    `dataset_statistics.json`.
+
+    Raises:
+        CheckpointError: none there, or a damaged file.
+    """
+    found: Statistics = {}
+    for name in (CONFIG_FILE, FILE_NAME):
+        if (folder / name).is_file():
+            content = read_json(folder / name)
+            found |= content.get("norm_stats") or {} if name == CONFIG_FILE else content
+    if not found:
+        raise CheckpointError(
+            f"{folder} holds no {FILE_NAME}, and no norm_stats in {CONFIG_FILE}",
+            hint=f"copy {FILE_NAME} of the data set the model was trained on to {folder}",
+        )
+    return found
+
+
+def write(folder: Path, statistics: Statistics) -> None:
+    """Write `dataset_statistics.json`; floats round-trip exactly."""
+    write_text(folder / FILE_NAME, json.dumps(statistics, indent=2) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file that holds a mapping; CheckpointError where it does not."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"cannot read {path}: {error}", hint="copy it again") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} holds no mapping", hint="copy it again")
+    return content
+
+
+def _numbers(entry: Mapping[str, Any], key: str, part: str, name: str, origin: str) -> np.ndarray:
+    try:
+        array = np.asarray(list(entry[name]), dtype=np.float64)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{origin}: {part!r} of {key!r} lacks a list {name!r}") from error
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise CheckpointError(f"{origin}: {name} of {part!r} of {key!r} must be finite numbers")
+    return array

@@ -1,0 +1,89 @@
+"""Weights in safetensors files: read tensor by tensor, write whole or not at all, adapters merged.
+
+Knows nothing of any network; which names a file must have is its plugin's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from rlcore.track.files import replacing
+from rlcore.track.headers import damaged, read_headers
+
+ADAPTER = ".lora_"
+_BASE = ".base_layer."
+
+
+class WeightsFile:
+    """A safetensors file whose faults are CheckpointErrors. Tensors are read when asked for.
+
+    Args:
+        path: the file.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.headers = read_headers(path)
+        self._file = safe_open(path, framework="pt")
+
+    def __enter__(self) -> WeightsFile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        del self._file
+
+    def read(self, name: str) -> Tensor:
+        """The tensor called `name`."""
+        try:
+            tensor: Tensor = self._file.get_tensor(name)
+        except SafetensorError as error:
+            raise damaged(self.path, str(error)) from error
+        return tensor
+
+
+def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors by name; the file is whole or not there."""
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with replacing(path) as partial:
+        save_file(contiguous, partial, metadata={"format": "pt"})
+        partial.chmod(0o644)  # safetensors writes for the owner alone
+
+
+def plain_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
+    """Parameters by the names they would have without adapters; those of adapters left out."""
+    return {
+        name.replace(_BASE, "."): parameter
+        for name, parameter in module.named_parameters()
+        if ADAPTER not in name
+    }
+
+
+def merged_weights(module: nn.Module) -> dict[str, Tensor]:
+    """Adapted weights with their adapters added, by the name they would have without; empty
+    where nothing is adapted."""
+    if not any(ADAPTER in name for name, _ in module.named_parameters()):
+        return {}  # peft takes seconds to import
+    from peft.tuners.lora import LoraLayer
+
+    merged = {}
+    for name, part in module.named_modules():
+        if isinstance(part, LoraLayer):
+            layer: Any = part  # its methods are those of the subclasses
+            weight = layer.get_base_layer().weight.detach()
+            delta = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+            merged[f"{name}.weight"] = weight + delta.detach().to(weight.dtype)
+    return merged
+
+
+def shapes_of(parameters: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Shapes by name."""
+    return {name: tuple(parameter.shape) for name, parameter in parameters.items()}
