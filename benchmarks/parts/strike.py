@@ -278,8 +278,6 @@ class Trial:
         errors = [line.strip() for line in command.err if re.match("error:|rlcore:", line)]
         said = [line.strip() for line in command.out if "survived:" in line]
         noise = [line.rstrip() for line in [*command.out, *command.err] if NOISE.search(line)]
-        if row.traceback:
-            noise.remove(next(line for line in noise if "Traceback" in line))
         finished = (command.folder / "summary.json").is_file()
         result = Result(
             what=row.what,
@@ -338,6 +336,8 @@ def broken(row: Row, result: Result) -> Iterator[str]:
         yield f"{len(result.errors)} errors: {result.errors}"
     if row.error is not None and not any(re.match(row.error, line) for line in result.errors):
         yield f"no error like {row.error!r}"
+    if row.traceback and not any(line.lstrip().startswith('File "') for line in result.stderr):
+        yield "the error does not quote the worker's own traceback"
     if row.survived and "survived:" not in result.happened:
         yield "it never said what it survived"
     if not row.survived and (result.checkpoint or 0) < STRUCK_AFTER:
