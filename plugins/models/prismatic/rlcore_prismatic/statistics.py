@@ -175,7 +175,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _numbers(entry: Mapping[str, Any], key: str, part: str, name: str, origin: str) -> np.ndarray:
     try:
-        array = np.asarray(entry[name], dtype=np.float64)
+        array = np.asarray(list(entry[name]), dtype=np.float64)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{origin}: {part!r} of {key!r} lacks a list {name!r}") from error
     if array.ndim != 1 or not np.isfinite(array).all():

@@ -9,6 +9,7 @@ Legend: B rows, I images, T patches an image, L text tokens, Q queries, K keys, 
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 
 import torch
@@ -142,10 +143,13 @@ class PrismaticModel(nn.Module):
         """Recompute the activations of transformer blocks in the backward pass, to save memory."""
         for tower in self.vision_backbone.towers:
             tower.checkpointing = enabled
-        if enabled:
-            self.language_model.gradient_checkpointing_enable({"use_reentrant": False})
-        else:
-            self.language_model.gradient_checkpointing_disable()
+        with warnings.catch_warnings():
+            # newer versions of transformers 5 have another name for it, older ones only this
+            warnings.simplefilter("ignore", FutureWarning)
+            if enabled:
+                self.language_model.gradient_checkpointing_enable({"use_reentrant": False})
+            else:
+                self.language_model.gradient_checkpointing_disable()
 
     def fill_buffers(self) -> None:
         """Make the buffers that no file holds, after the network was built without memory."""

@@ -1,0 +1,368 @@
+"""Checkpoint folders: equal after a round trip, and one clear error for each fault."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rlcore_model_openvla_oft.policy import make
+from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
+from rlcore_model_openvla_oft.spec import policy_spec
+from rlcore_prismatic import checkpoint
+from rlcore_prismatic.layout import network_shapes
+from rlcore_prismatic.sizes import SIZES
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from rlcore.errors import CheckpointError, UserError
+from rlcore.rollout.rng import RowKeys
+
+KEYS = RowKeys(tuple((1, row) for row in range(3)))
+OFFICIAL = {"implement_version": "official", "use_proprio": True, "proprio_dim": 4}
+
+
+def settings(**changes) -> OpenVLAOFTConfig:
+    base = {"size": "tiny", "num_action_chunks": 2, "critic_hidden": [16], "add_value_head": True}
+    return OpenVLAOFTConfig(**{**base, **changes})
+
+
+def at(config: OpenVLAOFTConfig, folder) -> OpenVLAOFTConfig:
+    return replace(config, model_path=str(folder))
+
+
+def made(config: OpenVLAOFTConfig, env_spec, seed: int = 0):
+    torch.manual_seed(seed)
+    return make(config, env_spec=env_spec)
+
+
+@pytest.fixture
+def saved(env_spec, demonstrate, tmp_path):
+    """A policy with fitted statistics, and the folder it was saved to."""
+    policy = made(settings(), env_spec)
+    policy.fit_normalizer([demonstrate(env_spec, 20)])
+    folder = tmp_path / "checkpoint"
+    policy.save_pretrained(folder)
+    return policy, folder
+
+
+def outputs(policy, observation, **how):
+    return policy.act(policy.prepare(observation), KEYS, **how)
+
+
+def assert_equal_outputs(policy, other, observation, atol=0.0, **how):
+    inputs, same = policy.prepare(observation), other.prepare(observation)
+    for name, array in inputs.items():
+        np.testing.assert_array_equal(array, same[name], err_msg=name)
+    out, again = outputs(policy, observation, **how), outputs(other, observation, **how)
+    np.testing.assert_array_equal(out.actions, again.actions)
+    for name in ("logprobs", "values"):
+        torch.testing.assert_close(vars(out)[name], vars(again)[name], rtol=0, atol=atol)
+
+
+def shaken_adapters(policy):
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            if ".lora_B." in name:
+                parameter.normal_(std=0.05)
+    return policy
+
+
+# -- round trips ----------------------------------------------------------------------------------
+
+
+def test_the_folder_holds_all_a_load_needs(saved):
+    _, folder = saved
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "config.json",
+        "dataset_statistics.json",
+        "model.safetensors",
+        "preprocessor_config.json",
+        "rl_heads.safetensors",
+        "tokenizer.json",
+    ]
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
+    assert stored == network_shapes(SIZES["tiny"])  # the original names and nothing else
+    content = json.loads((folder / "config.json").read_text())
+    assert content["model_type"] == "openvla" and content["text_config"]["vocab_size"] == 656
+    assert content["rlcore"]["model"]["model_path"] is None
+    assert set(content["norm_stats"]) == {"paper"}
+
+
+def test_round_trip_is_bitwise(saved, env_spec, observe):
+    policy, folder = saved
+    other = made(at(settings(), folder), env_spec, seed=1)
+    observation = observe(env_spec, 3)
+    observation["task_descriptions"][0] = "a sentence nobody saw"
+    assert_equal_outputs(policy, other, observation)
+    assert not any(p.is_meta for p in [*other.parameters(), *other.buffers()])
+
+
+def test_round_trip_in_shards(env_spec, observe, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 500_000)
+    policy = made(settings(), env_spec)
+    policy.save_pretrained(tmp_path)
+    names = sorted(p.name for p in tmp_path.glob("model*"))
+    assert names[0] == f"model-00001-of-{len(names) - 1:05d}.safetensors" and len(names) > 3
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert index["weight_map"].keys() == network_shapes(SIZES["tiny"]).keys()
+    assert_equal_outputs(policy, made(at(settings(), tmp_path), env_spec, 1), observe(env_spec, 3))
+
+
+def test_round_trip_with_all_components(env_spec, observe, tmp_path):
+    config = settings(**OFFICIAL, use_film=True)
+    policy = made(config, env_spec)
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            if ".scale." in name or ".shift." in name:
+                parameter.normal_(std=0.1)
+    policy.save_pretrained(tmp_path)
+    assert sorted(p.name for p in tmp_path.glob("*checkpoint*")) == [
+        "proprio_projector--rlcore_checkpoint.safetensors",
+        "vision_backbone--rlcore_checkpoint.safetensors",
+    ]
+    assert_equal_outputs(policy, made(at(config, tmp_path), env_spec, 1), observe(env_spec, 3))
+    # the network's own file is that of a policy without FiLM
+    with safe_open(tmp_path / "model.safetensors", framework="pt") as file:
+        assert set(file.keys()) == network_shapes(SIZES["tiny"]).keys()
+
+
+def test_round_trip_of_the_published_layout(env_spec, observe, tmp_path):
+    config = settings(size="tiny_published", critic_hidden=[8])
+    policy = made(config, env_spec)
+    policy.save_pretrained(tmp_path)
+    with safe_open(tmp_path / "model.safetensors", framework="pt") as file:
+        assert set(file.keys()) == network_shapes(SIZES["tiny_published"]).keys()
+    assert_equal_outputs(policy, made(at(config, tmp_path), env_spec, 1), observe(env_spec, 3))
+
+
+def test_adapters_are_merged(saved, env_spec, observe, tmp_path):
+    _, base = saved
+    config = at(settings(is_lora=True, lora_rank=4), base)
+    policy = shaken_adapters(made(config, env_spec))
+    policy.save_pretrained(tmp_path)
+    other = made(at(settings(), tmp_path), env_spec)
+    assert_equal_outputs(policy, other, observe(env_spec, 3), atol=1e-5)
+
+
+@pytest.mark.parametrize("official", [{}, {**OFFICIAL, "use_film": True}])
+def test_adapters_alone(env_spec, observe, tmp_path, official):
+    """They find their model again, and are trained on, or merged."""
+    made(settings(**official), env_spec).save_pretrained(tmp_path / "base")
+    lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True, **official)
+    policy = shaken_adapters(made(at(lora, tmp_path / "base"), env_spec, 1))
+    policy.save_pretrained(tmp_path / "adapters")
+    assert not (tmp_path / "adapters" / "model.safetensors").exists()
+    with safe_open(tmp_path / "adapters" / "adapter_model.safetensors", framework="pt") as file:
+        assert all(n.startswith("base_model.model.") and ".default" not in n for n in file.keys())
+    observation = observe(env_spec, 3)
+    again = made(at(lora, tmp_path / "adapters"), env_spec, 2)
+    assert_equal_outputs(policy, again, observation)
+    merged = made(at(settings(**official), tmp_path / "adapters"), env_spec, 3)
+    assert_equal_outputs(policy, merged, observation, atol=1e-5)
+    again.save_pretrained(tmp_path / "later")  # a checkpoint of a checkpoint
+    later = made(at(lora, tmp_path / "later"), env_spec, 4)
+    assert_equal_outputs(policy, later, observation)
+
+
+def test_files_of_the_original_trainer(env_spec, observe, tmp_path):
+    """Pickled by torch, names with `module.`, and adapters left unmerged with alpha = min(r, 16)."""
+    config = settings(**OFFICIAL, use_film=True)
+    policy = made(config, env_spec)
+    policy.save_pretrained(tmp_path)
+    (path,) = tmp_path.glob("proprio_projector*")
+    state = {f"module.{name}": tensor for name, tensor in load_file(path).items()}
+    torch.save(state, tmp_path / "proprio_projector--100_checkpoint.pt")
+    path.unlink()
+    (path,) = tmp_path.glob("vision_backbone*")
+    state = load_file(path)
+    name = "vision_backbone.featurizer.blocks.0.block.attn.qkv"
+    rank, (outputs_, inputs_) = 32, state[f"{name}.weight"].shape
+    a, b = torch.randn(rank, inputs_) * 0.1, torch.randn(outputs_, rank) * 0.1
+    state[f"{name}.base_layer.weight"] = state.pop(f"{name}.weight") - 0.5 * b @ a  # 16 / 32
+    state[f"{name}.base_layer.bias"] = state.pop(f"{name}.bias")
+    state[f"{name}.lora_A.default.weight"] = a
+    state[f"{name}.lora_B.default.weight"] = b
+    torch.save(state, tmp_path / "vision_backbone--100_checkpoint.pt")
+    path.unlink()
+    other = made(at(config, tmp_path), env_spec, 1)
+    assert_equal_outputs(policy, other, observe(env_spec, 3), atol=1e-4, deterministic=True)
+
+
+def test_a_critic_can_be_added(env_spec, observe, tmp_path, caplog):
+    made(settings(add_value_head=False), env_spec).save_pretrained(tmp_path)
+    assert not (tmp_path / "rl_heads.safetensors").exists()
+    with caplog.at_level(logging.INFO):
+        other = made(at(settings(), tmp_path), env_spec)
+    assert "starting from fresh weights" in caplog.text
+    assert outputs(other, observe(env_spec, 3)).values.shape == (3, 1)
+
+
+def test_a_critic_beside_the_network_is_read(saved, env_spec, observe):
+    """As RLinf's checkpoints have it."""
+    policy, folder = saved
+    whole = load_file(folder / "model.safetensors") | load_file(folder / "rl_heads.safetensors")
+    save_file(whole, folder / "model.safetensors")
+    (folder / "rl_heads.safetensors").unlink()
+    assert_equal_outputs(policy, made(at(settings(), folder), env_spec, 1), observe(env_spec, 3))
+
+
+def test_pixels_are_scaled_as_the_checkpoint_says(saved, env_spec):
+    """Its rounded numbers, where it has both."""
+    _, folder = saved
+    path = folder / "preprocessor_config.json"
+    content = json.loads(path.read_text())
+    content["tvf_normalize_params"] = [{"mean": [0.25] * 3, "std": [0.5] * 3}] * 2
+    path.write_text(json.dumps(content))
+    network = made(at(settings(), folder), env_spec).actor.network
+    image = torch.full((1, 1, 64, 64, 3), 255, dtype=torch.uint8)
+    assert torch.equal(network.normalized(image), torch.full((1, 1, 6, 64, 64), 1.5))
+
+
+# -- faults ---------------------------------------------------------------------------------------
+
+
+def refuse(config, env_spec, match: str, kind: type[UserError] = CheckpointError) -> None:
+    """The policy is not built, and its spec says so too: that is before any worker starts."""
+    with pytest.raises(kind, match=match):
+        policy_spec(config, env_spec)
+    with pytest.raises(kind, match=match):
+        make(config, env_spec=env_spec)
+
+
+def test_no_folder(env_spec, tmp_path):
+    refuse(at(settings(), tmp_path / "nowhere"), env_spec, "nowhere.* is not a folder")
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("model.safetensors", "holds neither model.safetensors nor model.safetensors.index.json"),
+        ("tokenizer.json", "holds no tokenizer.json"),
+    ],
+)
+def test_missing_files(saved, env_spec, name, match):
+    _, folder = saved
+    (folder / name).unlink()
+    refuse(at(settings(), folder), env_spec, match)
+
+
+def test_no_statistics(saved, env_spec):
+    _, folder = saved
+    (folder / "dataset_statistics.json").unlink()
+    policy_spec(at(settings(), folder), env_spec)  # config.json holds them too
+    (folder / "config.json").write_text("{}")
+    refuse(at(settings(), folder), env_spec, "holds no dataset_statistics.json")
+
+
+@pytest.fixture
+def sharded(env_spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 500_000)
+    made(settings(), env_spec).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_missing_shard(sharded, env_spec):
+    names = sorted(path.name for path in sharded.glob("model-*"))
+    (sharded / names[1]).unlink()
+    refuse(at(settings(), sharded), env_spec, f"lacks 1 of the {len(names)} shards .*{names[1]}")
+
+
+@pytest.mark.parametrize("kept", [0.5, 1e-4, 0.0])  # within the tensors, the header, nothing
+def test_a_truncated_shard(sharded, env_spec, kept):
+    path = sorted(sharded.glob("model-*"))[1]
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * kept)])
+    refuse(at(settings(), sharded), env_spec, f"{path.name} is damaged or incomplete")
+
+
+def test_an_index_that_is_none(sharded, env_spec):
+    (sharded / "model.safetensors.index.json").write_text('{"weight_map": 3}')
+    refuse(at(settings(), sharded), env_spec, "index.json is damaged")
+
+
+def test_shards_of_another_checkpoint(sharded, env_spec):
+    first, second, *_ = sorted(sharded.glob("model-*"))
+    shutil.copy(second, first)
+    refuse(at(settings(), sharded), env_spec, f"{first.name} is damaged .*index does not agree")
+
+
+def test_another_vocabulary(saved, env_spec):
+    _, folder = saved
+    weights = load_file(folder / "model.safetensors")
+    for name in ("model.embed_tokens", "lm_head"):
+        weights[f"language_model.{name}.weight"] = torch.zeros(700, 80)
+    save_file(weights, folder / "model.safetensors")
+    refuse(at(settings(), folder), env_spec, r"lm_head.weight is \[700, 80\], .*\[656, 80\]")
+
+
+def test_another_tokenizer(saved, env_spec):
+    _, folder = saved
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"] |= {f"word{n}": 1000 + n for n in range(500)}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    refuse(at(settings(), folder), env_spec, "tokenizer.json: the tokenizer has .* 640 tokens")
+
+
+def test_another_size(saved, env_spec):
+    _, folder = saved
+    config = at(settings(size="tiny_published"), folder)
+    refuse(config, env_spec, r"another network: .*width 80 \(asked: 64\)")
+    (folder / "config.json").unlink()  # then the weights themselves tell
+    refuse(config, env_spec, "does not fit the network")
+
+
+def test_an_absent_unnorm_key_lists_those_there_are(saved, env_spec):
+    _, folder = saved
+    path = folder / "dataset_statistics.json"
+    one = json.loads(path.read_text())["paper"]
+    path.write_text(json.dumps({"libero_10_no_noops": one, "bridge_orig": one}))
+    (folder / "config.json").write_text("{}")
+    known = "bridge_orig, libero_10_no_noops"
+    refuse(at(settings(unnorm_key="fractal"), folder), env_spec, f"'fractal'; .* for {known}")
+    refuse(at(settings(), folder), env_spec, f"unnorm_key is null; .* for {known}")
+    policy = made(at(settings(unnorm_key="libero_10"), folder), env_spec)
+    assert policy.processor.scaling.key == "libero_10_no_noops"
+
+
+def test_another_robot(saved, other_env):
+    _, folder = saved
+    refuse(at(settings(), folder), other_env(action=6), "'action' of 'paper' must have 6 entries")
+
+
+def test_another_critic(saved, env_spec):
+    _, folder = saved
+    refuse(at(settings(critic_hidden=[32]), folder), env_spec, "rl_heads.safetensors does not fit")
+
+
+def test_missing_and_damaged_components(saved, env_spec):
+    _, folder = saved
+    config = at(settings(**OFFICIAL), folder)
+    refuse(config, env_spec, "must hold one file proprio_projector--")
+    path = folder / "proprio_projector--1_checkpoint.pt"
+    path.write_bytes(b"no archive")
+    refuse(config, env_spec, "proprio_projector--1_checkpoint.pt is damaged")
+    path.unlink()
+    save_file({"fc1.weight": torch.zeros(80, 9)}, path.with_suffix(".safetensors"))
+    refuse(config, env_spec, r"fc1.weight is \[80, 9\], the network's is \[80, 4\]")
+
+
+def test_adapters_of_another_rank(saved, env_spec, tmp_path):
+    _, base = saved
+    lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)
+    made(at(lora, base), env_spec).save_pretrained(tmp_path / "adapters")
+    config = at(replace(lora, lora_rank=8), tmp_path / "adapters")
+    refuse(config, env_spec, "adapters of rank 4, actor.model.lora_rank is 8")
+    shutil.rmtree(base)
+    refuse(at(lora, tmp_path / "adapters"), env_spec, "which is not a folder")
+
+
+def test_images_prepared_in_an_unknown_way(saved, env_spec):
+    _, folder = saved
+    (folder / "preprocessor_config.json").write_text('{"image_resize_strategy": "letterbox"}')
+    refuse(at(settings(), folder), env_spec, "image_resize_strategy 'letterbox'")

@@ -1,0 +1,94 @@
+"""What the golden numbers don't show: causal reading, caches, gradient checkpointing, bf16."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from rlcore_prismatic.network import PrismaticModel, multimodal, set_precision
+from rlcore_prismatic.sizes import SIZES
+from transformers.cache_utils import DynamicCache
+
+SIZE = SIZES["tiny"]
+
+
+@pytest.fixture
+def network() -> PrismaticModel:
+    torch.manual_seed(0)
+    return PrismaticModel(SIZE)
+
+
+def test_the_sequence_begins_with_bos_then_patches() -> None:
+    text, patches = torch.arange(3.0).view(1, 3, 1), torch.tensor([[[7.0], [8.0]]])
+    mask = torch.tensor([[True, False, True]])
+    sequence, exists = multimodal(text, patches, mask)
+    assert sequence.flatten().tolist() == [0, 7, 8, 1, 2]
+    assert exists.tolist() == [[True, True, True, False, True]]
+
+
+def test_a_causal_query_does_not_see_later_keys(network: PrismaticModel) -> None:
+    x, mask = torch.randn(2, 6, SIZE.width), torch.ones(2, 6, dtype=torch.bool)
+    changed = x.clone()
+    changed[:, 4:] += 1.0
+    with torch.no_grad():
+        for causal in (True, False):
+            same = network.run(x, mask, causal=causal) == network.run(changed, mask, causal=causal)
+            assert bool(same[:, :4].all()) == causal
+
+
+def test_a_cache_goes_on_where_it_ended(network: PrismaticModel) -> None:
+    """With padding behind the first token, step by step or at once."""
+    x, mask = torch.randn(2, 7, SIZE.width), torch.ones(2, 7, dtype=torch.bool)
+    mask[1, 1:3] = False
+    with torch.no_grad():
+        whole = network.run(x, mask, causal=True)
+        cache = DynamicCache()
+        parts = [network.run(x[:, :5], mask[:, :5], causal=True, cache=cache)]
+        for end in (6, 7):
+            new = x[:, end - 1 : end]
+            parts.append(network.run(new, mask[:, :end], causal=True, cache=cache))
+    torch.testing.assert_close(torch.cat(parts, dim=1)[mask], whole[mask], rtol=0, atol=1e-5)
+
+
+def gradients(network: PrismaticModel) -> dict[str, torch.Tensor]:
+    network.zero_grad()
+    torch.manual_seed(1)
+    tokens = network.image_tokens(torch.rand(1, 2, 6, 64, 64))
+    mask = torch.ones(1, tokens.shape[1], dtype=torch.bool)
+    output = network.run(tokens, mask, causal=False)
+    network.action_logits(output).square().mean().backward()
+    return {n: p.grad.clone() for n, p in network.named_parameters() if p.grad is not None}
+
+
+def test_checkpointing_changes_no_gradient(network: PrismaticModel, monkeypatch) -> None:
+    expected = gradients(network)
+    blocks = []
+    original = type(network.vision_backbone.featurizer.blocks[0]).forward
+    monkeypatch.setattr(
+        type(network.vision_backbone.featurizer.blocks[0]),
+        "forward",
+        lambda self, *inputs: blocks.append(1) or original(self, *inputs),
+    )
+    plain = gradients(network)
+    once = len(blocks)
+    network.set_checkpointing(True)
+    found = gradients(network)
+    assert len(blocks) == 3 * once  # once more in each backward pass
+    for name in expected:
+        torch.testing.assert_close(plain[name], expected[name])
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-7)
+
+
+def test_bf16_is_near_fp32(network: PrismaticModel) -> None:
+    images = torch.randint(0, 256, (2, 1, 64, 64, 3), dtype=torch.uint8)
+
+    def logits() -> torch.Tensor:
+        tokens = network.image_tokens(network.normalized(images))
+        mask = torch.ones(tokens.shape[:2], dtype=torch.bool)
+        return network.action_logits(network.run(tokens, mask, causal=False))
+
+    with torch.no_grad():
+        exact = logits()
+        set_precision(network, "bf16")
+        rounded = logits()
+    assert network.dtype == torch.bfloat16 and rounded.dtype == torch.float32
+    torch.testing.assert_close(rounded, exact, rtol=0, atol=0.05)

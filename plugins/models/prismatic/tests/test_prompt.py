@@ -1,0 +1,75 @@
+"""Prompts and the tokenizer that is made for small models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rlcore_prismatic.prompt import (
+    PromptTokenizer,
+    load_tokenizer,
+    prompt_text,
+    train_tokenizer,
+)
+from rlcore_prismatic.sizes import SIZES
+
+from rlcore.errors import CheckpointError, ConfigError
+
+SIZE = SIZES["tiny"]
+SENTENCES = ("Press the red button", "open the drawer")
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return train_tokenizer(SENTENCES, SIZE)
+
+
+def test_the_prompt_is_that_of_the_checkpoints():
+    text = "In: What action should the robot take to press the red button?\nOut: "
+    assert prompt_text("Press the red BUTTON") == text
+
+
+def test_rows_are_padded_behind_their_first_token(trained):
+    prompts = PromptTokenizer(trained, 24, SIZE)
+    tokens, mask = prompts(SENTENCES)
+    assert tokens.shape == (2, 24) and tokens.dtype == "int32"
+    for row in range(2):
+        ids = trained.encode(prompt_text(SENTENCES[row]), add_special_tokens=False).ids
+        pads = 24 - 1 - len(ids)
+        assert tokens[row].tolist() == [1, *[SIZE.pad] * pads, *ids]
+        assert mask[row].tolist() == [True, *[False] * pads, *[True] * len(ids)]
+    assert (tokens[:, -1] == trained.token_to_id("▁")).all()
+    alone, _ = prompts(SENTENCES[1:])
+    assert alone.tolist() == tokens[1:].tolist()
+
+
+def test_training_repeats_and_keeps_prompts_apart(trained):
+    assert train_tokenizer(SENTENCES, SIZE).to_str() == trained.to_str()
+    prompts = PromptTokenizer(trained, 60, SIZE)
+    strange = ("übermütig 漢字", "übermütig 漢", SENTENCES[0], "press the  red button")
+    tokens, _ = prompts(strange)
+    assert len({tuple(row) for row in tokens.tolist()}) == len(strange)
+    assert tokens.max() <= SIZE.pad and (tokens[tokens != SIZE.pad] < SIZE.first_action).all()
+
+
+def test_a_prompt_that_is_too_long_says_what_it_needs(trained):
+    needed = int(PromptTokenizer(trained, 60, SIZE)(SENTENCES)[1].sum(axis=1).max())
+    with pytest.raises(ConfigError, match=f"max_prompt_length must be at least {needed}, .* got 8"):
+        PromptTokenizer(trained, 8, SIZE)(SENTENCES)
+
+
+def test_saving(trained, tmp_path):
+    prompts = PromptTokenizer(trained, 24, SIZE)
+    prompts.save(tmp_path)
+    again = load_tokenizer(tmp_path, 24, SIZE)
+    assert again(SENTENCES)[0].tolist() == prompts(SENTENCES)[0].tolist()
+    (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
+    with pytest.raises(CheckpointError, match="tokenizer.json is damaged"):
+        load_tokenizer(tmp_path, 24, SIZE)
+
+
+def test_vocabularies_that_do_not_fit(trained):
+    with pytest.raises(CheckpointError, match="the network 300 tokens"):
+        PromptTokenizer(trained, 24, replace(SIZE, vocab=300, padding_rows=8))
+    with pytest.raises(ConfigError, match="a vocabulary must have .* got 44"):
+        train_tokenizer(SENTENCES, replace(SIZE, vocab=300))
