@@ -62,8 +62,8 @@ def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
         raise CheckpointError(
             f"actor.model.num_action_chunks must be at most {chunks}, the actions of a decision "
             f"that {folder} was trained to write, got {config.num_action_chunks}",
-            hint=f"set actor.model.num_action_chunks={chunks}; longer chunks can be learnt by a model "
-            "that starts from nothing, as model=openvla_tiny",
+            hint=f"set actor.model.num_action_chunks={chunks}; longer chunks can be learnt by a "
+            "model that starts from nothing, as model=openvla_tiny",
         )
     if config.num_images_in_input != images:
         raise CheckpointError(

@@ -1,8 +1,8 @@
 """OpenVLA's decoding, written down again step by step.
 
 One row at a time and without padding; for each token the whole sequence so far goes through every
-layer of the Llama anew, in plain arithmetic (fp64) on the state dict. No cache, no mask, no batch. What
-the towers make of an image is taken as given: OpenVLA-OFT's tests write that down.
+layer of the Llama anew, in plain arithmetic (fp64) on the state dict. No cache, no mask, no batch.
+What the towers make of an image is taken as given: OpenVLA-OFT's tests write that down.
 """
 
 from __future__ import annotations

@@ -180,9 +180,7 @@ def test_cross_entropy_is_that_of_the_demonstrated_tokens(build):
     inputs, actions, mask = policy.sft_batch(demo, [0, 4])  # frames before steps 0 and 8 of 9
     assert mask.tolist() == [[True, True, True], [True, False, False]]
     tensors = as_tensors(inputs)
-    losses = policy.sft_loss(
-        tensors, torch.from_numpy(actions), torch.from_numpy(mask), keys(2)
-    )
+    losses = policy.sft_loss(tensors, torch.from_numpy(actions), torch.from_numpy(mask), keys(2))
     tokens = torch.from_numpy(policy.processor.to_indices(actions)).flatten(1)
     with torch.no_grad():
         logits = policy.actor.read(policy.actor_inputs(tensors), tokens).logits
