@@ -96,6 +96,7 @@ class PrismaticModel(nn.Module):
         *,
         causal: bool,
         cache: Cache | None = None,
+        start: int = 0,
     ) -> Tensor:
         """The Llama's output after its final norm, `[B, Q, D]`.
 
@@ -104,20 +105,24 @@ class PrismaticModel(nn.Module):
 
         Args:
             embeddings: `[B, Q, D]`.
-            mask: bool `[B, K]`, keys that exist; the Q queries are the last of the K.
+            mask: bool `[B, K]`, keys that exist.
             causal: whether a query sees the keys up to itself, or all of them.
-            cache: keys and values before the queries; grows by theirs.
+            cache: of K keys and values, those before the queries filled in; theirs are added.
+            start: column of the first query among the keys.
         """
         queries, keys = embeddings.shape[1], mask.shape[1]
-        positions = (mask.long().cumsum(dim=1) - 1).masked_fill(~mask, 1)[:, -queries:]
+        columns = slice(start, start + queries)
+        positions = (mask.long().cumsum(dim=1) - 1).masked_fill(~mask, 1)[:, columns]
         seen = mask[:, None, None, :]
         if causal:
             order = torch.arange(keys, device=mask.device)
-            own = order[-queries:, None]
+            own = order[columns, None]
             # a query that does not exist sees itself, or its row could be empty
             seen = (seen & (order <= own)) | (order == own)
         bias = torch.zeros(seen.shape, dtype=embeddings.dtype, device=mask.device)
         bias = bias.masked_fill(~seen, torch.finfo(embeddings.dtype).min)
+        # in training mode its layers may recompute, and then drop the cache; nothing else differs
+        self.language_model.train(torch.is_grad_enabled())
         output = self.language_model.model(
             inputs_embeds=embeddings,
             attention_mask=bias.expand(-1, -1, queries, -1),

@@ -1,0 +1,28 @@
+"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+
+from __future__ import annotations
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 1)
+
+
+@hookimpl
+def rlcore_policies() -> list[ComponentSpec]:
+    """One policy, of any size."""
+    return [
+        ComponentSpec(
+            name="openvla",
+            target="rlcore_model_openvla.policy:make",
+            summary="OpenVLA: actions as tokens, written one after the other",
+            config="rlcore_model_openvla.settings:OpenVLAConfig",
+            spec="rlcore_model_openvla.spec:policy_spec",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """Options of `model=`: openvla, openvla_tiny."""
+    return ["pkg://rlcore_model_openvla.conf"]

@@ -1,0 +1,34 @@
+"""OpenVLA as an rlcore policy: which parts it is made of. What they do is in network.py, what all
+token policies have in common in rlcore_prismatic.policy."""
+
+from __future__ import annotations
+
+from rlcore_prismatic.network import PrismaticModel, ValueHead
+from rlcore_prismatic.policy import TokenPolicy, make_policy
+
+from rlcore.specs import EnvSpec
+from rlcore_model_openvla.network import AutoregressiveActor
+from rlcore_model_openvla.settings import OpenVLAConfig
+from rlcore_model_openvla.spec import policy_spec, resolve
+
+
+def make(config: OpenVLAConfig, *, env_spec: EnvSpec) -> TokenPolicy:
+    """The factory the plugin names.
+
+    Raises:
+        ConfigError: settings that don't fit each other or the env.
+        CheckpointError: a checkpoint that is missing, damaged, or of another shape.
+    """
+    spec, resolved = policy_spec(config, env_spec), resolve(config, env_spec)
+
+    def actor(network: PrismaticModel, head: ValueHead | None) -> AutoregressiveActor:
+        return AutoregressiveActor(
+            network,
+            head,
+            slots=config.num_action_chunks * resolved.action_dim,
+            temperature=config.temperature,
+            top_k=config.top_k,
+            detach_critic_input=config.detach_critic_input,
+        )
+
+    return make_policy(config, spec, resolved, env_spec, actor)

@@ -1,0 +1,81 @@
+"""What the keys of `actor.model` come to, and whether they fit each other and the env. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rlcore_prismatic.files import RLCORE
+from rlcore_prismatic.spec import Resolved, checked_spec
+from rlcore_prismatic.spec import resolve as resolve_shared
+from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+
+from rlcore.errors import CheckpointError
+from rlcore.specs import EnvSpec, PolicySpec
+from rlcore_model_openvla.settings import OpenVLAConfig
+
+EPSILON = 0.0
+"""Unlike OpenVLA-OFT's, the original's range of an action entry is taken as it is."""
+
+
+def resolve(config: OpenVLAConfig, env: EnvSpec) -> Resolved:
+    """Fill in the nulls.
+
+    Raises:
+        ConfigError: settings that don't fit each other or the env.
+        CheckpointError: a checkpoint of another kind of decision.
+    """
+    resolved = replace(resolve_shared(config, env), epsilon=EPSILON)
+    if config.model_path is not None:
+        _check_trained(config, Path(config.model_path))
+    return resolved
+
+
+def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
+    """Facts of the policy under these settings, after all checks.
+
+    Raises:
+        ConfigError: settings that don't fit each other or the env.
+        CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
+    """
+    resolved = resolve(config, env_spec)
+    return checked_spec(config, resolved, env_spec, sft="token_cross_entropy")
+
+
+def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
+    """Refuse what the weights were not trained for, although they would have room for it.
+
+    A checkpoint of ours says how many actions it writes and how many images it reads. The
+    published ones don't: it is one. Fewer actions than were trained are fine, as no token sees
+    those after it.
+    """
+    trained = _written_settings(folder)
+    kind = trained.get("model_type", config.model_type)
+    if kind != config.model_type:
+        raise CheckpointError(
+            f"{folder} is a checkpoint of model {kind!r}, not of {config.model_type!r}",
+            hint=f"choose model={kind}, or another actor.model.model_path",
+        )
+    chunks, images = (trained.get(name, 1) for name in ("num_action_chunks", "num_images_in_input"))
+    if config.num_action_chunks > chunks:
+        raise CheckpointError(
+            f"actor.model.num_action_chunks must be at most {chunks}, the actions of a decision "
+            f"that {folder} was trained to write, got {config.num_action_chunks}",
+            hint=f"set actor.model.num_action_chunks={chunks}; longer chunks can be learnt by a "
+            "model that starts from nothing, as model=openvla_tiny",
+        )
+    if config.num_images_in_input != images:
+        raise CheckpointError(
+            f"actor.model.num_images_in_input must be {images}, as {folder} was trained, got "
+            f"{config.num_images_in_input}"
+        )
+
+
+def _written_settings(folder: Path) -> dict[str, Any]:
+    """The settings that a checkpoint of ours was saved with; empty for others."""
+    if not (folder / CONFIG_FILE).is_file():
+        return {}
+    ours = read_json(folder / CONFIG_FILE).get(RLCORE)
+    settings = ours.get("model") if isinstance(ours, dict) else None
+    return settings if isinstance(settings, dict) else {}

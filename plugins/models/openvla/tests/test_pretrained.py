@@ -1,0 +1,221 @@
+"""Checkpoint folders: the original's names, equal after a round trip, one clear error a fault."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rlcore_model_openvla.settings import OpenVLAConfig
+from rlcore_model_openvla.spec import policy_spec
+from rlcore_prismatic import checkpoint
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from rlcore.errors import CheckpointError
+from rlcore.rollout.rng import RowKeys
+from rlcore.testing.conformance.paper import paper_demonstration, paper_env, paper_observation
+
+ROWS = 3
+KEYS = RowKeys(tuple((1, row) for row in range(ROWS)))
+CHUNK = {"num_action_chunks": 2}
+
+
+def assert_equal_outputs(policy, other, *, atol: float = 0.0) -> None:
+    observation = paper_observation(paper_env(), ROWS)
+    observation["task_descriptions"][0] = "a sentence nobody saw"
+    inputs, same = policy.prepare(observation), other.prepare(observation)
+    for name, array in inputs.items():
+        np.testing.assert_array_equal(array, same[name], err_msg=name)
+    out, again = policy.act(inputs, KEYS), other.act(same, KEYS)
+    np.testing.assert_array_equal(again.actions, out.actions)
+    torch.testing.assert_close(again.logprobs, out.logprobs, atol=atol, rtol=0)
+    torch.testing.assert_close(again.values, out.values, atol=atol, rtol=0)
+
+
+@pytest.fixture
+def saved(build, tmp_path):
+    """A policy of two actions a decision with fitted statistics, and its folder."""
+    policy = build(**CHUNK)
+    policy.fit_normalizer([paper_demonstration(paper_env(), 20)])
+    policy.save_pretrained(tmp_path / "checkpoint")
+    return policy, tmp_path / "checkpoint"
+
+
+def test_round_trip_is_bitwise(saved, build):
+    policy, folder = saved
+    other = build(model_path=str(folder), **CHUNK)
+    assert_equal_outputs(policy, other)
+    assert not any(parameter.is_meta for parameter in other.parameters())
+
+
+def test_the_folder_has_the_layout_and_the_names_of_published_ones(saved):
+    _, folder = saved
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "config.json", "dataset_statistics.json", "model.safetensors", "preprocessor_config.json",
+        "rl_heads.safetensors", "tokenizer.json",
+    ]  # fmt: skip
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        names = set(file.keys())
+    published = {
+        "vision_backbone.featurizer.cls_token",
+        "vision_backbone.featurizer.reg_token",
+        "vision_backbone.featurizer.blocks.1.ls2.scale_factor",
+        "vision_backbone.fused_featurizer.attn_pool.kv.weight",
+        "vision_backbone.fused_featurizer.blocks.0.attn.qkv.bias",
+        "projector.fc3.weight",
+        "language_model.model.embed_tokens.weight",
+        "language_model.model.layers.1.self_attn.o_proj.weight",
+        "language_model.model.norm.weight",
+        "language_model.lm_head.weight",
+    }
+    assert names >= published
+    tops = ("vision_backbone.featurizer.", "vision_backbone.fused_featurizer.", "projector.")
+    assert all(n.startswith((*tops, "language_model.")) and ".lora_" not in n for n in names)
+    content = json.loads((folder / "config.json").read_text())
+    assert content["model_type"] == "openvla" and content["n_action_bins"] == 256
+
+
+def test_shards_read_like_one_file(saved, build, monkeypatch):
+    """As the published model comes; ours are cut at 400 kB here."""
+    policy, folder = saved
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 400_000)
+    shards = folder.with_name("shards")
+    policy.save_pretrained(shards)
+    assert len(list(shards.glob("model-0000*.safetensors"))) > 2
+    assert_equal_outputs(policy, build(model_path=str(shards), **CHUNK))
+    next(iter(sorted(shards.glob("model-00002-*")))).unlink()
+    refuse(shards, r"lacks 1 of the \d+ shards its index names: model-00002-of")
+
+
+def test_adapters_are_merged_or_kept_alone(saved, build, tmp_path):
+    _, base = saved
+    lora = {"is_lora": True, "lora_rank": 4, "model_path": str(base), **CHUNK}
+    policy = build(save_adapters_only=True, **lora)
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.05)
+    policy.save_pretrained(tmp_path / "adapters")
+    assert not (tmp_path / "adapters" / "model.safetensors").exists()
+    again = build(save_adapters_only=True, **{**lora, "model_path": str(tmp_path / "adapters")})
+    assert_equal_outputs(policy, again)
+    merged = build(model_path=str(tmp_path / "adapters"), **CHUNK)
+    assert_equal_outputs(policy, merged, atol=1e-4)
+    policy.config.save_adapters_only = False
+    policy.save_pretrained(tmp_path / "whole")
+    assert_equal_outputs(policy, build(model_path=str(tmp_path / "whole"), **CHUNK), atol=1e-4)
+
+
+def test_a_checkpoint_as_others_publish_it(saved, build):
+    """No record of ours; statistics of several data sets in config.json; the critic beside the
+    network, as RLinf's trainer writes it. Such a model writes one action."""
+    policy, folder = saved
+    weights = load_file(folder / "model.safetensors")
+    critic = load_file(folder / "rl_heads.safetensors")
+    save_file(weights | critic, folder / "model.safetensors")
+    (folder / "rl_heads.safetensors").unlink()
+    found = json.loads((folder / "dataset_statistics.json").read_text())
+    (folder / "dataset_statistics.json").unlink()
+    content = json.loads((folder / "config.json").read_text())
+    del content["rlcore"]
+    bridge = {"action": {"q01": [0.0] * 7, "q99": [1.0] * 7, "mask": [True] * 7}}
+    content["norm_stats"] = {"bridge_orig": bridge, **found}
+    (folder / "config.json").write_text(json.dumps(content))
+    other = build(model_path=str(folder), unnorm_key="paper")
+    inputs = policy.prepare(paper_observation(paper_env(), ROWS))
+    # the first of two actions does not depend on the second
+    expected, got = policy.act(inputs, KEYS), other.act(inputs, KEYS)
+    np.testing.assert_array_equal(got.actions, expected.actions[:, :1])
+    torch.testing.assert_close(got.values, expected.values, atol=1e-5, rtol=0)
+    refuse(folder, r"unnorm_key is 'papr'; .*bridge_orig, paper", unnorm_key="papr")
+    refuse(folder, r"unnorm_key is null; .*bridge_orig, paper")
+    refuse(folder, "must have 4 entries, got 7, 7 and 7", unnorm_key="bridge_orig")
+    refuse(folder, "num_action_chunks must be at most 1", unnorm_key="paper", **CHUNK)
+
+
+# -- faults -------------------------------------------------------------------------------------
+
+
+def refuse(folder: Path, match: str, *, env=None, **settings) -> None:
+    """The spec says so, before any worker starts, and so does whoever builds the policy."""
+    from rlcore_model_openvla.policy import make
+
+    tiny = {"size": "tiny", "num_action_chunks": 1, "add_value_head": True, "critic_hidden": [16]}
+    config = OpenVLAConfig(**{**tiny, "model_path": str(folder), **settings})
+    for ask in (policy_spec, lambda config, env: make(config, env_spec=env)):
+        with pytest.raises(CheckpointError, match=match):
+            ask(config, env or paper_env(cameras=2))
+
+
+def test_no_folder(tmp_path):
+    refuse(tmp_path / "nowhere", "nowhere.* is not a folder")
+
+
+def test_more_actions_than_were_trained(saved):
+    _, folder = saved
+    refuse(folder, "num_action_chunks must be at most 2.*got 3", num_action_chunks=3)
+
+
+def test_other_images_than_were_trained(saved):
+    _, folder = saved
+    refuse(folder, "num_images_in_input must be 1, .* got 2", num_images_in_input=2)
+
+
+def test_a_checkpoint_of_another_model(saved):
+    _, folder = saved
+    content = json.loads((folder / "config.json").read_text())
+    content["rlcore"]["model"]["model_type"] = "openvla_oft"
+    (folder / "config.json").write_text(json.dumps(content))
+    refuse(folder, "a checkpoint of model 'openvla_oft', not of 'openvla'")
+
+
+def test_another_robot(saved):
+    _, folder = saved
+    refuse(folder, "must have 6 entries, got 4", env=paper_env(action=6))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "rl_heads.safetensors"])
+@pytest.mark.parametrize("kept", [0.5, 0.0])
+def test_truncated_weights(saved, name, kept):
+    _, folder = saved
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: int(len(content) * kept)])
+    refuse(folder, f"{name} is damaged")
+
+
+def test_another_vocabulary(saved):
+    """A tokenizer whose ids reach beyond the network's embedding."""
+    _, folder = saved
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["model"]["vocab"] |= {f"<new{i}>": 10_000 + i for i in range(3)}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    refuse(folder, r"tokenizer.json: .*ids up to 10002")
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("model.safetensors", "holds neither model.safetensors nor"),
+        ("tokenizer.json", "holds no tokenizer.json"),
+    ],
+)
+def test_missing_files(saved, name, match):
+    _, folder = saved
+    (folder / name).unlink()
+    refuse(folder, match)
+
+
+def test_settings_that_are_no_mapping(saved):
+    """Then nothing is known of how it was trained."""
+    _, folder = saved
+    shutil.copy(folder / "config.json", folder / "kept")
+    (folder / "config.json").write_text("[]")
+    refuse(folder, "config.json holds no mapping")
+    content = json.loads((folder / "kept").read_text())
+    content["rlcore"]["model"] = ["num_action_chunks"]
+    (folder / "config.json").write_text(json.dumps(content))
+    refuse(folder, "must be at most 1", **CHUNK)

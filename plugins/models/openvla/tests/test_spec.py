@@ -1,0 +1,86 @@
+"""Settings: what they come to, which contradict, and what a dry run says of the published size."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import rlcore_model_openvla
+import yaml
+from rlcore_model_openvla import plugin
+from rlcore_model_openvla.settings import OpenVLAConfig
+from rlcore_model_openvla.spec import policy_spec
+
+from rlcore.cli.main import main
+from rlcore.errors import ConfigError
+from rlcore.testing.conformance.paper import paper_env
+
+OPTIONS = sorted((Path(rlcore_model_openvla.__file__).parent / "conf" / "model").glob("*.yaml"))
+
+
+def test_published_size():
+    """7 541 237 184 parameters (15 082 474 368 bytes of bf16 in the published index). The critic:
+    4096*512+512 + 512*128+128 + 128 = 2 163 456."""
+    bare = policy_spec(OpenVLAConfig(num_action_chunks=1), paper_env(action=7))
+    assert bare.parameters == 7_541_237_184
+    spec = policy_spec(OpenVLAConfig(num_action_chunks=1, add_value_head=True), paper_env(action=7))
+    assert spec.parameters - bare.parameters == 2_163_456
+    assert (spec.action_dim, spec.num_action_chunks, spec.action_horizon) == (7, 1, 1)
+    assert (spec.value_dim, spec.state_dim, spec.sft) == (1, 0, "token_cross_entropy")
+    lora = policy_spec(OpenVLAConfig(num_action_chunks=1, is_lora=True), paper_env(action=7))
+    assert lora.trainable_parameters == pytest.approx(110e6, rel=0.02)
+
+
+def test_a_dry_run_plans_the_published_size(capsys):
+    assert main([
+        "train", "env=metaworld_50", "model=openvla", "algorithm=ppo", "actor.model.is_lora=true",
+        "actor.fsdp_config.gradient_checkpointing=true", "--dry-run",
+    ]) == 0  # fmt: skip
+    said = capsys.readouterr().out
+    assert "model_type: openvla" in said and "openvla: 7,654,228,928 parameters in bf16" in said
+
+
+@pytest.mark.parametrize("path", OPTIONS, ids=lambda path: path.stem)
+def test_shipped_options_pass_the_checks(path):
+    spec = policy_spec(OpenVLAConfig(**yaml.safe_load(path.read_text())), paper_env())
+    assert spec.name == "openvla" and spec.value_dim == 1 and spec.gradient_checkpointing
+    assert spec.parameters < 1e6 or path.stem == "openvla"
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"num_images_in_input": 2}, r"num_images_in_input must be in 1..1, the cameras of env"),
+        ({"action_dim": 7}, r"7 executed entries .* env 'paper' have 4"),
+        ({"action_entries": [0, 1, 1, 2]}, "action_entries must be different numbers"),
+        ({"value_type": "action_level"}, "add_value_head must be true"),
+        ({"max_prompt_length": 5}, "max_prompt_length must be at least"),
+        ({"size": "tinny"}, "size must be one of .*tinny.*tiny"),
+    ],
+)
+def test_contradictions(settings, match):
+    from rlcore_model_openvla.policy import make
+
+    config = OpenVLAConfig(**{"size": "tiny", **settings})
+    with pytest.raises(ConfigError, match=match):
+        make(config, env_spec=paper_env())
+
+
+def test_listing_and_checking_load_no_tensor_library():
+    code = (
+        "import sys; import rlcore_model_openvla.plugin, rlcore_model_openvla.spec; "
+        "print([m for m in ('torch', 'transformers', 'ray', 'tokenizers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_component_names_what_exists():
+    (component,) = plugin.rlcore_policies()
+    for target in (component.target, component.config, component.spec):
+        module, name = target.split(":")
+        assert name in vars(import_module(module))
+    assert plugin.rlcore_config_paths() == ["pkg://rlcore_model_openvla.conf"]
