@@ -74,13 +74,14 @@ def merged_weights(module: nn.Module) -> dict[str, Tensor]:
         return {}  # peft takes seconds to import
     from peft.tuners.lora import LoraLayer
 
+    layers: dict[str, Any] = {  # their base class lacks the methods that all of them have
+        name: part for name, part in module.named_modules() if isinstance(part, LoraLayer)
+    }
     merged = {}
-    for name, part in module.named_modules():
-        if isinstance(part, LoraLayer):
-            layer: Any = part  # its methods are those of the subclasses
-            weight = layer.get_base_layer().weight.detach()
-            delta = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
-            merged[f"{name}.weight"] = weight + delta.detach().to(weight.dtype)
+    for name, layer in layers.items():
+        weight = layer.get_base_layer().weight.detach()
+        delta: Any = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+        merged[f"{name}.weight"] = weight + delta.detach().to(weight.dtype)
     return merged
 
 

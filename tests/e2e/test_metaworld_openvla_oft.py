@@ -37,7 +37,9 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("level", ["token_level", "chunk_level"])
+@pytest.mark.parametrize(
+    "level", ["token_level", pytest.param("chunk_level", marks=pytest.mark.long)]
+)
 def test_it_trains(tmp_path, level):
     options = [f"algorithm.logprob_type={level}", f"runner.logger.log_path={tmp_path}"]
     train.run(compose([*SMALL, *options]))
