@@ -178,6 +178,10 @@ def assert_equal_draws(one: Played, two: Played) -> None:
         stream for key in shared if key[1] == "train" for stream in drawn[0][key].drawn
     }
     assert differences(*drawn, "drawn") == []
+    for key in shared:  # and what was drawn is what was used
+        a, b = (made[key].decided for made in drawn)
+        assert torch.equal(a["chain"][0], b["chain"][0]), key
+        assert torch.equal(a["denoise_index"], b["denoise_index"]), key
 
 
 def differences(ours: dict[Key, Decision], theirs: dict[Key, Decision], part: str) -> list[str]:
