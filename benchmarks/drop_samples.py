@@ -35,7 +35,7 @@ from rlcore.placement import Inventory
 from rlcore.plugins import load_target
 from rlcore.rollout.schedule import training_columns
 from rlcore.rollout.trajectory import Trajectory
-from rlcore.workers.group import LocalGroup
+from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 TASKS = (

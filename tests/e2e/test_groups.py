@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from resume_cases import assert_same, go_on, numbers
+from resume_cases import go_on
 from safetensors.torch import load_file
+from sameness import assert_same, numbers
 
 from rlcore.algo import group
 from rlcore.config.compose import compose

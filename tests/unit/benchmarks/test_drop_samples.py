@@ -11,7 +11,7 @@ import pytest
 
 from rlcore.config.compose import compose
 from rlcore.loop.assembly import assemble
-from rlcore.workers.group import LocalGroup
+from rlcore.workers.local_group import LocalGroup
 
 ROOT = Path(__file__).parents[3]
 SMALL = [
