@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -73,12 +74,14 @@ def merged_weights(module: nn.Module) -> dict[str, Tensor]:
         return {}  # peft takes seconds to import
     from peft.tuners.lora import LoraLayer
 
+    layers: dict[str, Any] = {  # their base class lacks the methods that all of them have
+        name: part for name, part in module.named_modules() if isinstance(part, LoraLayer)
+    }
     merged = {}
-    for name, part in module.named_modules():
-        if isinstance(part, LoraLayer):
-            weight = part.get_base_layer().weight.detach()
-            delta = sum(part.get_delta_weight(adapter) for adapter in part.active_adapters)
-            merged[f"{name}.weight"] = weight + delta.detach().to(weight.dtype)
+    for name, layer in layers.items():
+        weight = layer.get_base_layer().weight.detach()
+        delta: Any = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+        merged[f"{name}.weight"] = weight + delta.detach().to(weight.dtype)
     return merged
 
 

@@ -117,6 +117,11 @@ def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
         ("plugins/algos/ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
         ("plugins/envs/metaworld", ("rlcore_env_metaworld/conf/env/metaworld.yaml",)),
         ("plugins/models/openpi", ("rlcore_model_openpi/conf/model/pi0.yaml",)),
+        (
+            "plugins/models/openvla_oft",
+            ("rlcore_model_openvla_oft/conf/model/openvla_oft.yaml",),
+        ),
+        ("plugins/models/prismatic", ("rlcore_prismatic/py.typed",)),
     ],
 )
 def test_our_wheels_hold_code_and_configuration_and_nothing_else(project, present, tmp_path):

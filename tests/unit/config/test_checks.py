@@ -114,7 +114,8 @@ def test_a_good_configuration_passes(facts):
         (["actor.optim.lr_scheduler=cosine"],
          "actor.optim.total_training_steps must be more than lr_warmup_steps = 0 for "
          "lr_scheduler=cosine, got None"),
-        (["actor.fsdp_config.gradient_checkpointing=true"], "gradient_checkpointing must be false"),
+        (["actor.fsdp_config.gradient_checkpointing=true"],
+         "gradient_checkpointing must be false: toy can't recompute activations"),
         (["cluster.component_placement={env: 0, rollout: 0, actor: '1,2:1-2'}"],
          "cluster.component_placement.actor must give each process a GPU of its own, got GPU 2 for "
          "processes 1, 2"),
@@ -131,6 +132,8 @@ def test_what_does_not_fit_is_refused(facts, overrides, sentence):
     [
         (lambda f: replace(f, policy=replace(f.policy, action_dim=7)),
          "actor.model.action_dim must be 2, the action entries of toy, got 7"),
+        (lambda f: replace(f, policy=replace(f.policy, evaluation_only="its actions are fixed")),
+         "runner.only_eval must be true: its actions are fixed, got false"),
         (lambda f: replace(f, policy=replace(f.policy, num_images=2)),
          "num_images_in_input must be at most 1, the cameras of toy (top), got 2"),
         (lambda f: replace(f, policy=replace(f.policy, state_dim=1)),

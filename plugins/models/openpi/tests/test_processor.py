@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from rlcore_model_openpi.normalize import Normalizer, Stats
 from rlcore_model_openpi.pretrained import fresh_processor
-from rlcore_model_openpi.processor import action_chunks
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_model_openpi.spec import resolve
@@ -22,13 +21,6 @@ def processor(env_spec, config_name="pi0_metaworld", **openpi):
         ),
     )
     return fresh_processor(resolve(config, env_spec), env_spec)
-
-
-def test_action_chunks_repeat_the_last_action():
-    actions = np.arange(4.0)[:, None]
-    chunks, mask = action_chunks(actions, [0, 2, 3], 3)
-    assert chunks[..., 0].tolist() == [[0, 1, 2], [2, 3, 3], [3, 3, 3]]
-    assert mask.tolist() == [[True] * 3, [True, True, False], [True, False, False]]
 
 
 def test_inputs_shapes_types_and_order(other_env, observe):

@@ -64,12 +64,12 @@ def test_saving(trained, tmp_path):
     again = load_tokenizer(tmp_path, 24, SIZE)
     assert again(SENTENCES)[0].tolist() == prompts(SENTENCES)[0].tolist()
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
-    with pytest.raises(CheckpointError, match="tokenizer.json is damaged"):
+    with pytest.raises(CheckpointError, match=r"tokenizer.json is damaged"):
         load_tokenizer(tmp_path, 24, SIZE)
 
 
 def test_vocabularies_that_do_not_fit(trained):
     with pytest.raises(CheckpointError, match="the network 300 tokens"):
         PromptTokenizer(trained, 24, replace(SIZE, vocab=300, padding_rows=8))
-    with pytest.raises(ConfigError, match="a vocabulary must have .* got 44"):
+    with pytest.raises(ConfigError, match=r"a vocabulary must have .* got 44"):
         train_tokenizer(SENTENCES, replace(SIZE, vocab=300))

@@ -54,7 +54,7 @@ def test_files_round_trip_and_the_later_one_wins(tmp_path):
 def test_choosing(tmp_path, key, chosen):
     known = {"a": {}, "libero_no_noops": {}}
     if chosen is None:
-        with pytest.raises(CheckpointError, match="unnorm_key is null; .* for a, libero_no_noops"):
+        with pytest.raises(CheckpointError, match=r"unnorm_key is null; .* for a, libero_no_noops"):
             statistics.choose(known, key, tmp_path)
         assert statistics.choose({"only": {}}, None, tmp_path) == "only"
     else:
