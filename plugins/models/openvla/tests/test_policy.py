@@ -202,7 +202,7 @@ def test_demonstrations_are_learnt(build):
     batch = as_tensors(inputs), torch.from_numpy(actions), torch.from_numpy(mask), keys(8)
     optimizer = torch.optim.Adam(policy.parameter_groups()["policy"], lr=3e-3)
     losses = []
-    for _ in range(40):
+    for _ in range(20):
         optimizer.zero_grad()
         loss = policy.sft_loss(*batch).mean()
         loss.backward()

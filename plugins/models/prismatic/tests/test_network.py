@@ -6,7 +6,7 @@ import pytest
 import torch
 from rlcore_prismatic.network import PrismaticModel, multimodal, set_precision
 from rlcore_prismatic.sizes import SIZES
-from transformers.cache_utils import DynamicCache
+from transformers.cache_utils import StaticCache
 
 SIZE = SIZES["tiny"]
 
@@ -41,11 +41,11 @@ def test_a_cache_goes_on_where_it_ended(network: PrismaticModel) -> None:
     mask[1, 1:3] = False
     with torch.no_grad():
         whole = network.run(x, mask, causal=True)
-        cache = DynamicCache()
-        parts = [network.run(x[:, :5], mask[:, :5], causal=True, cache=cache)]
-        for end in (6, 7):
-            new = x[:, end - 1 : end]
-            parts.append(network.run(new, mask[:, :end], causal=True, cache=cache))
+        cache = StaticCache(network.language_model.config, max_cache_len=7)
+        parts = [network.run(x[:, :5], mask, causal=True, cache=cache)]
+        for start in (5, 6):
+            new = x[:, start : start + 1]
+            parts.append(network.run(new, mask, causal=True, cache=cache, start=start))
     torch.testing.assert_close(torch.cat(parts, dim=1)[mask], whole[mask], rtol=0, atol=1e-5)
 
 
