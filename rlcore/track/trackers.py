@@ -43,7 +43,11 @@ class MetricsLog:
             number = float(value)
             line[name] = number if math.isfinite(number) else None
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
-        self._file.flush()
+        try:
+            self._file.flush()
+        except OSError as error:  # a full disk: say where
+            error.filename = self._file.name
+            raise
 
     def close(self) -> None:
         self._file.close()

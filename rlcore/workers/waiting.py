@@ -4,6 +4,7 @@ worker failed, died, or is stuck and where."""
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskErro
 from rlcore.errors import StuckError, UserError, WorkerError
 from rlcore.workers.group import OnCount
 
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
 
 
@@ -91,7 +93,7 @@ def _result(ref: Any, name: str, doing: str) -> Any:
         if isinstance(error.cause, UserError):
             raise error.cause from None
         raise WorkerError(
-            f"{name} failed while it was asked to {doing}:\n{str(error).rstrip()}",
+            f"{name} failed while it was asked to {doing}:\n{_own_traceback(error)}",
             hint="cluster.backend=local runs the same code in one process, under pdb",
         ) from None
     except (RayActorError, GetTimeoutError) as error:
@@ -99,3 +101,13 @@ def _result(ref: Any, name: str, doing: str) -> Any:
             f"{name} died while it was asked to {doing} (killed, or out of memory?)",
             hint=f"Ray says: {str(error).splitlines()[0]}",
         ) from None
+
+
+def _own_traceback(error: RayTaskError) -> str:
+    """The traceback as Python wrote it in the worker, without what Ray puts above its frames."""
+    plain = COLOUR.sub("", str(error)).rstrip().splitlines()
+    frames = (number for number, line in enumerate(plain) if line.startswith('  File "'))
+    first = next(frames, None)
+    if first is None:
+        return "\n".join(plain)
+    return "\n".join(["Traceback (most recent call last):", *plain[first:]])

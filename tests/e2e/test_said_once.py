@@ -41,5 +41,7 @@ def test_of_an_exception(log_path: Path):
     assert done.returncode == WorkerError.exit_code
     assert done.stderr.count("error:") == 1
     assert done.stderr.count("told to fail at step 8") == 1
+    assert done.stderr.count("Traceback (most recent call last):\n  File ") == 1
     assert 'toy_env.py", line' in done.stderr  # the worker's own traceback
+    assert "ray::" not in done.stderr and "\x1b" not in done.stderr
     assert "raylet" not in done.stdout + done.stderr

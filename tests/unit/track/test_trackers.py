@@ -1,7 +1,9 @@
 """Metrics reach the log and the trackers, under both names, whatever a tracker does."""
 
+import contextlib
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -135,3 +137,13 @@ def test_a_tracker_that_fails_is_switched_off(folder):
     assert [step for step, _ in well.seen] == [1, 2, 3]
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
     assert well.closed
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told_with_the_file():
+    log = MetricsLog(Path("/dev/full"))
+    with pytest.raises(OSError, match="No space left") as caught:
+        log.log({"loss": 1.0}, step=1)
+    assert caught.value.filename == "/dev/full"
+    with contextlib.suppress(OSError):  # what could not be written is tried once more
+        log.close()
