@@ -232,7 +232,7 @@ BROKEN_POLICIES = {
         "equal keys give equal decisions": "act draws from torch's global generator, expected all "
         r"randomness from the keys .*keys\.normal",
         "a row does not depend on its batch": r"actions of decisions of rows \[4, 1, 2\] alone",
-        "a row does not depend on who shares a fixed batch": r"of rows \[0, 2\] in a batch of 4",
+        "a row does not depend on its place in a fixed batch": r"of rows \[0, 2\] in a batch of 4",
         "progress changes acting and evaluating alike": r"actions after set_progress\(0\)",
         "a saved policy decides the same": "actions of the loaded policy",
     },
@@ -244,7 +244,7 @@ BROKEN_POLICIES = {
     CentresTheBatch: {
         "a row does not depend on its batch": r"of rows \[4, 1, 2\] alone, against all 6 together: "
         ".*must follow from its inputs and its key alone",
-        "a row does not depend on who shares a fixed batch": r"of rows \[0, 2\] in a batch of 4",
+        "a row does not depend on its place in a fixed batch": r"of rows \[0, 2\] in a batch of 4",
         "evaluating rows apart gives the same": r"logprobs of rows \[4, 1, 2\] evaluated alone",
     },
     ForgetsItsStatistics: {
