@@ -47,11 +47,19 @@ def several() -> bool:
 def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
     """Sum gradients over ranks; a rank that had no sample contributes zeros.
 
-    Call it with the same parameters on all ranks.
+    A parameter without a gradient on any rank keeps none, as on a single one: zeros would let the
+    optimizer decay it. Call it with the same parameters on all ranks.
     """
     if not several():
         return
-    for parameter in parameters:
+    shared = list(parameters)
+    if not shared:
+        return
+    known = torch.tensor([p.grad is not None for p in shared], device=shared[0].device).int()
+    dist.all_reduce(known)
+    for parameter, ranks in zip(shared, known.tolist(), strict=True):
+        if not ranks:
+            continue
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         dist.all_reduce(parameter.grad)

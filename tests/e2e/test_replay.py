@@ -343,6 +343,6 @@ def test_no_run_no_checkpoint_and_damage(
     weights.write_bytes(whole)
     kept = find_checkpoint(alone) / "evaluation.parquet"
     kept.write_bytes(b"no table")
-    assert f"{kept} is not a readable evaluation" in refused(alone)
+    assert f"{kept} is damaged" in refused(alone)
     shutil.rmtree(alone / "checkpoints")
     assert "has no checkpoint" in refused(alone)
