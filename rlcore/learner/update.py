@@ -269,9 +269,18 @@ class Learner:
         """
         tensors = saved["tensors"]
         if self._actor.model.is_lora:
+            trained = {f"parameters.{name}": p for name, p in self._named_parameters()}
+            kept = {name: t for name, t in tensors.items() if name.startswith("parameters.")}
+            if {n: p.shape for n, p in trained.items()} != {n: t.shape for n, t in kept.items()}:
+                raise CheckpointError(
+                    f"the {len(kept)} trained parameters of the checkpoint and the {len(trained)} "
+                    "of the policy differ in names or shapes",
+                    hint="set actor.model.is_lora and lora_rank as they were, or start a new run "
+                    "from its weights",
+                )
             with torch.no_grad():
-                for name, parameter in self._named_parameters():
-                    parameter.copy_(tensors[f"parameters.{name}"])
+                for name, parameter in trained.items():
+                    parameter.copy_(kept[name])
         optimizer = {
             name.removeprefix("optimizer."): tensor
             for name, tensor in tensors.items()

@@ -172,6 +172,25 @@ def test_adapters_alone(env_spec, observe, tmp_path, official):
     assert_equal_outputs(policy, later, observation)
 
 
+def test_statistics_fitted_since_lie_beside_the_adapters(env_spec, tmp_path):
+    made(settings(), env_spec).save_pretrained(tmp_path / "base")
+    lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)
+    made(at(lora, tmp_path / "base"), env_spec).save_pretrained(tmp_path / "adapters")
+    file = tmp_path / "adapters" / "dataset_statistics.json"
+    found = json.loads(file.read_text())
+    (key,) = found
+    found[key]["action"]["q99"] = [0.5] * len(found[key]["action"]["q99"])
+    file.write_text(json.dumps(found))
+    again = made(at(lora, tmp_path / "adapters"), env_spec)
+    assert again.processor.scaling.action.high.tolist() == found[key]["action"]["q99"]
+
+
+def test_adapters_of_a_bf16_model_are_trained_in_fp32(env_spec):
+    policy = made(settings(is_lora=True, lora_rank=4, precision="bf16"), env_spec)
+    kinds = {(".lora_" in name, p.dtype) for name, p in policy.actor.network.named_parameters()}
+    assert kinds == {(True, torch.float32), (False, torch.bfloat16)}
+
+
 def test_files_of_the_original_trainer(env_spec, observe, tmp_path):
     """Pickled by torch, names with `module.`, and adapters unmerged, with alpha = min(r, 16)."""
     config = settings(**OFFICIAL, use_film=True)

@@ -110,6 +110,8 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
         )
     try:
         tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        tokenizer.no_padding()  # files keep how their tokenizer was last used
+        tokenizer.no_truncation()
     except Exception as error:  # the library raises nothing more particular
         raise CheckpointError(f"{path} is damaged: {error}", hint="copy it again") from error
     try:

@@ -168,7 +168,9 @@ def load_statistics(config: PrismaticModelConfig, resolved: Resolved) -> Scaling
         CheckpointError: missing, damaged, of another robot, or without `unnorm_key`.
     """
     assert config.model_path is not None
-    folder = base_folder(Path(config.model_path))
+    folder = Path(config.model_path)
+    if not (folder / statistics.FILE_NAME).is_file():  # those fitted here lie beside adapters
+        folder = base_folder(folder)
     found = statistics.read(folder)
     key = statistics.choose(found, config.unnorm_key, folder)
     return scaling(config, resolved, found, key, origin=str(folder))

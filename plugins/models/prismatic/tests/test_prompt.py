@@ -68,6 +68,16 @@ def test_saving(trained, tmp_path):
         load_tokenizer(tmp_path, 24, SIZE)
 
 
+def test_how_a_saved_tokenizer_was_last_used_does_not_matter(tmp_path):
+    used = train_tokenizer(SENTENCES, SIZE)
+    expected = PromptTokenizer(used, 24, SIZE)(SENTENCES)
+    used.enable_padding(length=20)
+    used.enable_truncation(max_length=3)
+    used.save(str(tmp_path / "tokenizer.json"))
+    for ours, theirs in zip(load_tokenizer(tmp_path, 24, SIZE)(SENTENCES), expected, strict=True):
+        assert ours.tolist() == theirs.tolist()
+
+
 def test_vocabularies_that_do_not_fit(trained):
     with pytest.raises(CheckpointError, match="the network 300 tokens"):
         PromptTokenizer(trained, 24, replace(SIZE, vocab=300, padding_rows=8))

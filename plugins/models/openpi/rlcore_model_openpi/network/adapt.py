@@ -59,3 +59,6 @@ def add_lora(network: PiNetwork, rank: int) -> None:
         target_modules=_LORA_TARGETS,
     )
     inject_adapter_in_model(config, network.vlm)
+    for name, parameter in network.vlm.named_parameters():
+        if ".lora_" in name:  # steps of a small learning rate are lost in bf16
+            parameter.data = parameter.data.float()

@@ -30,6 +30,9 @@ def add_lora(network: nn.Module, rank: int) -> None:
         target_modules=list(LORA_TARGETS),
     )
     inject_adapter_in_model(config, network)
+    for name, parameter in network.named_parameters():
+        if ".lora_" in name:  # steps of a small learning rate are lost in bf16
+            parameter.data = parameter.data.float()
 
 
 def freeze_unused(network: nn.Module, size: PrismaticSize) -> None:
