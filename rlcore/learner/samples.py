@@ -47,6 +47,11 @@ class Samples:
         return len(self.row)
 
     @property
+    def has_rows(self) -> bool:
+        """Whether this rank holds any decision."""
+        return bool((self.row >= 0).any())
+
+    @property
     def trained(self) -> Tensor:
         """bool `[P]`: samples with an executed action that is trained on."""
         return self.valid.any(-1)

@@ -184,7 +184,14 @@ class Learner:
     # -- evaluations --------------------------------------------------------------------------
 
     def _evaluate(self, samples: Samples, rows: Tensor) -> Evaluation:
-        """The policy's view of stored decisions `rows`."""
+        """The policy's view of stored decisions `rows`.
+
+        Where a rank has none of a minibatch it makes a forward all the same, as the others do;
+        a stored decision fills it, and nothing of it is used.
+        """
+        if not len(rows) and samples.has_rows:
+            filler = self._evaluate(samples, rows.new_zeros(1))
+            return Evaluation(filler.logprobs[:0], filler.values[:0], filler.entropy[:0])
         return self._policy.evaluate(
             {name: array[rows].to(self._device) for name, array in samples.inputs.items()},
             {name: array[rows].to(self._device) for name, array in samples.replay.items()},

@@ -15,7 +15,7 @@ follows from the update and the scores alone, so it is the same on any placement
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from rlcore.loop.gather import Gathered, GatherOrder, gather
@@ -25,8 +25,13 @@ from rlcore.rollout.schedule import Column, filmed_columns, groups_per_update, t
 from rlcore.specs import GroupFilter
 
 
-def gather_batch(session: Session, update: int) -> tuple[Gathered, dict[str, float]]:
+def gather_batch(
+    session: Session, update: int, stopped: Callable[[], bool] = lambda: False
+) -> tuple[Gathered, dict[str, float]]:
     """Play one update's episodes; the trajectory stays with the workers that acted.
+
+    Args:
+        stopped: whether the run is asked to end: then there are no further rounds.
 
     Returns:
         All that was played, given up or not; and where groups are filtered, metrics of that:
@@ -42,13 +47,15 @@ def gather_batch(session: Session, update: int) -> tuple[Gathered, dict[str, flo
         columns = _columns(session, update, range(played, played + missing))
         rounds.append(_round(session, update, columns, stay, number=len(rounds)))
         played += missing
+        if stopped():
+            break
         if bounds is not None:
             stay |= within_bounds(columns, rounds[-1].outcomes, bounds)
             missing = due - len(stay) // size
     whole = _together(rounds)
     if bounds is None:
         return whole, {}
-    if missing and bounds.refill_rounds:
+    if missing and bounds.refill_rounds and not stopped():
         _say_missing(session, update, bounds, due - missing, due)
     return whole, {
         "rollout/groups": float(played),

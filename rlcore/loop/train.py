@@ -7,6 +7,7 @@ demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from rlcore.config.schema import RunConfig
@@ -87,7 +88,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         runner.max_steps < 0 or session.totals.env_steps < runner.max_steps
     ):
         totals = replace(session.totals)
-        metrics = rollout(session, update)
+        metrics = rollout(session, update, lambda: stop.requested)
         if stop.requested:  # give up what was gathered: the policy is as the last update left it
             session.totals = totals
             return update
@@ -106,11 +107,14 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     return update
 
 
-def rollout(session: Session, update: int) -> dict[str, float]:
-    """Gather one update's episodes; the trajectory stays with the workers that acted."""
+def rollout(
+    session: Session, update: int, stopped: Callable[[], bool] = lambda: False
+) -> dict[str, float]:
+    """Gather one update's episodes, or what there is of them where the run is to end; the
+    trajectory stays with the workers that acted."""
     session.hooks.rlcore_before_rollout(run=session, update=update)
     with session.clock.measure("rollout") as took:
-        gathered, fill = gather_batch(session, update)
+        gathered, fill = gather_batch(session, update, stopped)
     report_incidents(session, gathered)
     if gathered.videos:
         film(session, gathered, "train", f"update_{update + 1:06d}")

@@ -43,8 +43,8 @@ def training_columns(
 
     Tasks come from keyed permutations, so that every task is visited equally often up to one;
     trials are keyed draws from the split's range. The `group_size` columns of a group share
-    (task, trial) and differ in replica. Neither addresses nor numbers depend on how the groups
-    of an update are cut into ranges.
+    (task, trial) and differ in replica. How the groups of an update are cut into ranges makes no
+    difference to the episodes; columns are numbered within a range.
 
     Args:
         groups: by number, also of further ones; None: the :func:`groups_per_update`.

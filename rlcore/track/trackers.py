@@ -11,7 +11,8 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -42,15 +43,22 @@ class MetricsLog:
         for name, value in metrics.items():
             number = float(value)
             line[name] = number if math.isfinite(number) else None
-        self._file.write(json.dumps(line, allow_nan=False) + "\n")
-        try:
+        with self._named():
+            self._file.write(json.dumps(line, allow_nan=False) + "\n")
             self._file.flush()
-        except OSError as error:  # a full disk: say where
-            error.filename = self._file.name
-            raise
 
     def close(self) -> None:
-        self._file.close()
+        with self._named():
+            self._file.close()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors of an open file don't say which: a full disk should."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = self._file.name
+            raise
 
 
 def cut_metrics(path: Path, size: int) -> None:

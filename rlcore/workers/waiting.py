@@ -16,6 +16,7 @@ from rlcore.errors import StuckError, UserError, WorkerError
 from rlcore.workers.group import OnCount
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+TRACEBACK = "Traceback (most recent call last):"
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
 
 
@@ -104,10 +105,12 @@ def _result(ref: Any, name: str, doing: str) -> Any:
 
 
 def _own_traceback(error: RayTaskError) -> str:
-    """The traceback as Python wrote it in the worker, without what Ray puts above its frames."""
-    plain = COLOUR.sub("", str(error)).rstrip().splitlines()
-    frames = (number for number, line in enumerate(plain) if line.startswith('  File "'))
-    first = next(frames, None)
-    if first is None:
-        return "\n".join(plain)
-    return "\n".join(["Traceback (most recent call last):", *plain[first:]])
+    """The traceback as Python wrote it in the worker, causes included, without Ray's own lines:
+    a coloured header in the place of each first line, and the marks of frames it left out."""
+    lines: list[str] = []
+    for line in COLOUR.sub("", str(error)).rstrip().splitlines():
+        if line.startswith("ray::"):
+            lines.append(TRACEBACK)
+        elif lines[-1:] != [TRACEBACK] or line.strip(" ~^"):
+            lines.append(line)
+    return "\n".join(lines)

@@ -319,3 +319,20 @@ def test_resumed_equals_uninterrupted(bench, acted):
     resumed.learner.update(copy.deepcopy(batches[1]), 1)
     for name, weight in straight.policy.state_dict().items():
         assert torch.equal(weight, resumed.policy.state_dict()[name])
+
+
+def test_a_minibatch_without_samples_asks_for_no_empty_forward(bench, acted, monkeypatch):
+    """So it is for a rank whose part of a minibatch was filtered out; networks may refuse it."""
+    made = bench(kl_beta=0.1, actor=ONE_BATCH)
+    trajectory = acted(made.policy)
+    trajectory.valid[:] = False
+    evaluate, rows = made.policy.evaluate, []
+
+    def watched(inputs, replay):
+        rows.append(len(next(iter(inputs.values()))))
+        return evaluate(inputs, replay)
+
+    monkeypatch.setattr(made.policy, "evaluate", watched)
+    metrics = made.learner.update(trajectory, 0)
+    assert rows and 0 not in rows
+    assert metrics["train/actor/trained_samples"] == 0
