@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError, did_you_mean
-from rlcore.track.contents import DIGEST, check_digests, check_sizes, digests, sizes
+from rlcore.track.contents import DIGEST, check_digests, check_sizes, digests, sizes, text_digest
 from rlcore.track.files import replacing_folder, write_text
 from rlcore.track.headers import damaged, read_headers
 from rlcore.track.tensors import flatten_tensors, tensor_names, unflatten_tensors
@@ -31,6 +31,8 @@ FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 2
 POLICY, STATE, LATEST, BEST = "actor", "state.json", "latest", "best"
 LEARNER = "learner"  # .safetensors and .json
+OWN_DIGEST = f"{DIGEST}_of_the_rest"
+"""Key of `state.json`: the digest of all its other keys."""
 PREFIX = "step_"
 
 
@@ -83,17 +85,15 @@ def save_checkpoint(
         save_policy(partial / POLICY)
         if save_learner is not None:
             save_learner(partial)
-        text = json.dumps(
-            {
-                "format": FORMAT,
-                "version": FORMAT_VERSION,
-                "step": step,
-                "state": dict(state or {}),
-                "files": sizes(partial),
-                DIGEST: digests(partial),
-            },
-            indent=1,
-        )
+        facts = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "step": step,
+            "state": dict(state or {}),
+            "files": sizes(partial),
+            DIGEST: digests(partial),
+        }
+        text = json.dumps({**facts, OWN_DIGEST: _own_digest(facts)}, indent=1)
         (partial / STATE).write_text(text, encoding="utf-8")
     write_text(folder / LATEST, target.name + "\n")
     return target
@@ -311,7 +311,8 @@ def _read_facts(path: Path) -> dict[str, Any]:
             f"{path.parent} has checkpoint format {facts.get('version')}, "
             f"this rlcore reads {FORMAT_VERSION}"
         )
-    facts.setdefault(DIGEST, {})  # earlier versions wrote none
+    if OWN_DIGEST not in facts:
+        facts.setdefault(DIGEST, {})  # earlier versions wrote neither
     for name, kind, words in (
         ("step", int, "a whole number"),
         ("state", dict, "a mapping"),
@@ -320,7 +321,14 @@ def _read_facts(path: Path) -> dict[str, Any]:
     ):
         if type(facts.get(name)) is not kind:
             raise damaged(path, f"{name} must be {words}, got {facts.get(name)!r}")
+    written = facts.pop(OWN_DIGEST, None)  # earlier versions wrote none
+    if written is not None and written != _own_digest(facts):
+        raise damaged(path, f"its {DIGEST} is not the one it was written with")
     return facts
+
+
+def _own_digest(facts: Mapping[str, Any]) -> str:
+    return text_digest(json.dumps(facts, sort_keys=True))
 
 
 def _read_json(path: Path) -> Any:

@@ -45,6 +45,11 @@ def check_digests(folder: Path, expected: Mapping[str, str]) -> None:
             raise damaged(folder / name, f"its {DIGEST} is {found}, it was written with {digest}")
 
 
+def text_digest(text: str) -> str:
+    """Hex digest of a text, in UTF-8."""
+    return hashlib.new(DIGEST, text.encode()).hexdigest()
+
+
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     for file in sorted(folder.rglob("*")):
         if file.is_file():

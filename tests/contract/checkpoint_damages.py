@@ -13,6 +13,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -275,22 +276,38 @@ CHECKPOINT: dict[str, Case] = {
         flip_tensor("learner.safetensors"), ("learner.safetensors", "damaged", "sha256")),
     "digests are a list": (
         rewrite("state.json", lambda c: c.update(sha256=[])), ("state.json", "sha256")),
+    "another step": (
+        rewrite("state.json", lambda c: c.update(step=3)), ("state.json", "damaged", "sha256")),
+    "another seed": (
+        rewrite("state.json", lambda c: c["state"].update(seed=7)), ("state.json", "sha256")),
+    "digests under another name": (
+        rewrite("state.json", lambda c: c.update(sha257=c.pop("sha256"))),
+        ("state.json", "sha256")),
     "learner's counters missing": (remove("learner.json"), ("learner.json", "missing")),
     "learner's counters garbled": (
         garble("learner.json"),
         ("learner.json", "damaged")),
 }  # fmt: skip
 
+
+def unsigned(change: Callable[[Any], object]) -> Callable[[Any], object]:
+    """The change, in a `state.json` of an earlier version, which lacks the digest of itself."""
+    return lambda content: (change(content), content.pop("sha256_of_the_rest"))
+
+
 RESUME: dict[str, Case] = {
     **CHECKPOINT,
     "state without seed": (
-        rewrite("state.json", lambda c: c["state"].pop("seed")), ("state.json", "seed")),
+        rewrite("state.json", unsigned(lambda c: c["state"].pop("seed"))),
+        ("state.json", "seed")),
     "state with another seed": (
-        rewrite("state.json", lambda c: c["state"].update(seed=7)), ("seed 7", "runner.seed is 0")),
+        rewrite("state.json", unsigned(lambda c: c["state"].update(seed=7))),
+        ("seed 7", "runner.seed is 0")),
     "state without totals": (
-        rewrite("state.json", lambda c: c["state"].pop("totals")), ("state.json", "totals")),
+        rewrite("state.json", unsigned(lambda c: c["state"].pop("totals"))),
+        ("state.json", "totals")),
     "totals of texts": (
-        rewrite("state.json", lambda c: c["state"]["totals"].update(env_steps="x")),
+        rewrite("state.json", unsigned(lambda c: c["state"]["totals"].update(env_steps="x"))),
         ("state.json", "totals")),
     "config missing": (remove("config.yaml"), ("config.yaml",)),
     "earlier evaluation empty": (cut(BEFORE, 0), (BEFORE, "damaged")),
