@@ -44,8 +44,8 @@ class Failing:
         self._step = step
         self._updates = list(updates)
 
-    def __call__(self, session: Session, update: int) -> Any:
+    def __call__(self, session: Session, update: int, *rest: Any) -> Any:
         if update in self._updates:
             self._updates.remove(update)
             raise WorkerError(f"told to fail in update {update}")
-        return self._step(session, update)
+        return self._step(session, update, *rest)
