@@ -19,8 +19,8 @@ LIGHT = ("errors", "specs", "protocols", "hookspecs", "plugins", "extras", "buil
          "config", "placement", "cli", "simulation")  # fmt: skip
 RAY = ("workers", "loop")
 TORCH = ("algo", "learner", "rollout", "sync", "track", "data")
-# Tables without tensors that checks need, and keyed randomness, which is numpy; they live beside the
-# code they belong to.
+# Tables without tensors that checks need, and keyed randomness in numpy; they live beside the code
+# they belong to.
 LIGHT_ELSEWHERE = ("rlcore.algo.combinations", "rlcore.rollout.rng")
 
 
