@@ -35,8 +35,8 @@ def test_acting_agrees_with_scoring_at_every_temperature(env_spec, observe, vers
     for temperature in (0.25, 1.0, 1.6, 4.0):
         policy.actor.temperature = temperature
         with torch.no_grad():
-            indices, acted = policy.actor.decide(inputs, uniform)
-            scored = policy.actor.score(inputs, indices)
+            decision, acted = policy.actor.decide(inputs, uniform)
+            scored = policy.actor.score(inputs, decision)
         for name in ("logprobs", "values", "entropy"):
             got, expected = vars(scored)[name], vars(acted)[name]
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)

@@ -22,7 +22,7 @@ from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, Pol
 from rlcore.rollout.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.track.files import write_text
-from rlcore_prismatic import checkpoint, statistics
+from rlcore_prismatic import checkpoint, sampling, statistics
 from rlcore_prismatic.files import (
     CONFIG_FILE,
     PREPROCESSOR_FILE,
@@ -38,7 +38,7 @@ from rlcore_prismatic.network import (
     freeze_unused,
     set_precision,
 )
-from rlcore_prismatic.network.actor import ActorInputs, TokenActor
+from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor
 from rlcore_prismatic.processor import Processor, demonstrated
 from rlcore_prismatic.prompt import PromptTokenizer, load_tokenizer, train_tokenizer
 from rlcore_prismatic.settings import PrismaticModelConfig
@@ -130,24 +130,27 @@ class TokenPolicy(nn.Module):
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
         """Decide: tokens by the inverse CDF of one uniform number each, or the likeliest ones.
 
-        `replay`: action_tokens int64 `[B, C, M]`, indices of bins.
+        `replay`: action_tokens int64 `[B, C, M]`, indices of bins; with `top_k` allowed_tokens
+        int64 `[B, C, M, words]`, those each was drawn from, see :func:`sampling.packed`.
         """
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         uniform = None if deterministic else self._uniform(keys)
-        indices, score = self.actor.decide(self.actor_inputs(tensors), uniform)
-        tokens = indices.unflatten(1, self._tokens)
+        decision, score = self.actor.decide(self.actor_inputs(tensors), uniform)
+        tokens = decision.indices.unflatten(1, self._tokens)
+        replay = {"action_tokens": tokens}
+        if decision.allowed is not None:
+            replay["allowed_tokens"] = sampling.packed(decision.allowed).unflatten(1, self._tokens)
         logprobs = self._executed(score.logprobs)
         return PolicyOutput(
             actions=self.processor.to_env_actions(tokens.cpu().numpy()),
             logprobs=torch.zeros_like(logprobs) if deterministic else logprobs,
             values=score.values,
-            replay={"action_tokens": tokens},
+            replay=replay,
         )
 
     def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
         """Log-probs, values and entropy (elementwise) of stored decisions at current weights."""
-        indices = replay["action_tokens"].to(self.actor.network.device).flatten(1)
-        score = self.actor.score(self.actor_inputs(inputs), indices)
+        score = self.actor.score(self.actor_inputs(inputs), self._decision(replay))
         return Evaluation(
             logprobs=self._executed(score.logprobs),
             values=score.values,
@@ -243,6 +246,14 @@ class TokenPolicy(nn.Module):
         chunk, entries = self._tokens
         drawn = keys.uniform("action_tokens", (chunk * entries,))
         return torch.from_numpy(drawn).to(self.actor.network.device)
+
+    def _decision(self, replay: Mapping[str, Tensor]) -> Decision:
+        """What :meth:`act` stored."""
+        kept = {n: part.to(self.actor.network.device).flatten(1, 2) for n, part in replay.items()}
+        allowed = kept.get("allowed_tokens")
+        if allowed is not None:
+            allowed = sampling.unpacked(allowed, self.processor.resolved.size.action_bins)
+        return Decision(kept["action_tokens"], allowed)
 
     def _executed(self, values: Tensor) -> Tensor:
         """`[B, N]` -> `[B, C, A]`: the entries that the env executes."""

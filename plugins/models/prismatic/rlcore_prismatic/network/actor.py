@@ -65,6 +65,19 @@ class Score:
     entropy: Tensor
 
 
+@dataclass
+class Decision:
+    """Written tokens.
+
+    Attributes:
+        indices: int64 `[B, N]`.
+        allowed: those that each could have been, bool `[B, N, bins]`; None: any.
+    """
+
+    indices: Tensor
+    allowed: Tensor | None = None
+
+
 Choose = Callable[[Tensor, int], Tensor]
 """From logits `[B, n, bins]` of the tokens `first, first + 1, ...` to their indices `[B, n]`."""
 
@@ -75,7 +88,7 @@ class TokenActor(nn.Module, ABC):
     Args:
         network: the network.
         value_head: the critic; None: values are `[B, 0]`.
-        temperature, top_k: of the distribution of tokens, see :func:`sampling.log_probs`.
+        temperature, top_k: of the distribution of tokens, see :mod:`rlcore_prismatic.sampling`.
         detach_critic_input: the value loss trains the critic alone.
     """
 
@@ -103,38 +116,44 @@ class TokenActor(nn.Module, ABC):
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
         """Write tokens: indices `[B, N]`, and what :meth:`read` gives for them."""
 
-    def decide(self, inputs: ActorInputs, uniform: Tensor | None) -> tuple[Tensor, Score]:
-        """Indices int64 `[B, N]` of written tokens, and their score.
+    def decide(self, inputs: ActorInputs, uniform: Tensor | None) -> tuple[Decision, Score]:
+        """Write tokens, and score them.
 
         Args:
             uniform: numbers of [0, 1) `[B, N]`, one a token; None: the likeliest token each.
         """
+        kept: list[Tensor] = []
 
         def choose(logits: Tensor, first: int) -> Tensor:
+            allowed = sampling.likeliest(logits, self.top_k)
+            if allowed is not None:
+                kept.append(allowed)
             if uniform is None:
                 return logits.argmax(dim=-1)
             drawn = uniform[:, first : first + logits.shape[1]]
-            return sampling.inverse_cdf(self._log_probs(logits), drawn)
+            return sampling.inverse_cdf(self._log_probs(logits, allowed), drawn)
 
         indices, reading = self.write(inputs, choose)
-        return indices, self._score(inputs, reading, indices)
+        decision = Decision(indices, torch.cat(kept, dim=1) if kept else None)
+        return decision, self._score(inputs, reading, decision)
 
-    def score(self, inputs: ActorInputs, indices: Tensor) -> Score:
-        """Score written tokens under the current weights, with gradients."""
-        return self._score(inputs, self.read(inputs, indices), indices)
+    def score(self, inputs: ActorInputs, decision: Decision) -> Score:
+        """Score written tokens under the current weights, with gradients, among those that were
+        allowed then."""
+        return self._score(inputs, self.read(inputs, decision.indices), decision)
 
     def cross_entropy(self, inputs: ActorInputs, indices: Tensor) -> Tensor:
         """-log p of the given tokens at temperature 1, `[B, N]`."""
         logits = self.read(inputs, indices).logits
         return -sampling.chosen(torch.log_softmax(logits, dim=-1), indices)
 
-    def _log_probs(self, logits: Tensor) -> Tensor:
-        return sampling.log_probs(logits, temperature=self.temperature, top_k=self.top_k)
+    def _log_probs(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
+        return sampling.log_probs(logits, temperature=self.temperature, allowed=allowed)
 
-    def _score(self, inputs: ActorInputs, reading: Reading, indices: Tensor) -> Score:
-        logprobs = self._log_probs(reading.logits)
+    def _score(self, inputs: ActorInputs, reading: Reading, decision: Decision) -> Score:
+        logprobs = self._log_probs(reading.logits, decision.allowed)
         return Score(
-            logprobs=sampling.chosen(logprobs, indices),
+            logprobs=sampling.chosen(logprobs, decision.indices),
             values=self.values(reading.features, inputs.elapsed),
             entropy=sampling.entropy(logprobs),
         )
