@@ -43,6 +43,14 @@ def test_a_dry_run_plans_the_published_size(capsys):
     assert "model_type: openvla" in said and "openvla: 7,654,228,928 parameters in bf16" in said
 
 
+def test_a_chunk_longer_than_an_episode(capsys):
+    asked = ["train", "env=metaworld_50", "model=openvla_tiny", "algorithm=ppo", "--dry-run"]
+    assert main([*asked, "actor.model.num_action_chunks=400"]) != 0
+    assert (
+        "num_action_chunks must be at most env.train.max_episode_steps" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize("path", OPTIONS, ids=lambda path: path.stem)
 def test_shipped_options_pass_the_checks(path):
     spec = policy_spec(OpenVLAConfig(**yaml.safe_load(path.read_text())), paper_env())

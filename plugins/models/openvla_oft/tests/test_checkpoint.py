@@ -18,8 +18,9 @@ from rlcore_prismatic.layout import network_shapes
 from rlcore_prismatic.sizes import SIZES
 from safetensors.torch import load_file, save_file
 
-from rlcore.errors import CheckpointError, UserError
+from rlcore.errors import CheckpointError, ConfigError, UserError
 from rlcore.rollout.rng import RowKeys
+from rlcore.specs import StateChannel
 from rlcore.track.headers import read_headers
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
@@ -361,8 +362,83 @@ def test_another_critic(saved, env_spec):
     refuse(at(settings(critic_hidden=[32]), folder), env_spec, "rl_heads.safetensors does not fit")
 
 
+def unsigned(folder) -> None:
+    """As others publish it: without our record of the settings."""
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    del content["rlcore"]
+    path.write_text(json.dumps(content))
+
+
+OTHERWISE = [
+    ({"num_action_chunks": 3}, "num_action_chunks must be 2, got 3"),
+    ({"num_action_chunks": 1}, "num_action_chunks must be 2, got 1"),
+    ({"implement_version": "official"}, "implement_version must be rlinf, got official"),
+    ({"implement_version": "official", "use_film": True}, "use_film must be false, got true"),
+    (OFFICIAL, "got official; actor.model.use_proprio must be false, got true"),
+    ({"num_images_in_input": 2}, "num_images_in_input must be 1, got 2"),
+]
+
+
+@pytest.mark.parametrize(("asked", "match"), OTHERWISE)
+def test_what_it_was_not_trained_for(saved, other_env, asked, match):
+    _, folder = saved
+    refuse(at(settings(**asked), folder), other_env(cameras=2), f"was trained otherwise: .*{match}")
+
+
+def test_a_part_that_was_trained_and_is_not_asked_for(env_spec, tmp_path):
+    made(settings(**OFFICIAL), env_spec).save_pretrained(tmp_path)
+    official = at(settings(implement_version="official"), tmp_path)
+    refuse(official, env_spec, "use_proprio must be true, got false")
+    config = at(settings(**{**OFFICIAL, "proprio_dim": 5}), tmp_path)
+    refuse(
+        config, replace(env_spec, states=(StateChannel("arm", 5),)), "proprio_dim must be 4, got 5"
+    )
+    unsigned(tmp_path)
+    left = "holds proprio_projector--rlcore_checkpoint.safetensors, .*use_proprio=false leaves"
+    refuse(official, env_spec, left)
+    refuse(at(settings(), tmp_path), env_spec, left)
+    made(at(settings(**OFFICIAL), tmp_path), env_spec)
+    # or beside the network, as trainers put them that save the whole policy
+    path = tmp_path / "proprio_projector--rlcore_checkpoint.safetensors"
+    whole = {f"proprio_projector.{name}": tensor for name, tensor in load_file(path).items()}
+    save_file(load_file(tmp_path / "model.safetensors") | whole, tmp_path / "model.safetensors")
+    path.unlink()
+    refuse(official, env_spec, "holds proprio_projector.fc1.*use_proprio=false leaves")
+
+
+@pytest.mark.parametrize(
+    ("extra", "match"),
+    [
+        ({"use_film": True}, "vision_backbone--.*use_film=false leaves"),
+        ({"use_l1_regression": True}, "action_head--.*use_l1_regression=false leaves"),
+    ],
+)
+def test_parts_that_would_go_unread(env_spec, tmp_path, extra, match):
+    official = {"implement_version": "official"}
+    made(settings(**official, **extra), env_spec).save_pretrained(tmp_path)
+    refuse(at(settings(**official), tmp_path), env_spec, "was trained otherwise")
+    unsigned(tmp_path)
+    refuse(at(settings(**official), tmp_path), env_spec, match)
+
+
+def test_a_checkpoint_of_another_model(saved, env_spec):
+    _, folder = saved
+    content = json.loads((folder / "config.json").read_text())
+    content["rlcore"]["model"]["model_type"] = "openvla"
+    (folder / "config.json").write_text(json.dumps(content))
+    refuse(at(settings(), folder), env_spec, "a checkpoint of model 'openvla', not of")
+
+
+def test_more_images_than_the_env_has(saved, env_spec):
+    _, folder = saved
+    config = at(settings(num_images_in_input=2), folder)
+    refuse(config, env_spec, r"num_images_in_input must be in 1\.\.1, the cameras", ConfigError)
+
+
 def test_missing_and_damaged_components(saved, env_spec):
     _, folder = saved
+    unsigned(folder)
     config = at(settings(**OFFICIAL), folder)
     refuse(config, env_spec, "must hold one file proprio_projector--")
     path = folder / "proprio_projector--1_checkpoint.pt"

@@ -48,11 +48,13 @@ class Component:
         name: the file is called `*NAME*checkpoint*`.
         shapes: of its parameters, by their names in that file.
         module: where it is in the policy's actor, a dotted path.
+        key: the setting of the model that asks for it.
     """
 
     name: str
     shapes: Mapping[str, Shape]
     module: str
+    key: str
 
     @property
     def in_network(self) -> bool:
@@ -151,6 +153,7 @@ def check_folder(
     adapted: Mapping[str, Shape],
     head: Mapping[str, Shape],
     components: Sequence[Component],
+    left_out: Sequence[Component],
     lora_rank: int | None,
 ) -> None:
     """The folder's files are whole, and its weights are those of this network. Headers only.
@@ -159,6 +162,7 @@ def check_folder(
         shapes: of the network in its files.
         adapted: of the network itself, where adapters find their places.
         head: of the critic; empty without one. One the folder does not hold starts fresh.
+        components, left_out: those the settings ask for, and those they don't.
         lora_rank: of the adapters that will be trained; None where there are none.
 
     Raises:
@@ -167,6 +171,8 @@ def check_folder(
     base = base_folder(folder)
     stored = stored_network(base)
     _check_written_size(base / CONFIG_FILE, size)
+    for component in left_out:
+        _check_left_out(folder, component, stored)
     check_fit(base, network_part(stored, components), shapes, hint=_FIT)
     for component in components:
         check_component(folder, component, stored)
@@ -202,7 +208,7 @@ def find_component(folder: Path, component: Component, stored: Stored) -> Path |
         CheckpointError: it is missing, or there are several.
     """
     for place in (folder, base_folder(folder)):
-        files = [f for f in sorted(place.glob(f"*{component.name}*checkpoint*")) if f.is_file()]
+        files = _files_of(component, place)
         if len(files) == 1:
             return files[0]
         if files:
@@ -212,8 +218,26 @@ def find_component(folder: Path, component: Component, stored: Stored) -> Path |
     raise CheckpointError(
         f"{folder} must hold one file {component.name}--*_checkpoint, got "
         f"{', '.join(file.name for file in files) or 'none'}",
-        hint="choose another actor.model.model_path, or switch the part off in actor.model",
+        hint=f"choose another actor.model.model_path, or set actor.model.{component.key}=false",
     )
+
+
+def _files_of(component: Component, folder: Path) -> list[Path]:
+    return [f for f in sorted(folder.glob(f"*{component.name}*checkpoint*")) if f.is_file()]
+
+
+def _check_left_out(folder: Path, component: Component, stored: Stored) -> None:
+    """Refuse a folder with a part that would go unread: the network was trained with it."""
+    prefix = component.module.removeprefix("network.")
+    found = [file.name for file in _files_of(component, folder)]
+    found += [
+        f"{prefix}.{name}" for name in component.shapes if f"{prefix}.{name}" in stored.headers
+    ]
+    if found:
+        raise CheckpointError(
+            f"{folder} holds {found[0]}, which actor.model.{component.key}=false leaves unread",
+            hint=f"set actor.model.{component.key}=true, or move it away if it is of no use",
+        )
 
 
 def check_component(folder: Path, component: Component, stored: Stored) -> None:

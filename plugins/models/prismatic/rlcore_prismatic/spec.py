@@ -36,6 +36,7 @@ class Resolved:
         epsilon: added to the range of an action entry, see :mod:`rlcore_prismatic.statistics`.
         film: whether the sentence modulates the vision towers.
         components: parts of the policy with files of their own.
+        left_out: such parts that the settings don't ask for.
     """
 
     size: PrismaticSize
@@ -47,6 +48,7 @@ class Resolved:
     epsilon: float = 1e-8
     film: bool = False
     components: tuple[Component, ...] = ()
+    left_out: tuple[Component, ...] = ()
 
 
 def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
@@ -122,6 +124,7 @@ def checked_spec(
             adapted=network_shapes(resolved.size, film=resolved.film),
             head=head,
             components=resolved.components,
+            left_out=resolved.left_out,
             lora_rank=config.lora_rank if config.is_lora else None,
         )
         base = base_folder(folder)
