@@ -155,6 +155,28 @@ def test_only_the_entries_the_env_executes_are_scored(build):
     assert out.replay["action_tokens"].shape == (3, 1, 7)
 
 
+@pytest.mark.parametrize("deterministic", [False, True], ids=["sampled", "greedy"])
+def test_entries_that_are_not_executed_decide_nothing(build, deterministic):
+    """They hold the middle token of 256, whatever is drawn, stored or demonstrated there; else
+    the tokens after them would depend on choices that no log-prob counts."""
+    policy = build(action_dim=7, action_entries=[0, 1, 2, 6], num_action_chunks=2)
+    inputs = prepared(policy, 3)
+    out = policy.act(inputs, keys(3), deterministic=deterministic)
+    tokens = out.replay["action_tokens"]
+    assert (tokens[..., 3:6] == 128).all() and (tokens[..., [0, 1, 2, 6]] != 128).any()
+    changed = tokens.clone()
+    changed[..., 3:6] = 5
+    again = policy.evaluate(as_tensors(inputs), {"action_tokens": tokens})
+    same = policy.evaluate(as_tensors(inputs), {"action_tokens": changed})
+    assert torch.equal(same.logprobs, again.logprobs)
+    if not deterministic:
+        torch.testing.assert_close(again.logprobs, out.logprobs, atol=TOLERANCE, rtol=0)
+    actor_inputs = policy.actor_inputs(as_tensors(inputs))
+    losses = [policy.actor.cross_entropy(actor_inputs, x.flatten(1)) for x in (tokens, changed)]
+    executed = [policy._executed(loss) for loss in losses]
+    assert torch.equal(*executed)
+
+
 @pytest.mark.parametrize(
     ("value_type", "chunk", "values"), [("chunk_level", 3, 1), ("action_level", 3, 3)]
 )

@@ -11,6 +11,8 @@ Legend: B rows, L prompt tokens, P tokens between BOS and prompt, N = C M slots,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from rlcore_prismatic.network import PrismaticModel, ValueHead, multimodal
@@ -81,7 +83,8 @@ class ParallelActor(TokenActor):
     """OpenVLA-OFT.
 
     Args:
-        network, value_head, temperature, top_k, detach_critic_input: see :class:`TokenActor`.
+        network, value_head, temperature, top_k, detach_critic_input, idle: see
+            :class:`TokenActor`.
         slots: N, tokens of a decision.
         official: the original code's form instead of RLinf's.
         proprio_projector: where the state is read.
@@ -98,6 +101,7 @@ class ParallelActor(TokenActor):
         temperature: float,
         top_k: int,
         detach_critic_input: bool = False,
+        idle: Sequence[int] = (),
         proprio_projector: ProprioProjector | None = None,
         action_head: ActionHead | None = None,
     ) -> None:
@@ -107,6 +111,7 @@ class ParallelActor(TokenActor):
             temperature=temperature,
             top_k=top_k,
             detach_critic_input=detach_critic_input,
+            idle=idle,
         )
         self.slots = slots
         self.official = official

@@ -189,7 +189,7 @@ class TokenPolicy(nn.Module):
         executed entries. It draws nothing."""
         device = self.actor.network.device
         targets = torch.from_numpy(self.processor.to_indices(actions.cpu().numpy())).to(device)
-        tokens = targets.new_full((*targets.shape[:2], self._tokens[1]), self._middle)
+        tokens = targets.new_zeros(*targets.shape[:2], self._tokens[1])
         tokens[..., self._entries] = targets
         losses = self.actor.cross_entropy(self.actor_inputs(inputs), tokens.flatten(1))
         losses = self._executed(losses)
@@ -236,11 +236,6 @@ class TokenPolicy(nn.Module):
     def _tokens(self) -> tuple[int, int]:
         """(C, M)."""
         return self.spec.num_action_chunks, self.processor.resolved.action_dim
-
-    @property
-    def _middle(self) -> int:
-        """The token of an entry that nothing is known about."""
-        return self.processor.resolved.size.action_bins // 2
 
     def _uniform(self, keys: RowKeys) -> Tensor:
         chunk, entries = self._tokens

@@ -50,6 +50,11 @@ class Resolved:
     components: tuple[Component, ...] = ()
     left_out: tuple[Component, ...] = ()
 
+    def idle(self, steps: int) -> tuple[int, ...]:
+        """Slots of a decision of that many steps whose entries the env does not execute."""
+        slots = range(steps * self.action_dim)
+        return tuple(slot for slot in slots if slot % self.action_dim not in self.entries)
+
 
 def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
     """Fill in the nulls; a model's own spec adds what it has beyond.

@@ -9,7 +9,7 @@ Legend: B rows, I images, L prompt tokens, N action tokens of a decision, D widt
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -90,6 +90,9 @@ class TokenActor(nn.Module, ABC):
         value_head: the critic; None: values are `[B, 0]`.
         temperature, top_k: of the distribution of tokens, see :mod:`rlcore_prismatic.sampling`.
         detach_critic_input: the value loss trains the critic alone.
+        idle: slots, of the N, whose entries the env does not execute. Nothing is chosen there: they
+            hold the token in the middle, so that later tokens depend on no choice without a
+            log-prob.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class TokenActor(nn.Module, ABC):
         temperature: float,
         top_k: int,
         detach_critic_input: bool = False,
+        idle: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.network = network
@@ -107,6 +111,7 @@ class TokenActor(nn.Module, ABC):
         self.temperature = temperature
         self.top_k = top_k
         self.detach_critic_input = detach_critic_input
+        self.idle = tuple(idle)
 
     @abstractmethod
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
@@ -129,9 +134,10 @@ class TokenActor(nn.Module, ABC):
             if allowed is not None:
                 kept.append(allowed)
             if uniform is None:
-                return logits.argmax(dim=-1)
+                return self._settled(logits.argmax(dim=-1), first)
             drawn = uniform[:, first : first + logits.shape[1]]
-            return sampling.inverse_cdf(self._log_probs(logits, allowed), drawn)
+            indices = sampling.inverse_cdf(self._log_probs(logits, allowed), drawn)
+            return self._settled(indices, first)
 
         indices, reading = self.write(inputs, choose)
         decision = Decision(indices, torch.cat(kept, dim=1) if kept else None)
@@ -140,12 +146,22 @@ class TokenActor(nn.Module, ABC):
     def score(self, inputs: ActorInputs, decision: Decision) -> Score:
         """Score written tokens under the current weights, with gradients, among those that were
         allowed then."""
-        return self._score(inputs, self.read(inputs, decision.indices), decision)
+        reading = self.read(inputs, self._settled(decision.indices))
+        return self._score(inputs, reading, decision)
 
     def cross_entropy(self, inputs: ActorInputs, indices: Tensor) -> Tensor:
         """-log p of the given tokens at temperature 1, `[B, N]`."""
-        logits = self.read(inputs, indices).logits
+        logits = self.read(inputs, self._settled(indices)).logits
         return -sampling.chosen(torch.log_softmax(logits, dim=-1), indices)
+
+    def _settled(self, indices: Tensor, first: int = 0) -> Tensor:
+        """Tokens `first, first + 1, ...` `[B, n]` as they are written: the idle ones replaced."""
+        places = [slot - first for slot in self.idle if 0 <= slot - first < indices.shape[1]]
+        if not places:
+            return indices
+        settled = indices.clone()
+        settled[:, places] = self.network.size.action_bins // 2
+        return settled
 
     def _log_probs(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
         return sampling.log_probs(logits, temperature=self.temperature, allowed=allowed)
