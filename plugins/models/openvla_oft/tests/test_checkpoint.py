@@ -173,6 +173,56 @@ def test_adapters_alone(env_spec, observe, tmp_path, official):
     assert_equal_outputs(policy, later, observation)
 
 
+@pytest.mark.parametrize("alpha", [2, 0.5])
+def test_adapters_of_another_alpha(saved, env_spec, observe, tmp_path, alpha):
+    """As adapters of the original trainer, whose alpha is not the rank (here 4): what is added is
+    alpha / r B A, merged or trained on, and alpha is kept."""
+    _, base = saved
+    lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)
+    folder = tmp_path / "adapters"
+    shaken_adapters(made(at(lora, base), env_spec)).save_pretrained(folder)
+    path = folder / "adapter_config.json"
+    content = json.loads(path.read_text())
+    assert content["lora_alpha"] == content["r"] == 4
+    path.write_text(json.dumps({**content, "lora_alpha": alpha, "lora_dropout": 0.1}))
+    trained = made(at(lora, folder), env_spec)
+    merged = made(at(settings(), folder), env_spec)
+    name = "language_model.model.layers.0.mlp.up_proj"
+    adapters = load_file(folder / "adapter_model.safetensors")
+    a, b = (adapters[f"base_model.model.{name}.lora_{x}.weight"] for x in "AB")
+    expected = load_file(base / "model.safetensors")[f"{name}.weight"] + alpha / 4 * b @ a
+    weight = merged.actor.network.get_parameter(f"{name}.weight")
+    torch.testing.assert_close(weight, expected, rtol=0, atol=1e-6)
+    assert_equal_outputs(trained, merged, observe(env_spec, 3), atol=1e-5)
+    trained.save_pretrained(tmp_path / "later")
+    kept = json.loads((tmp_path / "later" / "adapter_config.json").read_text())
+    assert (kept["r"], kept["lora_alpha"]) == (4, alpha)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"use_rslora": True}, "not of plain LoRA adapters: use_rslora=True"),
+        ({"use_dora": True}, "use_dora=True"),
+        ({"peft_type": "LOHA"}, "peft_type='LOHA'"),
+        ({"peft_type": None}, "it has no peft_type"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa'"),
+        ({"rank_pattern": {"q_proj": 8}}, "rank_pattern={'q_proj': 8}"),
+        ({"something_new": 3}, "something_new=3"),
+        ({"lora_alpha": None}, "damaged .*lora_alpha is None"),
+        ({"r": 0}, "damaged .*rank r is 0"),
+    ],
+)
+def test_adapters_of_an_unknown_kind(saved, env_spec, tmp_path, changes, match):
+    _, base = saved
+    lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)
+    made(at(lora, base), env_spec).save_pretrained(tmp_path / "adapters")
+    path = tmp_path / "adapters" / "adapter_config.json"
+    content = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({n: v for n, v in content.items() if v is not None}))
+    refuse(at(settings(), tmp_path / "adapters"), env_spec, match)
+
+
 def test_statistics_fitted_since_lie_beside_the_adapters(env_spec, tmp_path):
     made(settings(), env_spec).save_pretrained(tmp_path / "base")
     lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)

@@ -24,10 +24,14 @@ from rlcore.track.weights import (
     shapes_of,
     write_weights,
 )
-from rlcore_prismatic.files import (
+from rlcore_prismatic.adapters import (
     ADAPTER_PREFIX,
     ADAPTERS_CONFIG,
     ADAPTERS_FILE,
+    adapter_settings,
+    has_adapters,
+)
+from rlcore_prismatic.files import (
     COMPONENT_HINT,
     COMPONENT_SUFFIX,
     HEADS_FILE,
@@ -35,14 +39,13 @@ from rlcore_prismatic.files import (
     SINGLE_FILE,
     Component,
     Stored,
-    adapter_rank,
     base_folder,
     find_component,
-    has_adapters,
     network_part,
     stored_network,
 )
 from rlcore_prismatic.layout import LORA_TARGETS, VALUE_HEAD
+from rlcore_prismatic.network import lora_scale
 from rlcore_prismatic.network.actor import TokenActor
 
 SHARD_BYTES = 5 * 10**9
@@ -156,14 +159,15 @@ def save_components(actor: TokenActor, folder: Path, components: Sequence[Compon
         write_weights(folder / f"{component.name}--{COMPONENT_SUFFIX}", _whole(module))
 
 
-def save_adapters(actor: TokenActor, folder: Path, base: str, rank: int) -> None:
+def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
     """Write adapters alone, as peft has them, and where the network is that they adapt."""
+    rank, alpha = lora_scale(actor.network)
     write_weights(folder / ADAPTERS_FILE, dict(_adapters(actor.network)))
     content = {
         "base_model_name_or_path": base,
         "bias": "none",
         "init_lora_weights": True,
-        "lora_alpha": rank,
+        "lora_alpha": alpha,
         "lora_dropout": 0.0,
         "peft_type": "LORA",
         "r": rank,
@@ -222,9 +226,8 @@ def _read_all(stored: Stored, names: Sequence[str]) -> Iterator[tuple[str, Tenso
 
 def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
     """Add a folder's adapters to the weights they adapt: W + alpha / r B A."""
-    content = json.loads((folder / ADAPTERS_CONFIG).read_text(encoding="utf-8"))
-    rank = adapter_rank(folder)
-    scale = float(content.get("lora_alpha", rank)) / rank
+    settings = adapter_settings(folder)
+    scale = settings.alpha / settings.rank
     with WeightsFile(folder / ADAPTERS_FILE) as file:
         for name in [name for name in file.headers if name.endswith(".lora_A.weight")]:
             module = name.removeprefix(ADAPTER_PREFIX).removesuffix(".lora_A.weight")

@@ -7,8 +7,8 @@ rl_heads.safetensors                      critic, where there is one
 dataset_statistics.json                   normalisation statistics
 tokenizer.json                            Llama's tokenizer
 config.json, preprocessor_config.json     as transformers wants them
-adapter_model.safetensors, adapter_config.json    adapters instead of a network, as peft has
-                                          them; the network is in the folder they name
+adapter_model.safetensors, adapter_config.json    adapters instead of a network, see adapters.py;
+                                          the network is in the folder they name
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
-from rlcore_prismatic.layout import VALUE_HEAD, Shape, adapter_shapes
+from rlcore_prismatic.adapters import ADAPTERS_CONFIG, check_adapters, has_adapters
+from rlcore_prismatic.layout import VALUE_HEAD, Shape
 from rlcore_prismatic.sizes import PrismaticSize
 from rlcore_prismatic.statistics import CONFIG_FILE, read_json
 
 SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 HEADS_FILE = "rl_heads.safetensors"
-ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREPROCESSOR_FILE = "preprocessor_config.json"
-ADAPTER_PREFIX = "base_model.model."
 RESIZE = "resize-naive"
 RLCORE = "rlcore"
 """Key of our settings in `config.json`."""
@@ -86,7 +85,7 @@ def base_folder(folder: Path) -> Path:
             f"actor.model.model_path {str(folder)!r} is not a folder",
             hint="give the folder of a checkpoint, or null to start from random weights",
         )
-    if not has_adapters(folder) or (folder / SINGLE_FILE).is_file():
+    if not has_adapters(folder) or any((folder / n).is_file() for n in (SINGLE_FILE, INDEX_FILE)):
         return folder
     base = read_json(folder / ADAPTERS_CONFIG).get("base_model_name_or_path")
     if not isinstance(base, str) or not Path(base).is_dir():
@@ -96,11 +95,6 @@ def base_folder(folder: Path) -> Path:
             "base_model_name_or_path",
         )
     return Path(base)
-
-
-def has_adapters(folder: Path) -> bool:
-    """Whether a checkpoint holds adapters."""
-    return (folder / ADAPTERS_FILE).is_file()
 
 
 def stored_network(folder: Path) -> Stored:
@@ -182,22 +176,7 @@ def check_folder(
         hint = f"move {HEADS_FILE} away to start with a fresh critic"
         check_fit(folder / HEADS_FILE, found, head, hint=hint)
     if has_adapters(folder):
-        rank = adapter_rank(folder)
-        if lora_rank not in (None, rank):
-            raise CheckpointError(
-                f"{folder} holds adapters of rank {rank}, actor.model.lora_rank is {lora_rank}",
-                hint=f"set actor.model.lora_rank={rank}, or is_lora=false to merge them",
-            )
-        wanted = {f"{ADAPTER_PREFIX}{name}": s for name, s in adapter_shapes(adapted, rank).items()}
-        check_fit(folder / ADAPTERS_FILE, read_headers(folder / ADAPTERS_FILE), wanted, hint=_FIT)
-
-
-def adapter_rank(folder: Path) -> int:
-    """The rank of a folder's adapters."""
-    rank = read_json(folder / ADAPTERS_CONFIG).get("r")
-    if not isinstance(rank, int) or rank < 1:
-        raise damaged(folder / ADAPTERS_CONFIG, f"its rank r is {rank!r}")
-    return rank
+        check_adapters(folder, adapted, lora_rank)
 
 
 def find_component(folder: Path, component: Component, stored: Stored) -> Path | None:

@@ -23,11 +23,11 @@ from rlcore.rollout.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.track.files import write_text
 from rlcore_prismatic import checkpoint, sampling, statistics
+from rlcore_prismatic.adapters import adapter_settings, has_adapters
 from rlcore_prismatic.files import (
     CONFIG_FILE,
     PREPROCESSOR_FILE,
     base_folder,
-    has_adapters,
     preprocessor_config,
     transformers_config,
 )
@@ -85,10 +85,12 @@ def make_policy(
         prompts = load_tokenizer(base_folder(folder), config.max_prompt_length, size)
         processor = Processor(config, resolved, prompts, load_statistics(config, resolved))
     set_precision(actor.network, config.precision)
-    if config.is_lora:
-        add_lora(actor.network, config.lora_rank)
-        if config.model_path is not None and has_adapters(Path(config.model_path)):
-            checkpoint.load_adapters(actor, Path(config.model_path))
+    if config.is_lora and config.model_path is not None and has_adapters(Path(config.model_path)):
+        adapters = adapter_settings(Path(config.model_path))
+        add_lora(actor.network, adapters.rank, adapters.alpha)
+        checkpoint.load_adapters(actor, Path(config.model_path))
+    elif config.is_lora:
+        add_lora(actor.network, config.lora_rank, config.lora_rank)
     freeze_unused(actor.network, size)
     return (kind or TokenPolicy)(config, spec, actor, processor, env_spec)
 
@@ -214,7 +216,7 @@ class TokenPolicy(nn.Module):
         if config.save_adapters_only:
             assert config.model_path is not None
             base = str(base_folder(Path(config.model_path)).resolve())
-            checkpoint.save_adapters(self.actor, path, base, config.lora_rank)
+            checkpoint.save_adapters(self.actor, path, base)
         else:
             checkpoint.save_network(self.actor, path)
         # what lies in the network is, with its adapters, where the network is

@@ -17,14 +17,14 @@ def set_precision(network: nn.Module, precision: str) -> None:
         parameter.data = parameter.data.to(DTYPES[precision])
 
 
-def add_lora(network: nn.Module, rank: int) -> None:
-    """Put low-rank adapters (alpha = rank, no dropout) on the projections that the reference
-    adapts, in place, and freeze everything else. They start as nothing: B is zero."""
+def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
+    """Put low-rank adapters (without dropout) on the projections that the reference adapts, in
+    place, and freeze everything else. They start as nothing: B is zero."""
     from peft import LoraConfig, inject_adapter_in_model
 
     config = LoraConfig(
         r=rank,
-        lora_alpha=rank,
+        lora_alpha=alpha,  # any number, though declared an integer
         lora_dropout=0.0,
         init_lora_weights="gaussian",
         target_modules=list(LORA_TARGETS),
@@ -33,6 +33,15 @@ def add_lora(network: nn.Module, rank: int) -> None:
     for name, parameter in network.named_parameters():
         if ".lora_" in name:  # steps of a small learning rate are lost in bf16
             parameter.data = parameter.data.float()
+
+
+def lora_scale(network: nn.Module) -> tuple[int, float]:
+    """Rank and alpha of the network's adapters, which all have the same."""
+    from peft.tuners.lora import LoraLayer
+
+    layer = next(part for part in network.modules() if isinstance(part, LoraLayer))
+    (name,) = layer.active_adapters
+    return layer.r[name], layer.lora_alpha[name]
 
 
 def freeze_unused(network: nn.Module, size: PrismaticSize) -> None:
