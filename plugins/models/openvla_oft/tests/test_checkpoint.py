@@ -68,7 +68,7 @@ def assert_equal_outputs(policy, other, observation, atol=0.0, **how):
 def shaken_adapters(policy):
     with torch.no_grad():
         for name, parameter in policy.named_parameters():
-            if ".lora_B." in name:
+            if ".lora_B." in name or (".scale." in name or ".shift." in name):
                 parameter.normal_(std=0.05)
     return policy
 

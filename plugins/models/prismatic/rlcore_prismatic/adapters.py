@@ -15,7 +15,7 @@ from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.track.headers import check_fit, damaged, read_headers
-from rlcore_prismatic.layout import Shape, adapter_shapes
+from rlcore_prismatic.layout import FILM, Shape, adapter_shapes, is_film
 from rlcore_prismatic.statistics import read_json
 
 ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
@@ -34,6 +34,7 @@ _MAY_BE: dict[str, tuple[object, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),
     "init_lora_weights": (True, "gaussian"),
+    "modules_to_save": (list(FILM), list(reversed(FILM))),
 }
 
 
@@ -44,10 +45,12 @@ class AdapterSettings:
     Attributes:
         rank: r.
         alpha: what is added to a weight is alpha / r B A.
+        film: FiLM's weights, trained whole, lie beside them.
     """
 
     rank: int
     alpha: float
+    film: bool
 
 
 def has_adapters(folder: Path) -> bool:
@@ -74,7 +77,7 @@ def adapter_settings(folder: Path) -> AdapterSettings:
         raise damaged(path, f"its rank r is {rank!r}")
     if type(alpha) not in (int, float) or not 0 < alpha < math.inf:
         raise damaged(path, f"its lora_alpha is {alpha!r}")
-    return AdapterSettings(rank, alpha)
+    return AdapterSettings(rank, alpha, film=bool(content.get("modules_to_save")))
 
 
 def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | None) -> None:
@@ -92,6 +95,8 @@ def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | 
             hint=f"set actor.model.lora_rank={settings.rank}, or is_lora=false to merge them",
         )
     shapes = adapter_shapes(weights, settings.rank)
+    if settings.film:
+        shapes |= {name: shape for name, shape in weights.items() if is_film(name)}
     wanted = {f"{ADAPTER_PREFIX}{name}": shape for name, shape in shapes.items()}
     check_fit(
         folder / ADAPTERS_FILE,

@@ -44,7 +44,7 @@ from rlcore_prismatic.files import (
     network_part,
     stored_network,
 )
-from rlcore_prismatic.layout import LORA_TARGETS, VALUE_HEAD
+from rlcore_prismatic.layout import FILM, LORA_TARGETS, VALUE_HEAD, is_film
 from rlcore_prismatic.network import lora_scale
 from rlcore_prismatic.network.actor import TokenActor
 
@@ -52,7 +52,6 @@ SHARD_BYTES = 5 * 10**9
 # Scale of adapters in files of OpenVLA-OFT's trainer: alpha is the rank, but not more than this.
 _TRAINER_ALPHA = 16
 _FILM = "vision_backbone.vision_backbone."
-FILM_ENDS = (".scale.weight", ".scale.bias", ".shift.weight", ".shift.bias")
 
 _log = logging.getLogger(__name__)
 
@@ -123,10 +122,11 @@ def load_value_head(actor: TokenActor, folder: Path) -> None:
 
 
 def load_adapters(actor: TokenActor, folder: Path) -> None:
-    """Fill the network's adapters from the folder's."""
+    """Fill the network's adapters from the folder's, and FiLM's weights where they lie beside."""
     with WeightsFile(folder / ADAPTERS_FILE) as file, torch.no_grad():
         for name, parameter in _adapters(actor.network):
-            parameter.copy_(file.read(name))
+            if name in file.headers:  # adapters that lack their place were refused before
+                parameter.copy_(file.read(name))
 
 
 def save_network(actor: TokenActor, folder: Path) -> None:
@@ -169,6 +169,7 @@ def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
         "init_lora_weights": True,
         "lora_alpha": alpha,
         "lora_dropout": 0.0,
+        "modules_to_save": list(FILM) if actor.network.film else None,
         "peft_type": "LORA",
         "r": rank,
         "target_modules": list(LORA_TARGETS),
@@ -191,8 +192,7 @@ def _whole(module: nn.Module) -> dict[str, Tensor]:
 
 def _published_parameters(network: nn.Module) -> list[str]:
     """Names, without adapters, of the weights that the network's own files hold: all but FiLM's."""
-    names = plain_parameters(network)
-    return [n for n in names if not n.endswith(FILM_ENDS) or not n.startswith(_FILM)]
+    return [name for name in plain_parameters(network) if not is_film(name)]
 
 
 def _published(name: str) -> str:
@@ -209,9 +209,9 @@ def _fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _adapters(network: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Parameters of adapters by peft's name in files."""
+    """Parameters of adapters, and what is trained beside them, by peft's name in files."""
     for name, parameter in network.named_parameters():
-        if ".lora_" in name:
+        if ".lora_" in name or is_film(name):
             yield f"{ADAPTER_PREFIX}{name.replace('.default.', '.')}", parameter
 
 
@@ -225,10 +225,13 @@ def _read_all(stored: Stored, names: Sequence[str]) -> Iterator[tuple[str, Tenso
 
 
 def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
-    """Add a folder's adapters to the weights they adapt: W + alpha / r B A."""
+    """Add a folder's adapters to the weights they adapt, W + alpha / r B A, and put what was
+    trained beside them in its place."""
     settings = adapter_settings(folder)
     scale = settings.alpha / settings.rank
     with WeightsFile(folder / ADAPTERS_FILE) as file:
+        for name in [name for name in file.headers if is_film(name)]:
+            tensors[name.removeprefix(ADAPTER_PREFIX)] = file.read(name)
         for name in [name for name in file.headers if name.endswith(".lora_A.weight")]:
             module = name.removeprefix(ADAPTER_PREFIX).removesuffix(".lora_A.weight")
             a, b = file.read(name), file.read(name.replace(".lora_A.", ".lora_B."))

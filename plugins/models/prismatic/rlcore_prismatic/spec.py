@@ -14,6 +14,7 @@ from rlcore_prismatic.layout import (
     Shape,
     adapter_shapes,
     count,
+    is_film,
     is_unused,
     network_shapes,
     value_head_shapes,
@@ -223,7 +224,8 @@ def _parameters(
     beside = count(head) + sum(count(shapes) for shapes in own)
     if config.is_lora:
         adapters = adapter_shapes(network, config.lora_rank)
-        trained = {name: s for name, s in adapters.items() if not is_unused(name, size)}
+        film = {name: shape for name, shape in network.items() if is_film(name)}
+        trained = {n: s for n, s in {**adapters, **film}.items() if not is_unused(n, size)}
         return count(network) + count(adapters) + beside, count(trained) + beside
     trained = {name: shape for name, shape in network.items() if not is_unused(name, size)}
     return count(network) + beside, count(trained) + beside

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from rlcore_prismatic.layout import LORA_TARGETS, is_unused
+from rlcore_prismatic.layout import LORA_TARGETS, is_film, is_unused
 from rlcore_prismatic.sizes import PrismaticSize
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -19,7 +19,7 @@ def set_precision(network: nn.Module, precision: str) -> None:
 
 def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
     """Put low-rank adapters (without dropout) on the projections that the reference adapts, in
-    place, and freeze everything else. They start as nothing: B is zero."""
+    place, and freeze everything else but FiLM. They start as nothing: B is zero."""
     from peft import LoraConfig, inject_adapter_in_model
 
     config = LoraConfig(
@@ -33,6 +33,8 @@ def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
     for name, parameter in network.named_parameters():
         if ".lora_" in name:  # steps of a small learning rate are lost in bf16
             parameter.data = parameter.data.float()
+        elif is_film(name):
+            parameter.requires_grad_(True)
 
 
 def lora_scale(network: nn.Module) -> tuple[int, float]:
