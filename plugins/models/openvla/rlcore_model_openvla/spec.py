@@ -38,7 +38,16 @@ def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
         CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
     """
     resolved = resolve(config, env_spec)
-    return checked_spec(config, resolved, env_spec, sft="token_cross_entropy")
+    spec = checked_spec(config, resolved, env_spec, sft="token_cross_entropy")
+    return replace(spec, cache_numbers=_cached(config, resolved))
+
+
+def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:
+    """Keys and values of a row: of all tokens but the last, which is never read."""
+    size = resolved.size
+    decision = config.num_action_chunks * resolved.action_dim
+    tokens = resolved.num_images * size.patches + config.max_prompt_length + decision - 1
+    return 2 * size.depth * tokens * size.kv_heads * (size.width // size.heads)
 
 
 def _check_trained(config: OpenVLAConfig, folder: Path) -> None:

@@ -153,6 +153,35 @@ def test_adapters_are_merged(saved, env_spec, observe, tmp_path):
     assert_equal_outputs(policy, other, observe(env_spec, 3), atol=1e-5)
 
 
+def test_adapters_are_merged_shard_by_shard(saved, env_spec, observe, tmp_path, monkeypatch):
+    """What is merged at a time is what the next file holds: a second copy of a large network would
+    not fit beside the first."""
+    from peft.tuners.lora import Linear
+
+    _, base = saved
+    policy = shaken_adapters(made(at(settings(is_lora=True, lora_rank=4), base), env_spec))
+    merge, write = Linear.get_delta_weight, checkpoint.write_weights
+    done, before_file = [], []
+
+    def counted(layer, adapter):
+        done.append(layer)
+        return merge(layer, adapter)
+
+    def noted(path, tensors):
+        before_file.append(len(done))
+        write(path, tensors)
+
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 300_000)
+    monkeypatch.setattr(Linear, "get_delta_weight", counted)
+    monkeypatch.setattr(checkpoint, "write_weights", noted)
+    checkpoint.save_network(policy.actor, tmp_path / "whole")
+    assert len(before_file) > 3 and before_file[0] < before_file[-1] / 2
+    monkeypatch.setattr(checkpoint, "write_weights", write)
+    policy.save_pretrained(tmp_path / "whole")
+    other = made(at(settings(), tmp_path / "whole"), env_spec)
+    assert_equal_outputs(policy, other, observe(env_spec, 3), atol=1e-5)
+
+
 @pytest.mark.parametrize("official", [{}, {**OFFICIAL, "use_film": True}])
 def test_adapters_alone(env_spec, observe, tmp_path, official):
     """They find their model again, and are trained on, or merged."""

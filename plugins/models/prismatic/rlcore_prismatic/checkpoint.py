@@ -18,8 +18,8 @@ from rlcore.errors import CheckpointError
 from rlcore.track.files import write_text
 from rlcore.track.headers import TensorHeader, check_fit, damaged
 from rlcore.track.weights import (
+    MergedWeights,
     WeightsFile,
-    merged_weights,
     plain_parameters,
     shapes_of,
     write_weights,
@@ -130,23 +130,28 @@ def load_adapters(actor: TokenActor, folder: Path) -> None:
 
 
 def save_network(actor: TokenActor, folder: Path) -> None:
-    """Write the network; adapters are merged. More than :data:`SHARD_BYTES` are written in shards
-    with an index."""
-    whole = _whole(actor.network)
-    tensors = {_published(name): whole[name] for name in _published_parameters(actor.network)}
-    shards = list(_shards(tensors))
-    if len(shards) == 1:
-        write_weights(folder / SINGLE_FILE, tensors)
-        return
+    """Write the network. More than :data:`SHARD_BYTES` are written in shards with an index;
+    adapters are merged shard by shard."""
+    own = {_published(name): name for name in _published_parameters(actor.network)}
+    plain, merged = plain_parameters(actor.network), MergedWeights(actor.network)
+    sizes = {name: _bytes(plain[its]) for name, its in own.items()}
+    shards = list(_shards(sizes))
     total = len(shards)
     files = {
         f"model-{number:05d}-of-{total:05d}.safetensors": shard
         for number, shard in enumerate(shards, start=1)
     }
-    for name, shard in files.items():
-        write_weights(folder / name, shard)
+    if total == 1:
+        files = {SINGLE_FILE: shards[0]}
+    for file, names in files.items():
+        write_weights(
+            folder / file,
+            {name: (merged if own[name] in merged else plain)[own[name]] for name in names},
+        )
+    if total == 1:
+        return
     index = {
-        "metadata": {"total_size": sum(_bytes(tensor) for tensor in tensors.values())},
+        "metadata": {"total_size": sum(sizes.values())},
         "weight_map": {tensor: name for name, shard in files.items() for tensor in shard},
     }
     write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
@@ -187,7 +192,7 @@ def save_value_head(actor: TokenActor, folder: Path) -> None:
 def _whole(module: nn.Module) -> dict[str, Tensor]:
     """Weights by the names they have without adapters, with these merged."""
     plain = {name: parameter.detach() for name, parameter in plain_parameters(module).items()}
-    return plain | merged_weights(module)
+    return {**plain, **MergedWeights(module)}
 
 
 def _published_parameters(network: nn.Module) -> list[str]:
@@ -297,16 +302,16 @@ def _without_adapters(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return merged
 
 
-def _shards(tensors: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-    """Tensors in order, as many to a shard as fit; one shard at least."""
-    shard: dict[str, Tensor] = {}
-    size = 0
-    for name, tensor in tensors.items():
-        if shard and size + _bytes(tensor) > SHARD_BYTES:
+def _shards(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """Names in order, as many to a shard as their bytes fit; one shard at least."""
+    shard: list[str] = []
+    filled = 0
+    for name, size in sizes.items():
+        if shard and filled + size > SHARD_BYTES:
             yield shard
-            shard, size = {}, 0
-        shard[name] = tensor
-        size += _bytes(tensor)
+            shard, filled = [], 0
+        shard.append(name)
+        filled += size
     yield shard
 
 
