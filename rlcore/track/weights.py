@@ -76,9 +76,8 @@ class MergedWeights(Mapping[str, Tensor]):
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self._layers: dict[
-            str, Any
-        ] = {}  # their base class lacks the methods that all of them have
+        # typed loosely: their base class lacks the methods that all of them have
+        self._layers: dict[str, Any] = {}
         if any(ADAPTER in name for name, _ in module.named_parameters()):
             from peft.tuners.lora import LoraLayer  # takes seconds to import
 

@@ -29,7 +29,7 @@ def test_published_size():
     spec = policy_spec(OpenVLAConfig(num_action_chunks=1, add_value_head=True), paper_env(action=7))
     assert spec.parameters - bare.parameters == 2_163_456
     assert (spec.action_dim, spec.num_action_chunks, spec.action_horizon) == (7, 1, 1)
-    # keys and values of 32 layers of 32 heads of 128, for 256 patches, 50 + 7 - 1 tokens: 78 MiB
+    # keys and values of 32 layers of 32 heads of 128, for 256 patches and 50 + 7 - 1 tokens
     assert spec.cache_numbers == 2 * 32 * (256 + 56) * 4096
     assert (spec.value_dim, spec.state_dim, spec.sft) == (1, 0, "token_cross_entropy")
     lora = policy_spec(OpenVLAConfig(num_action_chunks=1, is_lora=True), paper_env(action=7))
@@ -42,11 +42,7 @@ def test_a_dry_run_plans_the_published_size(capsys):
         "actor.fsdp_config.gradient_checkpointing=true", "--dry-run",
     ]) == 0  # fmt: skip
     said = capsys.readouterr().out
-    assert (
-        "rollout" in said
-        and "model_type: openvla" in said
-        and "openvla: 7,654,228,928 parameters in bf16" in said
-    )
+    assert "model_type: openvla" in said and "openvla: 7,654,228,928 parameters in bf16" in said
 
 
 def test_a_chunk_longer_than_an_episode(capsys):

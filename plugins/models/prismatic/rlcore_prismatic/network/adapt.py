@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from rlcore_prismatic.layout import LORA_TARGETS, is_film, is_unused
 from rlcore_prismatic.sizes import PrismaticSize
@@ -35,6 +38,16 @@ def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
             parameter.data = parameter.data.float()
         elif is_film(name):
             parameter.requires_grad_(True)
+
+
+def output_entries(layer: Any, x: Tensor, entries: slice) -> Tensor:
+    """Some entries of the output of a linear map without a bias, adapted or not, of `x` `[..., D]`:
+    those of the other rows of its weights are never computed."""
+    y = F.linear(x, getattr(layer, "base_layer", layer).weight[entries])
+    for name in getattr(layer, "active_adapters", ()):
+        a, b = layer.lora_A[name].weight, layer.lora_B[name].weight[entries]
+        y = y + layer.scaling[name] * F.linear(F.linear(x.to(a.dtype), a), b)
+    return y
 
 
 def lora_scale(network: nn.Module) -> tuple[int, float]:
