@@ -15,6 +15,7 @@ GIB = 2**30
 BYTES = {"fp32": 4, "bf16": 2}
 WIDTH = 100
 _ADAMW_MOMENTS = 2
+_FP32 = BYTES["fp32"]
 
 
 def memory_per_process(
@@ -26,22 +27,26 @@ def memory_per_process(
     decides at once and K numbers cached for each:
 
         rollout                  P b  +  R K b (keys and values)
-        actor                    P b  +  T b (gradients)  +  2 T b (AdamW's two moments)
+        actor                    P b  +  12 T (gradients and AdamW's two moments, in fp32)
+                                 +  4 T (master copies in fp32, where b = 2)
                                  +  T b (reference weights, where algorithm.kl_beta wants them)
         rollout+actor            as the actor, + R K b
         env                      0: the simulator's own, unknown here
 
-    Parameters a model keeps in fp32 within bf16, activations and rendering are not counted.
+    Parameters a model keeps in fp32 within bf16 (adapters: they need no master copies) are counted
+    like the others; activations and rendering are not counted.
     """
     if role == "env":
         return 0
     size = BYTES[precision]
-    held = spec.parameters
+    held = spec.parameters * size
     if "rollout" in role:
-        held += rows * spec.cache_numbers
+        held += rows * spec.cache_numbers * size
     if "actor" in role:
-        held += (1 + _ADAMW_MOMENTS + int(reference)) * spec.trainable_parameters
-    return held * size
+        masters = 1 if size < _FP32 else 0
+        each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
+        held += each * spec.trainable_parameters
+    return held
 
 
 def render(
