@@ -208,7 +208,8 @@ def _files_of(component: Component, folder: Path) -> list[Path]:
 def _check_left_out(folder: Path, component: Component, stored: Stored) -> None:
     """Refuse a folder with a part that would go unread: the network was trained with it."""
     prefix = component.module.removeprefix("network.")
-    found = [file.name for file in _files_of(component, folder)]
+    places = dict.fromkeys((folder, base_folder(folder)))
+    found = [file.name for place in places for file in _files_of(component, place)]
     found += [
         f"{prefix}.{name}" for name in component.shapes if f"{prefix}.{name}" in stored.headers
     ]
