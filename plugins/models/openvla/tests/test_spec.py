@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -18,6 +19,7 @@ from rlcore.cli.main import main
 from rlcore.errors import ConfigError
 from rlcore.testing.conformance.paper import paper_env
 
+TINY = Path(rlcore_model_openvla.__file__).parent / "conf" / "model" / "openvla_tiny.yaml"
 OPTIONS = sorted((Path(rlcore_model_openvla.__file__).parent / "conf" / "model").glob("*.yaml"))
 
 
@@ -43,6 +45,20 @@ def test_a_dry_run_plans_the_published_size(capsys):
     ]) == 0  # fmt: skip
     said = capsys.readouterr().out
     assert "model_type: openvla" in said and "openvla: 7,654,228,928 parameters in bf16" in said
+
+
+def test_a_dry_run_counts_reference_weights(capsys):
+    """T b more with a KL to them: 0.4 M trained parameters of 4 bytes are about 1.5 MiB."""
+
+    def planned(*more: str) -> float:
+        asked = ["train", "env=metaworld_50", "model=openvla_tiny", "algorithm=ppo", "--dry-run"]
+        assert main([*asked, *more]) == 0
+        processes = re.findall(r"rollout\+actor .* ([\d.]+) MiB", capsys.readouterr().out)
+        return float(processes[0])
+
+    spec = policy_spec(OpenVLAConfig(**yaml.safe_load(TINY.read_text())), paper_env())
+    more = planned("algorithm.kl_beta=0.1") - planned()
+    assert more == pytest.approx(4 * spec.trainable_parameters / 2**20, abs=0.03)
 
 
 def test_a_chunk_longer_than_an_episode(capsys):
