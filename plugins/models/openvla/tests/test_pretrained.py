@@ -208,8 +208,9 @@ def test_an_embedding_of_another_vocabulary(saved):
 
 def test_more_images_than_the_env_has(saved):
     _, folder = saved
+    config = OpenVLAConfig(size="tiny", model_path=str(folder), num_images_in_input=2)
     with pytest.raises(ConfigError, match=r"num_images_in_input must be in 1\.\.1, the cameras"):
-        refuse(folder, "", env=paper_env(), num_images_in_input=2)
+        policy_spec(config, paper_env())
 
 
 def test_another_vocabulary(saved):
