@@ -157,6 +157,8 @@ class PolicySpec:
         sft: the supervised loss it has: "flow_matching", "token_cross_entropy" or None.
         parameters: total number of parameters (0 if unknown), for the memory estimate.
         trainable_parameters: likewise those that RL trains.
+        cache_numbers: numbers per row that it keeps while it decides, in its precision: keys and
+            values of what was read (0 if it keeps none).
         gradient_checkpointing: whether it has `set_checkpointing`, to recompute activations.
         evaluation_only: why it can't be trained by RL; empty if it can.
     """
@@ -171,6 +173,7 @@ class PolicySpec:
     sft: str | None = None
     parameters: int = 0
     trainable_parameters: int = 0
+    cache_numbers: int = 0
     gradient_checkpointing: bool = False
     evaluation_only: str = ""
 

@@ -41,6 +41,15 @@ class Facts:
         return {name: self.placement.world_size(name) for name in COMPONENTS}
 
     @property
+    def rows_per_forward(self) -> int:
+        """Rows that a rollout process decides at once, at most: those of a stage of an env worker,
+        cut into forwards of `rollout.forward_batch`."""
+        config = self.config
+        envs = max(env.total_num_envs for _, env, _ in self.sides)
+        rows = -(-envs // (self.workers["env"] * config.rollout.pipeline_stage_num))
+        return min(rows, config.rollout.forward_batch or rows)
+
+    @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
         """`(path, settings, spec)` of both envs."""
         env = self.config.env

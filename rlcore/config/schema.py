@@ -187,7 +187,9 @@ class ModelConfig(Settings):
 
     model_type: str = key("registered name of the model", "???")
     model_path: str | None = key("folder of a checkpoint; null: random weights of this size")
-    precision: str = key("parameters and compute", "fp32", choices=("fp32", "bf16"))
+    precision: str = key(
+        "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
+    )
     num_action_chunks: int = key("C: actions executed per decision", 5, least=1)
     action_dim: int | None = key("entries of an env action; null: the env's", least=1)
     add_value_head: bool = key("add a critic", False)
