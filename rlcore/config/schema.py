@@ -194,6 +194,11 @@ class ModelConfig(Settings):
     num_images_in_input: int = key("cameras the policy takes", 1, least=1)
     is_lora: bool = key("train low-rank adapters instead of the weights", False)
     lora_rank: int = key("rank of the adapters (alpha equals it)", 32, least=1)
+    save_adapters_only: bool = key(
+        "with is_lora: checkpoints hold the adapters and point to the model they adapt; false: "
+        "they are merged into its weights",
+        False,
+    )
 
 
 @dataclass

@@ -296,6 +296,11 @@ def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: Env
         "the adapters are the VLM's",
     )
     _require(
+        not config.save_adapters_only,
+        "actor.model.save_adapters_only must be false: besides the adapters the whole action "
+        "expert is trained, so they are no policy alone",
+    )
+    _require(
         not config.is_lora or config.lora_rank >= 1,
         f"actor.model.lora_rank must be at least 1, got {config.lora_rank}",
     )
