@@ -7,6 +7,7 @@ import pytest
 from rlcore.config.catalog import Catalog
 from rlcore.config.checks import check
 from rlcore.config.compose import compose
+from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins import load_plugins
@@ -34,6 +35,29 @@ def test_any_installed_env_and_model_compose(env, model):
     config = compose([f"env={env}", f"model={model}"], require=("env", "model"))
     assert config.env.train.env_type in load_plugins().names("env")
     assert config.actor.model.model_type in load_plugins().names("model")
+
+
+@pytest.mark.parametrize("algorithm", CATALOG.options("algorithm"))
+@pytest.mark.parametrize("model", [name for name in CATALOG.options("model") if "tiny" in name])
+def test_a_recipe_runs_with_another_model_and_algorithm(model, algorithm):
+    config = checked("experiment=quickstart", f"model={model}", f"algorithm={algorithm}")
+    assert config.actor.model.add_value_head == (algorithm == "ppo")
+    assert config.actor.model.num_action_chunks == 10  # means the same to all models
+
+
+@pytest.mark.filterwarnings("default::rlcore.config.old_names.ConfigWarning")
+def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
+    """gamma is every algorithm's, but grpo declares it anew: 1 there. update_epoch is 4 to both.
+    The command line has the last word."""
+    with pytest.warns(ConfigWarning) as said:
+        config = compose(["experiment=quickstart", "algorithm=grpo", "algorithm.group_size=4"])
+    assert [str(warning.message) for warning in said] == [
+        "experiment=quickstart is for ppo: what it sets of algorithm.gamma, "
+        "algorithm.critic_warmup_updates is left out for grpo"
+    ]
+    algorithm = config.algorithm
+    assert (algorithm.gamma, algorithm.update_epoch, algorithm.group_size) == (1.0, 4, 4)
+    assert compose(["experiment=quickstart", "algorithm=ppo"]).algorithm.gamma == 0.97
 
 
 # Hyper-parameters of the published runs.
