@@ -6,7 +6,7 @@ import numpy as np
 
 from rlcore_env_maniskill.robots import ROBOTS, motion_units
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.spec import robot_name
+from rlcore_env_maniskill.spec import control_of, robot_name
 
 
 class ActionScale:
@@ -14,11 +14,12 @@ class ActionScale:
 
     Args:
         config: settings.
-        tasks: what is to be done, whose robot counts where the settings name none.
+        task: ManiSkill's id.
     """
 
-    def __init__(self, config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
-        units = motion_units(ROBOTS[robot_name(config, tasks)], config.control_mode)
+    def __init__(self, config: ManiSkillConfig, task: str) -> None:
+        robot = ROBOTS[robot_name(config, task)]
+        units = motion_units(robot, control_of(config, task))
         self._units = np.array(units, np.float32) if config.action_units == "metric" else None
         self._binary = config.gripper == "binary"
 

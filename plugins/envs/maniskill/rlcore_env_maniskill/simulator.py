@@ -24,7 +24,7 @@ from rlcore_env_maniskill.raw import (
     sentences,
 )
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.spec import EXPERT_CONTROL
+from rlcore_env_maniskill.spec import EXPERT_CONTROL, control_of
 from rlcore_env_maniskill.starts import start_of
 
 
@@ -39,11 +39,11 @@ class Simulator:
     def __init__(self, config: ManiSkillConfig, task: str) -> None:
         self.task = task
         self._config = config
-        self._scale = ActionScale(config, (task,))
+        self._scale = ActionScale(config, task)
         self.env = make_raw(config, task)
         self._cameras: dict[str, str] = {}
         self._state = torch.zeros(0)
-        known = config.control_mode == EXPERT_CONTROL
+        known = control_of(config, task) == EXPERT_CONTROL
         self._expert = expert_for(task, self.env) if known else None
 
     def start(self, episode: Episode) -> str:

@@ -76,6 +76,8 @@ SUITES: dict[str, tuple[str, ...]] = {
     }.items()
 }
 CARROT = "PutCarrotOnPlateInScene-v2"
+# The robot that comes with the benchmark's own assets; with the stand-ins comes a panda.
+ASSETS_ROBOT = "widowx250s"
 PUT_ON_PLATE = Task(
     "put the object on the plate",
     rewards=("sparse", "grasp"),
@@ -83,7 +85,8 @@ PUT_ON_PLATE = Task(
 )
 
 TASKS: dict[str, Task] = TABLETOP | {
-    task: PUT_ON_PLATE for task in (MAIN, *(task for suite in SUITES.values() for task in suite), CARROT)
+    task: PUT_ON_PLATE
+    for task in (MAIN, *(task for suite in SUITES.values() for task in suite), CARROT)
 }
 
 
