@@ -17,10 +17,7 @@ def doctor_checks(used: Sequence[ManiSkillConfig]) -> list[dict[str, str]]:
     """The driver, and the assets of the envs of a run that want some."""
     wanting = [env for env in used if any(task_of(t) is PUT_ON_PLATE for t in env.tasks or ())]
     paths = dict.fromkeys(env.assets_path for env in wanting)
-    return [
-        _driver(),
-        *(_assets(path) for path in dict.fromkeys(env.assets_path for env in wanting)),
-    ]
+    return [_driver(), *(_assets(path) for path in paths)]
 
 
 def _driver() -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Robots and the layout of their actions. Data only, light.
 
 A ManiSkill controller that commands the end effector takes numbers in [-1, 1] and turns one into
-`metres` or `radians` a step. The unit of rotation is negative for the robots of the wheel: ManiSkill
-scales by the lower bound there (`PDEEPoseController._clip_and_scale_action`).
+`metres` or `radians` a step. The unit of rotation is negative for robots of the wheel: ManiSkill
+scales it by the lower bound (`PDEEPoseController._clip_and_scale_action`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
         choices=("cpu", "gpu"),
     )
     obs_mode: str = key(
-        "rgb: cameras, and what the robot knows of itself; state: ManiSkill's flat state, no frames",
+        "rgb: cameras, and what the robot knows of itself; state: ManiSkill's flat state, no image",
         "rgb",
         choices=("rgb", "state"),
     )

@@ -84,10 +84,9 @@ PUT_ON_PLATE = Task(
     module="rlcore_env_maniskill.put_on_plate",
 )
 
-TASKS: dict[str, Task] = TABLETOP | {
-    task: PUT_ON_PLATE
-    for task in (MAIN, *(task for suite in SUITES.values() for task in suite), CARROT)
-}
+VARIANTS = tuple(task for suite in SUITES.values() for task in suite)
+
+TASKS: dict[str, Task] = TABLETOP | dict.fromkeys((MAIN, *VARIANTS, CARROT), PUT_ON_PLATE)
 
 
 def task_of(name: str) -> Task:
