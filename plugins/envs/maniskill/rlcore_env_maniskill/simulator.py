@@ -1,8 +1,10 @@
 """One ManiSkill task on the CPU, started exactly and stepped. Knows no row and no time limit.
 
 Exact starts. ManiSkill draws an episode from generators that `reset(seed)` seeds, so a seed of our
-own, keyed by (task, trial), fixes it; velocities and controllers are reset with it, and nothing of
-the last episode is left (tests/test_starts.py compares whole states and what follows from them).
+own, keyed by (task, trial), fixes it; velocities and controllers are reset with it. But contacts
+stay those of the last step of the episode before: a cube that was held then counts as grasped at
+the start, in the state and to experts. So the physics moves once from the start, and the start is
+set again.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from rlcore_env_maniskill.raw import (
 )
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import EXPERT_CONTROL, control_of
-from rlcore_env_maniskill.starts import start_of
+from rlcore_env_maniskill.starts import reset_exactly, start_of
 
 
 class Simulator:
@@ -49,7 +51,7 @@ class Simulator:
     def start(self, episode: Episode) -> str:
         """Put the task into the start of (task, trial); returns its sentence."""
         seed, options = start_of(self.env, self.task, episode.trial)
-        observation, _ = self.env.reset(seed=seed, options=options)
+        observation, _ = reset_exactly(self.env, seed, options)
         self._cameras = prepare_frames(self.env, self._config)
         if self._expert is not None:
             self._expert.reset()

@@ -26,6 +26,15 @@ def start_of(env: BaseEnv, task: str, trial: int) -> tuple[int, dict[str, Any]]:
     return seed_of(task, trial), _numbers(env, [trial]) if numbered else {}
 
 
+def reset_exactly(env: BaseEnv, seed: int, options: dict[str, Any]) -> tuple[Any, dict]:
+    """`env.reset` of a scene on the CPU, with no contacts left of the episode before."""
+    env.reset(seed=seed, options=options)
+    robot = env.agent.robot
+    robot.set_joint_drive_targets(robot.qpos, robot.active_joints)  # the arm is to stay
+    env.scene.step()
+    return env.reset(seed=seed, options=options)
+
+
 def _numbers(env: BaseEnv, trials: Sequence[int]) -> dict[str, Any]:
     """Put-on-plate: an episode is one number, on any device and in any row."""
     return {"episode_id": torch.tensor([env.episodes.id_of_trial(trial) for trial in trials])}
@@ -71,6 +80,6 @@ class Starts:
 
     def _state(self, scene: BaseEnv, trial: int) -> dict[str, dict[str, torch.Tensor]]:
         if trial not in self._kept:
-            scene.reset(seed=seed_of(self._task, trial))
+            reset_exactly(scene, seed_of(self._task, trial), {})
             self._kept[trial] = scene.scene.get_sim_state()
         return self._kept[trial]
