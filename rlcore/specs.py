@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-Kind = Literal["env", "model", "algorithm", "placement", "tracker", "adapter"]
+Kind = Literal["env", "model", "algorithm", "placement", "tracker", "adapter", "protocol"]
 
 
 @dataclass(frozen=True)
@@ -210,3 +210,18 @@ class AlgorithmNeeds:
     groups: bool = False
     group_filter: GroupFilter | None = None
     reference_logprobs: bool = False
+
+
+@dataclass(frozen=True)
+class ProtocolSpec:
+    """A named evaluation of one policy under several settings of an env.
+
+    Attributes:
+        env: registered name of the env whose settings they are.
+        groups: `{group: {row: {key: value}}}`: changes of `env.eval`; row names are unique.
+        averages: `{name: groups}`: unweighted means of the success rates of groups.
+    """
+
+    env: str
+    groups: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -84,12 +84,6 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
         f"actor.model.num_images_in_input must be 1 with size {config.size!r}, which has one tower",
     )
     _require(
-        config.add_value_head or (not (config.critic_elapsed or config.detach_critic_input)
-        and config.value_type == "chunk_level"),
-        "actor.model.add_value_head must be true with value_type=action_level, critic_elapsed or "
-        "detach_critic_input: there is no critic",
-    )  # fmt: skip
-    _require(
         config.is_lora or not config.save_adapters_only,
         "actor.model.save_adapters_only must be false without is_lora: there are no adapters",
     )

@@ -1,0 +1,7 @@
+"""ManiSkill3 for rlcore.
+
+    plugin -> settings, spec (light)      env: CPU, a simulator per row   batched: GPU, one scene
+                                           simulator -> raw -> mani_skill
+
+`tasks` and `robots` are tables, `vulkan` finds the driver, `assets` the files that a task needs.
+"""

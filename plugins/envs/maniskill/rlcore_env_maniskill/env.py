@@ -1,0 +1,44 @@
+"""ManiSkill as an rlcore Env. Importing this loads no simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlcore.protocols import Env
+from rlcore.simulation.env import SimulatedEnv
+from rlcore.simulation.simulator import SimulatorSource
+from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.spec import env_spec
+from rlcore_env_maniskill.vulkan import driver, environment
+
+
+def make_env(
+    config: ManiSkillConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
+) -> Env:
+    """The env of worker `rank`: simulators in `num_processes` processes (0: in this one), or one
+    batched simulation on the worker's GPU.
+
+    Raises:
+        AssetError: no Vulkan driver; before any process starts.
+        ConfigError: settings that can't be.
+    """
+    spec = env_spec(config)
+    spec = replace(spec, render_settings={**spec.render_settings, "vulkan": driver()})
+    if config.sim_backend == "gpu":
+        from rlcore_env_maniskill.batched import BatchedEnv  # loads the simulator
+
+        return BatchedEnv(config, spec, num_envs=num_envs, first_slot=rank * num_envs)
+    source = SimulatorSource(
+        target="rlcore_env_maniskill.pool:make_pool",
+        name="ManiSkill simulator",
+        environment=environment(),
+        readers=("sapien",),
+    )
+    return SimulatedEnv(
+        spec,
+        source,
+        config,
+        num_envs=num_envs,
+        first_slot=rank * num_envs,
+        num_processes=num_processes,
+    )

@@ -1,0 +1,97 @@
+"""From wishes in metres to actions of ManiSkill's `pd_ee_delta_pose`, for one env.
+
+The mode asks each step for a pose relative to the *measured* one (no target is kept), translation
+and rotation along the axes of the robot's base. A full entry asks for 0.1 m or 0.1 rad with the
+panda. Its drives (stiffness 1000, damping 100) need 0.1 s for 63% of the way and a step
+lasts 0.05 s, so a constant full action moves about 0.04 m a step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from transforms3d.quaternions import qconjugate, qmult, quat2axangle
+
+from rlcore.errors import ConfigError
+
+CONTROL_MODE = "pd_ee_delta_pose"
+OPEN, CLOSE = 1.0, -1.0
+# Fingers towards the table, closing along the y axis of the base: where ManiSkill's table scenes
+# start, less their noise. Quaternion w, x, y, z, as everywhere in ManiSkill.
+DOWN = np.array([0.0, 1.0, 0.0, 0.0])
+# Of a remaining way, the part asked for in one step; 0.4 of that is then covered.
+GAIN = 1.5
+
+
+class Arm:
+    """Hand and gripper of the only robot of a ManiSkill env that holds one scene.
+
+    Args:
+        env: the unwrapped env.
+
+    Raises:
+        ConfigError: if the env is not controlled by `pd_ee_delta_pose`.
+    """
+
+    def __init__(self, env: Any) -> None:
+        if env.control_mode != CONTROL_MODE:
+            raise ConfigError(
+                f"the scripted experts act by control mode {CONTROL_MODE}, got {env.control_mode}",
+                hint=f"set the env's control_mode={CONTROL_MODE}",
+            )
+        self._agent = env.agent
+        controllers = env.agent.controller.controllers
+        self._gripper = controllers["gripper"]
+        config = controllers["arm"].config
+        self._metres = config.pos_upper
+        # ManiSkill multiplies rotations by the *lower* bound: +1 turns by -0.1 rad.
+        self._radians = config.rot_lower
+        self._widest = float(self._gripper.config.upper)
+
+    @property
+    def position(self) -> np.ndarray:
+        """Point between the finger tips in the world, metres, float64 `[3]`."""
+        return row(self._agent.tcp.pose.p)
+
+    @property
+    def opening(self) -> float:
+        """1 for a gripper that is wide open, 0 for one that is shut."""
+        return float(row(self._gripper.qpos).mean()) / self._widest
+
+    def holds(self, actor: Any) -> bool:
+        """Whether both fingers press on the actor."""
+        return bool(self._agent.is_grasping(actor)[0])
+
+    def action(self, way: np.ndarray, grip: float, *, speed: float) -> np.ndarray:
+        """Along `way` with the fingers pointing down.
+
+        Args:
+            way: from the hand to where it should get, in the world, metres, `[3]`.
+            grip: `OPEN`, `CLOSE` or what lies between.
+            speed: part of the full motion, in (0, 1].
+
+        Returns:
+            float32 `[7]`: translation and rotation, each at most `speed` long, and the gripper.
+        """
+        base = row(self._agent.robot.pose.q)
+        move = _within_one(GAIN * _rotate(qconjugate(base), way) / self._metres)
+        hand = qmult(qconjugate(base), row(self._agent.tcp.pose.q))
+        axis, angle = quat2axangle(qmult(DOWN, qconjugate(hand)))
+        angle = (angle + np.pi) % (2 * np.pi) - np.pi
+        turn = _within_one(GAIN * angle * axis / self._radians)
+        return np.concatenate([speed * move, speed * turn, [grip]]).astype(np.float32)
+
+
+def row(values: Any) -> np.ndarray:
+    """The only row of a batched tensor, float64."""
+    return values[0].detach().cpu().numpy().astype(np.float64)
+
+
+def _within_one(vector: np.ndarray) -> np.ndarray:
+    return vector / max(1.0, float(np.linalg.norm(vector)))
+
+
+def _rotate(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    pure = np.concatenate([[0.0], vector])
+    return qmult(qmult(quaternion, pure), qconjugate(quaternion))[1:]

@@ -1,0 +1,49 @@
+"""What this plugin offers rlcore. Strings only; listing it imports no simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 1)
+
+
+@hookimpl
+def rlcore_envs() -> list[ComponentSpec]:
+    return [
+        ComponentSpec(
+            name="maniskill",
+            target="rlcore_env_maniskill.env:make_env",
+            summary="ManiSkill3: tabletop tasks by id, SAPIEN on the CPU or batched on the GPU",
+            config="rlcore_env_maniskill.settings:ManiSkillConfig",
+            spec="rlcore_env_maniskill.spec:env_spec",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_protocols() -> list[ComponentSpec]:
+    return [
+        ComponentSpec(
+            name="maniskill_ood",
+            target="rlcore_env_maniskill.protocol:OOD",
+            summary="put-on-plate: the training setting, and Vision, Semantic, Execution",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    return ["pkg://rlcore_env_maniskill.conf"]
+
+
+@hookimpl
+def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
+    from rlcore_env_maniskill.doctor import doctor_checks
+
+    if config is None:
+        return doctor_checks([])
+    used = [env for env in (config.env.train, config.env.eval) if env.env_type == "maniskill"]
+    return doctor_checks(used) if used else []

@@ -1,0 +1,164 @@
+"""A ManiSkill env under our settings: made, its cameras chosen, its observation left out.
+
+ManiSkill renders inside every `step` of an image observation. Here `step` makes none: frames are
+captured when somebody looks, the same way and from the same cameras.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
+import torch
+from mani_skill.agents.controllers.pd_ee_pose import PDEEPosController
+from mani_skill.envs.sapien_env import BaseEnv
+from mani_skill.utils.registration import REGISTERED_ENVS
+
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore_env_maniskill.assets import require_assets
+from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
+from rlcore_env_maniskill.spec import control_of, env_spec, robot_name
+from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
+from rlcore_env_maniskill.vulkan import rendering_device
+
+
+def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEnv:
+    """The task as ManiSkill makes it, without wrappers.
+
+    Args:
+        config: settings.
+        task: ManiSkill's id.
+        num_envs: scenes; more than one needs `sim_backend: gpu`.
+
+    Raises:
+        ConfigError: an id that is not registered, or settings that the task does not have.
+        AssetError: no rendering device, or files of the task are missing.
+    """
+    for module in filter(None, (task_of(task).module, *config.register)):
+        importlib.import_module(module)
+    if task not in REGISTERED_ENVS:
+        raise ConfigError(
+            f"ManiSkill has no task {task!r}, nor do the modules in env register."
+            f"{did_you_mean(task, REGISTERED_ENVS)}"
+        )
+    require_assets(task)
+    registered = REGISTERED_ENVS[task]
+    settings = registered.default_kwargs | {
+        "num_envs": num_envs,
+        "obs_mode": config.obs_mode,
+        "reward_mode": config.reward,
+        "control_mode": control_of(config, task),
+        "sim_backend": f"physx_{'cuda' if config.sim_backend == 'gpu' else 'cpu'}",
+        "render_backend": rendering_device(),
+    }
+    if config.obs_mode == "rgb":
+        settings["sensor_configs"] = {"width": config.image_size, "height": config.image_size}
+    if config.robot is not None:
+        settings["robot_uids"] = config.robot
+    if task_of(task) is PUT_ON_PLATE:
+        settings |= {"assets_path": config.assets_path, "obj_set": config.object_set}
+    env = registered.cls(**settings)
+    _check(env, config, task)
+    if config.obs_mode == "rgb":
+        env.get_obs = _no_observation
+    return env
+
+
+def _no_observation(info: Any = None, unflattened: bool = False) -> dict[str, Any]:
+    """In place of `BaseEnv.get_obs`."""
+    return {}
+
+
+def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:
+    """Whether the env is what the spec promised."""
+    spec = env_spec(config)
+    space = env.single_action_space
+    if space.shape != (spec.action_dim,):
+        raise ConfigError(
+            f"task {task!r} takes actions {space}, not the {spec.action_dim} numbers of robot "
+            f"{robot_name(config, task)!r}",
+            hint="set robot to the robot of the task",
+        )
+    if config.obs_mode == "state":
+        size = env.single_observation_space.shape
+        if size != (spec.state_dim,):
+            raise ConfigError(
+                f"the state of task {task!r} has shape {size}, expected ({spec.state_dim},)",
+                hint=f"set state_size={size[0]}",
+            )
+
+
+# -- frames -----------------------------------------------------------------------------------
+
+
+def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
+    """Leave only the wanted cameras in a scene, and show what is to be shown.
+
+    Needed again after each reset that builds the scene anew; else it changes nothing.
+
+    Returns:
+        The cameras by our name, `{name: name in ManiSkill}`.
+
+    Raises:
+        ConfigError: the task has no such camera.
+    """
+    if config.obs_mode != "rgb":
+        return {}
+    names = {name: _sensor(env, name) for name in config.cameras}
+    for sensor in set(env.scene.sensors) - set(names.values()):
+        del env.scene.sensors[sensor]  # the dict is the env's too
+    if config.show_goal:
+        for thing in env._hidden_objects:
+            thing.show_visual()
+        env._hidden_objects.clear()
+    return names
+
+
+def _sensor(env: BaseEnv, name: str) -> str:
+    sensors = env.scene.sensors
+    standing = [uid for uid in sensors if uid not in env._agent_sensor_configs]
+    if name == THIRD_PERSON and standing:
+        return standing[0]
+    if name not in sensors:
+        raise ConfigError(
+            f"this task has no camera {name!r}, it has {', '.join(sensors) or 'none'}."
+            f"{did_you_mean(name, sensors)}"
+        )
+    return name
+
+
+def capture(env: BaseEnv, names: Mapping[str, str]) -> dict[str, torch.Tensor]:
+    """Current frames uint8 `{name: [B, H, W, 3]}`, on the device of the simulation."""
+    data = env._get_obs_sensor_data()
+    return {name: data[sensor]["rgb"] for name, sensor in names.items()}
+
+
+# -- what the robot knows ---------------------------------------------------------------------
+
+
+def proprioception(env: BaseEnv) -> torch.Tensor:
+    """Where the tool is, how it is turned and how far the gripper is open, float32 `[B, 8]`.
+
+    A quaternion and its negative are the same rotation; taken is the one whose greatest entry is
+    positive, which stays the same one around the poses in which robots work.
+    """
+    arm, gripper = (env.agent.controller.controllers[part] for part in ("arm", "gripper"))
+    if isinstance(arm, PDEEPosController):
+        tool = arm.ee_pose_at_base
+    else:
+        tool = env.agent.robot.pose.inv() * env.agent.tcp_pose
+    greatest = tool.q.gather(-1, tool.q.abs().argmax(-1, keepdim=True))
+    low, high = gripper.articulation.get_qlimits()[:, gripper.active_joint_indices].unbind(-1)
+    opening = ((gripper.qpos - low) / (high - low)).mean(-1, keepdim=True)
+    return torch.cat([tool.p, tool.q * greatest.sign(), opening], dim=-1).float()
+
+
+def sentences(env: BaseEnv, task: str) -> list[str]:
+    """What is to be done, row by row: the env's own words where it has some."""
+    speak = getattr(env, "get_language_instruction", None)  # not all of ManiSkill's tasks do
+    if speak is None:
+        return [task_of(task).sentence] * env.num_envs
+    said = speak()
+    return [said] * env.num_envs if isinstance(said, str) else list(said)

@@ -1,0 +1,90 @@
+"""One ManiSkill task on the CPU, started exactly and stepped. Knows no row and no time limit.
+
+Exact starts. ManiSkill draws an episode from generators that `reset(seed)` seeds, so a seed of our
+own, keyed by (task, trial), fixes it; velocities and controllers are reset with it. But contacts
+stay those of the last step of the episode before: a cube that was held then counts as grasped at
+the start, in the state and to experts. So the physics moves once from the start, and the start is
+set again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from rlcore.simulation.simulator import Step
+from rlcore.specs import Episode
+from rlcore_env_maniskill.actions import ActionScale
+from rlcore_env_maniskill.experts import expert_for
+from rlcore_env_maniskill.raw import (
+    capture,
+    make_raw,
+    prepare_frames,
+    proprioception,
+    sentences,
+)
+from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.spec import EXPERT_CONTROL, control_of
+from rlcore_env_maniskill.starts import reset_exactly, start_of
+
+
+class Simulator:
+    """One task in one scene (see :class:`rlcore.simulation.simulator.Simulator`).
+
+    Args:
+        config: settings.
+        task: ManiSkill's id.
+    """
+
+    def __init__(self, config: ManiSkillConfig, task: str) -> None:
+        self.task = task
+        self._config = config
+        self._scale = ActionScale(config, task)
+        self.env = make_raw(config, task)
+        self._cameras: dict[str, str] = {}
+        self._state = torch.zeros(0)
+        known = control_of(config, task) == EXPERT_CONTROL
+        self._expert = expert_for(task, self.env) if known else None
+
+    def start(self, episode: Episode) -> str:
+        """Put the task into the start of (task, trial); returns its sentence."""
+        seed, options = start_of(self.env, self.task, episode.trial)
+        observation, _ = reset_exactly(self.env, seed, options)
+        self._cameras = prepare_frames(self.env, self._config)
+        if self._expert is not None:
+            self._expert.reset()
+        self._observe(observation)
+        return sentences(self.env, self.task)[0]
+
+    @property
+    def states(self) -> np.ndarray:
+        """float32 `[S]`: what the robot knows of itself, or ManiSkill's flat state."""
+        return self._state.numpy().copy()
+
+    def step(self, action: np.ndarray) -> Step:
+        """One control step: action float32 `[A]`, clipped by ManiSkill's controller."""
+        observation, reward, _, _, info = self.env.step(self._scale.to_robot(action))
+        self._observe(observation)
+        return Step(float(reward), bool(info["success"]))
+
+    def draw(self, out: Mapping[str, np.ndarray]) -> None:
+        """Write the current frame of every camera into `out[name]`, uint8 `[H, W, 3]`."""
+        for name, frames in capture(self.env, self._cameras).items():
+            out[name][:] = frames[0].numpy()
+
+    def expert_action(self, *, speed: float) -> np.ndarray:
+        """The expert's clean action float32 `[A]`, in range."""
+        assert self._expert is not None
+        return self._scale.from_robot(self._expert.action(speed=speed))
+
+    def close(self) -> None:
+        """Free the scene."""
+        self.env.close()
+
+    def _observe(self, observation: torch.Tensor | dict) -> None:
+        rgb = self._config.obs_mode == "rgb"
+        state = proprioception(self.env) if rgb else observation
+        assert isinstance(state, torch.Tensor)
+        self._state = state[0].float()

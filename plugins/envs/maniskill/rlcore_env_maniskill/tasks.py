@@ -1,0 +1,97 @@
+"""What is known of tasks before a simulator is loaded. Data only, light.
+
+ManiSkill ships no sentences for most tasks. The sizes of its flat state observation are those of
+version 3.0.1, with the robot given here and any of its controllers without a state of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Task:
+    """A registered ManiSkill task.
+
+    Attributes:
+        sentence: what a policy is told; a task that speaks for itself overrides it.
+        state_size: entries of ManiSkill's flat state observation; None: not known here.
+        robot: the one it comes with.
+        rewards: modes it has.
+        module: what to import so that ManiSkill knows it; None: it does.
+    """
+
+    sentence: str
+    state_size: int | None = None
+    robot: str = "panda"
+    rewards: tuple[str, ...] = ("sparse", "dense")
+    module: str | None = None
+
+
+TABLETOP: dict[str, Task] = {
+    "PickCube-v1": Task("pick up the red cube and move it to the green goal", 42),
+    "PushCube-v1": Task("push the blue cube onto the red and white target", 35),
+    "PullCube-v1": Task("pull the blue cube onto the red and white target", 35),
+    "StackCube-v1": Task(
+        "pick up the red cube and stack it on the green cube", 48, "panda_wristcam"
+    ),
+    "PokeCube-v1": Task("poke the red cube with the blue peg", 54),
+    "LiftPegUpright-v1": Task("lift the peg and stand it upright on the table", 32),
+    "PegInsertionSide-v1": Task(
+        "pick up the peg and insert its orange end into the hole of the box", 43, "panda_wristcam"
+    ),
+    "PlaceSphere-v1": Task("pick up the blue ball and put it into the bin", 39),
+    "RollBall-v1": Task("roll the ball to the target", 44),
+    "StackPyramid-v1": Task(
+        "put the red cube next to the green cube and stack the blue cube on both",
+        64,
+        "panda_wristcam",
+        rewards=("sparse",),
+    ),
+    "PlugCharger-v1": Task(
+        "pick up the charger and plug it into the receptacle",
+        46,
+        "panda_wristcam",
+        rewards=("sparse",),
+    ),
+    "PullCubeTool-v1": Task("take the tool and pull the cube closer with it", 39),
+}
+
+# Ids of the put-on-plate tasks: the training setting, its variants by what they change (Liu et al.,
+# "What Can RL Bring to VLA Generalization?", 2025), and the single-carrot task before them.
+MAIN = "PutOnPlateInScene25Main-v3"
+SUITES: dict[str, tuple[str, ...]] = {
+    suite: tuple(f"PutOnPlateInScene25{change}-v1" for change in changes)
+    for suite, changes in {
+        "vision": (
+            "VisionImage",
+            "VisionTexture03",
+            "VisionTexture05",
+            "VisionWhole03",
+            "VisionWhole05",
+        ),
+        "semantic": ("Carrot", "Plate", "Instruct", "MultiCarrot", "MultiPlate"),
+        "execution": ("Position", "EEPose", "PositionChangeTo"),
+    }.items()
+}
+CARROT = "PutCarrotOnPlateInScene-v2"
+# The robot that comes with the benchmark's own assets; with the stand-ins comes a panda.
+ASSETS_ROBOT = "widowx250s"
+PUT_ON_PLATE = Task(
+    "put the object on the plate",
+    rewards=("sparse", "grasp"),
+    module="rlcore_env_maniskill.put_on_plate",
+)
+
+VARIANTS = tuple(task for suite in SUITES.values() for task in suite)
+
+TASKS: dict[str, Task] = TABLETOP | dict.fromkeys((MAIN, *VARIANTS, CARROT), PUT_ON_PLATE)
+
+
+def task_of(name: str) -> Task:
+    """What is known of a task; of one that is not in the table, a sentence made of its name."""
+    if name in TASKS:
+        return TASKS[name]
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name.rpartition("-v")[0] or name)
+    return Task(words.lower(), rewards=("sparse", "dense", "grasp"))

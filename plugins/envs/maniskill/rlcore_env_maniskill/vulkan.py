@@ -1,0 +1,133 @@
+"""The Vulkan driver SAPIEN renders with, found without loading SAPIEN.
+
+SAPIEN looks for a rendering device even where no frame is wanted. On a machine with an NVIDIA card
+it finds the driver itself; elsewhere it needs Mesa's software driver (lavapipe), its file named in
+`VK_ICD_FILENAMES`, and ray tracing off. `requirements/vulkan.sh` installs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlcore.errors import AssetError
+
+if TYPE_CHECKING:
+    import sapien
+
+FOLDERS = tuple(
+    Path(folder)
+    for folder in ("/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d")
+)
+NVIDIA_LIBRARY = "libGLX_nvidia.so.0"
+# The Vulkan loader's own variables, the newer one first.
+VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+# What SAPIEN needs with lavapipe, which draws without ray tracing.
+SOFTWARE = {"SAPIEN_DISABLE_RAY_TRACING": "1"}
+INSTALL = (
+    "apt-get install -y mesa-vulkan-drivers libvulkan1 (Mesa 24 or newer); from a checkout: "
+    "bash requirements/vulkan.sh"
+)
+
+
+def driver() -> str:
+    """Which driver SAPIEN will use, in words.
+
+    Raises:
+        AssetError: none on this machine.
+    """
+    chosen = environment().get("VK_ICD_FILENAMES")
+    asked = _asked()
+    return f"{asked} (from the environment)" if asked else chosen or "NVIDIA's"
+
+
+def environment() -> dict[str, str]:
+    """Variables that must be set before SAPIEN is imported.
+
+    Raises:
+        AssetError: no driver on this machine, or the one the user names is missing.
+    """
+    if sys.platform != "linux":
+        return {}
+    asked = _asked()
+    if asked:
+        missing = [name for name in asked.split(os.pathsep) if not Path(name).is_file()]
+        if missing:
+            variable = next(name for name in VARIABLES if os.environ.get(name))
+            raise AssetError(f"{variable} names {missing[0]}, which does not exist", hint=INSTALL)
+        return SOFTWARE if "lvp" in asked else {}
+    if _loads(NVIDIA_LIBRARY):
+        return {}
+    for file in _icd_files("lvp_icd*.json"):
+        if _loads(_library(file)):
+            return {"VK_ICD_FILENAMES": str(file)} | SOFTWARE
+    raise AssetError("ManiSkill can't run: no Vulkan driver on this machine", hint=INSTALL)
+
+
+def rendering_device() -> str:
+    """The device as ManiSkill's `render_backend` names it, after its parser was mended.
+
+    Raises:
+        AssetError: the driver offers none.
+    """
+    _mend_backend_parser()
+    for name in ("cuda", "pci:0"):
+        device = _device(name)
+        if device is not None and device.can_render():
+            return "gpu" if name == "cuda" else f"pci:{device.pci_string}"
+    raise AssetError(
+        "SAPIEN finds no rendering device: the Vulkan driver is missing or too old", hint=INSTALL
+    )
+
+
+def _device(name: str) -> sapien.Device | None:
+    import sapien
+
+    try:
+        return sapien.Device(name)
+    except RuntimeError:  # how SAPIEN says that there is none
+        return None
+
+
+def _mend_backend_parser() -> None:
+    """ManiSkill splits a backend's name at every colon, and PCI addresses are full of them."""
+    from mani_skill.envs.utils.system import backend
+
+    def parse_backend_device_id(name: str) -> tuple[str, str | None]:
+        if name.startswith("pci:"):
+            return name, None
+        kind, _, number = name.partition(":")
+        return kind, number or None
+
+    backend.parse_backend_device_id = parse_backend_device_id
+
+
+def _asked() -> str:
+    return next((os.environ[name] for name in VARIABLES if os.environ.get(name)), "")
+
+
+def _icd_files(pattern: str) -> Iterator[Path]:
+    for folder in FOLDERS:
+        yield from sorted(folder.glob(pattern))
+
+
+def _library(file: Path) -> str:
+    """The library that a driver's file names: a file beside it, or one the linker knows."""
+    try:
+        path = str(json.loads(file.read_text())["ICD"]["library_path"])
+    except (OSError, ValueError, KeyError):
+        return ""
+    return str(file.parent / path) if path.startswith(".") else path
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return bool(library)
