@@ -62,6 +62,7 @@ class SimulatedEnv:
         self._sentences = [""] * num_envs
         self._success = np.zeros(num_envs, dtype=bool)
         self._playing: list[Simulators] = []
+        self._closed = False
         self._block = ObservationBlock(num_envs, spec)
         self._fleet = SimulatorFleet(
             spec, source, config,
@@ -85,7 +86,7 @@ class SimulatedEnv:
         mask = np.asarray(options["reset_mask"]) if "reset_mask" in options else None
         rows = range(self.num_envs) if mask is None else np.flatnonzero(mask).tolist()
         wanted = {row: self._checked(episodes[row]) for row in rows}
-        self._require_no_chunk()
+        self._require_ready()
         asked = self._fleet.send(
             lambda hosted: Reset({row: e for row, e in wanted.items() if row in hosted}), wanted
         )
@@ -151,7 +152,7 @@ class SimulatedEnv:
                 f"actions of rows {bad.tolist()} are not finite: the policy has diverged",
                 hint="look at actor/grad_norm, and lower actor.optim.lr",
             )
-        self._require_no_chunk()
+        self._require_ready()
         self._playing = self._fleet.send(
             lambda hosted: Play(
                 actions[hosted.start : hosted.stop], render_terminated, render_final
@@ -180,7 +181,7 @@ class SimulatedEnv:
                 "demonstrations need speed in (0, 1], stride and max_steps >= 1 and "
                 f"action_noise >= 0, got {speed}, {stride}, {limit} and {action_noise}"
             )
-        self._require_no_chunk()
+        self._require_ready()
         return self._fleet.demonstrate(
             deque(
                 Demonstrate(self._checked(episode), action_noise, speed, stride, seed, limit)
@@ -191,13 +192,13 @@ class SimulatedEnv:
     def record(self, rows: Sequence[int]) -> None:
         """Keep every frame of these rows from now on (none: stop), for videos."""
         command = Record(tuple(int(row) for row in rows))
-        self._require_no_chunk()
+        self._require_ready()
         self._fleet.collect(type(None), self._fleet.send(lambda _: command))
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """Frames kept since the last call, `{row: [uint8 [H, W, 3], ...]}`; clears them. Without
         a camera there are none."""
-        self._require_no_chunk()
+        self._require_ready()
         frames: dict[int, list[np.ndarray]] = {}
         for taken in self._fleet.collect(dict, self._fleet.send(lambda _: TakeFrames())):
             frames |= taken
@@ -207,7 +208,7 @@ class SimulatedEnv:
 
     def close(self) -> None:
         """End the simulator processes and free the shared memory; safe to call twice."""
-        self._playing = []
+        self._playing, self._closed = [], True
         self._fleet.close()
         self._block.close()
 
@@ -216,7 +217,9 @@ class SimulatedEnv:
         """Ids of the simulator processes that run."""
         return self._fleet.process_ids
 
-    def _require_no_chunk(self) -> None:
+    def _require_ready(self) -> None:
+        if self._closed:
+            raise WorkerError(f"this env of {self.spec.name} is closed")
         if self._playing:
             raise RuntimeError("a chunk is under way: call chunk_step_wait first")
 

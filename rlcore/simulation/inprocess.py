@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rlcore.errors import AssetError, WorkerError
+from rlcore.errors import AssetError
 from rlcore.simulation.block import ObservationBlock
 from rlcore.simulation.host import RowHost
 from rlcore.simulation.messages import Command, Hosting, Reply
@@ -25,7 +25,6 @@ class InProcessSimulators:
 
     def __init__(self, hosting: Hosting, block: ObservationBlock) -> None:
         self.rows = hosting.rows
-        self._name = hosting.source.name
         _set_environment(hosting.source)
         self._host: RowHost | None = RowHost(hosting, block)
         self._reply: Reply = None
@@ -35,8 +34,7 @@ class InProcessSimulators:
 
     def send(self, command: Command) -> None:
         """Carry out a command."""
-        if self._host is None:
-            raise WorkerError(f"{self._name} is not running: its env is closed")
+        assert self._host is not None
         self._reply = self._host.carry_out(command)
 
     def ready(self, timeout: float) -> bool:

@@ -6,6 +6,7 @@ sentence that differs by trial; diagnostics; an expert; and ways to fail on dema
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ class LineConfig(SimulatedEnvConfig):
     cameras: int = key("how many of the two cameras", 2, least=0)
     extra_states: int = key("entries of the state besides the position", 2, least=0)
     pause: float = key("seconds a step takes", 0.0, least=0)
+    expert: bool = key("whether there is an expert", True)
+    show_variable: str = key("an environment variable to show in sentences", "")
 
 
 def env_spec(config: LineConfig) -> EnvSpec:
@@ -51,17 +54,17 @@ def env_spec(config: LineConfig) -> EnvSpec:
         states=(position, *extra),
         actions=(ActionChannel("ee_delta_position", 1),),
         max_episode_steps=config.max_episode_steps,
-        has_expert=True,
+        has_expert=config.expert,
         renders_final=config.render_final,
     )
 
 
 class LineSimulator:
-    """See :class:`rlcore.simulation.simulator.Simulator`. `draws` counts calls of `draw`."""
-
-    draws = 0
+    """See :class:`rlcore.simulation.simulator.Simulator`."""
 
     def __init__(self, task: int, config: LineConfig) -> None:
+        if config.pause < 0:
+            raise ValueError("pause must not be negative")
         self.task = task
         self._config = config
         self._position = 0.0
@@ -71,7 +74,8 @@ class LineSimulator:
         draw = generator("line start", episode.task, episode.trial)
         self._position = float(draw.uniform(-0.3, 0.3))
         self._steps = 0
-        return f"{('go left', 'go right')[episode.task]} in trial {episode.trial}"
+        shown = f" {os.environ[name]}" if (name := self._config.show_variable) else ""
+        return f"{('go left', 'go right')[episode.task]} in trial {episode.trial}{shown}"
 
     @property
     def states(self) -> np.ndarray:
@@ -93,7 +97,6 @@ class LineSimulator:
         return Step(reward=-gap, success=gap < REACH, info=info)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        type(self).draws += 1
         for frame in out.values():
             frame[:] = 0
             column = round((np.clip(self._position, -1, 1) + 1) / 2 * (frame.shape[1] - 1))
