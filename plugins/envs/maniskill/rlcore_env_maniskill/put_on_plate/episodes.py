@@ -1,0 +1,80 @@
+"""One integer fixes an episode: every choice is a digit of the episode id.
+
+The id is a number in a mixed radix, one digit a factor (which object, which table, which
+position...), most significant first, as RL4VLA counts its configurations. So the same id
+is the same start everywhere, and two ids that differ in one digit differ in one thing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from rlcore.errors import ConfigError
+from rlcore.rollout.rng import generator
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One thing an episode chooses: `size` values in a row, the lowest being `first`."""
+
+    name: str
+    size: int
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """All episodes of a task: the product of its factors, most significant first."""
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def total(self) -> int:
+        """How many different episodes there are."""
+        return math.prod(factor.size for factor in self.factors)
+
+    def choices(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Factor name -> chosen values int64 `[B]` of the ids int64 `[B]`, taken modulo `total`."""
+        rest = ids % self.total
+        chosen = {}
+        for factor in reversed(self.factors):
+            chosen[factor.name] = rest % factor.size + factor.first
+            rest = rest // factor.size
+        return chosen
+
+    def id_of(self, **choices: int) -> int:
+        """The id of an episode with these values; a factor not named takes its lowest.
+
+        Raises:
+            ConfigError: no such factor, or a value out of its range.
+        """
+        unknown = choices.keys() - {factor.name for factor in self.factors}
+        if unknown:
+            names = ", ".join(factor.name for factor in self.factors)
+            raise ConfigError(f"an episode here has no {', '.join(sorted(unknown))}; it has {names}")
+        number = 0
+        for factor in self.factors:
+            digit = choices.get(factor.name, factor.first) - factor.first
+            if not 0 <= digit < factor.size:
+                last = factor.first + factor.size - 1
+                raise ConfigError(
+                    f"{factor.name} must be {factor.first} to {last}, got {choices[factor.name]}"
+                )
+            number = number * factor.size + digit
+        return number
+
+    def id_of_trial(self, trial: int) -> int:
+        """The id of a numbered trial, spread over all episodes.
+
+        Each factor has a stream of its own, so that trial k of two variants with the same
+        range of objects has the same object: variants are compared on paired episodes.
+        """
+        draws = {
+            factor.name: factor.first
+            + int(generator("put_on_plate", factor.name, trial).integers(factor.size))
+            for factor in self.factors
+        }
+        return self.id_of(**draws)

@@ -1,0 +1,153 @@
+"""The parts of a put-on-plate scene: lights, the shelf of unused things, the things in stock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sapien
+import torch
+from mani_skill.utils.structs.pose import Pose
+from sapien.physx import PhysxMaterial
+
+from rlcore_env_maniskill.put_on_plate.assets import Model
+from rlcore_env_maniskill.put_on_plate.episodes import Factor
+from rlcore_env_maniskill.put_on_plate.variants import TABLE_HEIGHT
+
+# unused things wait far behind the camera, a lane of objects and a lane of plates
+LANES, LANE_STEP, SHELF_TOP = (2.0, 3.0), 0.3, 0.93
+GAP = 0.002  # m left below a thing that starts as low as it can
+
+
+@dataclass(frozen=True)
+class Stock:
+    """All objects, or all plates, that an episode may choose from.
+
+    Args:
+        actors: ManiSkill actors, the lowest choice first.
+        first: the choice that `actors[0]` is.
+        sizes: edges of their boxes in their own axes, m `[N, 3]`.
+        depths: how far each reaches below its origin, m `[N]`.
+        waiting: where each waits, `[N, 3]`.
+    """
+
+    actors: tuple[Any, ...]
+    first: int
+    sizes: torch.Tensor
+    depths: torch.Tensor
+    waiting: torch.Tensor
+
+    @classmethod
+    def build(
+        cls, models: Sequence[Model], choices: Factor, *, lane: int, scene: Any, material: float
+    ) -> Stock:
+        """Builds the models of `choices` in every env; `material` is their friction."""
+        used = range(choices.first, choices.first + choices.size)
+        waiting = np.array(
+            [
+                [LANES[lane], LANE_STEP * place, SHELF_TOP + models[number].depth + GAP]
+                for place, number in enumerate(used)
+            ]
+        )
+        actors = []
+        for place, number in zip(waiting, used, strict=True):
+            builder = scene.create_actor_builder()
+            models[number].add_to(
+                builder,
+                PhysxMaterial(static_friction=material, dynamic_friction=material, restitution=0),
+            )
+            builder.initial_pose = sapien.Pose(place)
+            actors.append(builder.build(name=models[number].key))
+
+        def to_device(rows: Any) -> torch.Tensor:
+            return torch.as_tensor(np.array(rows), dtype=torch.float32, device=scene.device)
+
+        return cls(
+            actors=tuple(actors),
+            first=choices.first,
+            sizes=to_device([models[number].size for number in used]),
+            depths=to_device([models[number].depth for number in used]),
+            waiting=to_device(waiting),
+        )
+
+    def sizes_of(self, chosen: torch.Tensor) -> torch.Tensor:
+        """Edges `[B, 3]` of the chosen `[B]`."""
+        return self.sizes[chosen - self.first]
+
+    def per_row(
+        self, chosen: torch.Tensor, value: Callable[[Any], torch.Tensor]
+    ) -> torch.Tensor:
+        """`value(actor)` `[B, ...]` of the actor that each row has chosen (`[B]`)."""
+        numbers = torch.unique(chosen - self.first).tolist()
+        result = value(self.actors[numbers[0]])
+        for number in numbers[1:]:
+            rows = chosen - self.first == number
+            rows = rows.reshape(-1, *[1] * (result.dim() - 1))
+            result = torch.where(rows, value(self.actors[number]), result)
+        return result
+
+    def place(
+        self,
+        wanted: Mapping[int, tuple[torch.Tensor, torch.Tensor]],
+        places: torch.Tensor,
+        height: float,
+    ) -> None:
+        """Puts what is wanted to its place and all else to where it waits.
+
+        Args:
+            wanted: slot -> (choices `[b]`, quaternions `[b, 4]`).
+            places: start points `[b, slots, 2]`.
+            height: where origins start, m; higher for what would reach into the table.
+        """
+        for number, actor in enumerate(self.actors):
+            at = self.waiting[number].repeat(len(places), 1)
+            turned = torch.tensor([1.0, 0, 0, 0], device=at.device).repeat(len(places), 1)
+            for slot, (chosen, quaternion) in wanted.items():
+                here = (chosen - self.first == number)[:, None]
+                start = self._start(number, places[:, slot], height)
+                at = torch.where(here, start, at)
+                turned = torch.where(here, quaternion, turned)
+            actor.set_pose(Pose.create_from_pq(p=at, q=turned))
+
+    def move(
+        self,
+        rows: torch.Tensor,
+        chosen: torch.Tensor,
+        places: torch.Tensor,
+        height: float,
+        quaternion: torch.Tensor,
+    ) -> None:
+        """Puts the chosen thing (`[B]`) of some rows (bool `[B]`) to places `[B, 2]`, at rest."""
+        for number in torch.unique(chosen[rows] - self.first).tolist():
+            actor = self.actors[number]
+            here = (rows & (chosen - self.first == number))[:, None]
+            target = torch.cat([self._start(number, places, height), quaternion], dim=1)
+            actor.set_pose(Pose.create(torch.where(here, target, actor.pose.raw_pose)))
+            actor.set_linear_velocity(torch.where(here, 0.0, actor.linear_velocity))
+            actor.set_angular_velocity(torch.where(here, 0.0, actor.angular_velocity))
+
+    def _start(self, number: int, place: torch.Tensor, height: float) -> torch.Tensor:
+        lowest = TABLE_HEIGHT + float(self.depths[number]) + GAP
+        up = place.new_full((len(place), 1), max(height, lowest))
+        return torch.cat([place, up], dim=1)
+
+
+def add_lights(scene: Any) -> None:
+    """One light from above and two from the sides, as the benchmark has them."""
+    scene.set_ambient_light([0.3, 0.3, 0.3])
+    scene.add_directional_light([0, 0, -1], [2.2, 2.2, 2.2])
+    scene.add_directional_light([-1, -0.5, -1], [0.7, 0.7, 0.7])
+    scene.add_directional_light([1, 1, -1], [0.7, 0.7, 0.7])
+
+
+def add_shelf(scene: Any) -> None:
+    """Something for unused things to lie on; they would fall for the whole episode."""
+    builder = scene.create_actor_builder()
+    longest = LANE_STEP * 25
+    half = [(LANES[1] - LANES[0]) / 2 + 0.3, longest / 2 + 0.3, 0.05]
+    middle = [sum(LANES) / 2, longest / 2, SHELF_TOP - half[2]]
+    builder.add_box_collision(half_size=half)
+    builder.initial_pose = sapien.Pose(middle)
+    builder.build_static(name="shelf")

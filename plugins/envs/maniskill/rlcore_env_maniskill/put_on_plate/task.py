@@ -1,0 +1,382 @@
+"""Put an object on a plate: the ManiSkill environment, one class for every variant.
+
+Rows are envs of a batch `[B]`; a reset touches those of `env_idx` only. On the CPU B is 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sapien
+import torch
+from mani_skill.envs.sapien_env import BaseEnv
+from mani_skill.sensors.camera import CameraConfig
+from mani_skill.utils import sapien_utils
+from mani_skill.utils.structs.pose import Pose
+from mani_skill.utils.structs.types import SimConfig
+
+from rlcore_env_maniskill.put_on_plate import overlay
+from rlcore_env_maniskill.put_on_plate.assets import Assets
+from rlcore_env_maniskill.put_on_plate.layouts import arm_offsets
+from rlcore_env_maniskill.put_on_plate.rules import (
+    HELD_STEPS,
+    grasp_potential,
+    world_half_extents,
+)
+from rlcore_env_maniskill.put_on_plate.scene import Stock, add_lights, add_shelf
+from rlcore_env_maniskill.put_on_plate.sentences import TEMPLATES
+from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
+
+CAMERA = "3rd_view_camera"
+# of the camera of the BridgeData V2 recordings, in the frame of their robot's base
+CAMERA_POSE = sapien.Pose([0.147, 0.028, 0.870], [0, 0, 0, 1]) * sapien.Pose(
+    [0.0, -0.16, 0.36], [0.8992917, -0.09263245, 0.35892478, 0.23209205]
+)
+RECORDED_SIZE = (480, 640)
+INTRINSIC = np.array([[623.588, 0, 319.501], [0, 623.588, 239.545], [0, 0, 1]])
+
+OBJECT, PLATE, THIRD = 0, 1, 2  # slots of a layout
+
+
+class PutOnPlateEnv(BaseEnv):
+    """One of the tasks of `variants.py`.
+
+    Args:
+        variant: its name in the table.
+        obj_set: "train", "test" or "all"; None for what the variant is made for.
+        assets_path: folder of the benchmark's assets; None for the stand-ins.
+        use_multiple_plates: train on all 17 plates instead of one.
+        control_mode: None for that of the robot that comes with the assets.
+        kwargs: those of ManiSkill's BaseEnv.
+
+    Raises:
+        ConfigError: an unknown set of objects.
+        AssetError: files are missing in `assets_path`.
+    """
+
+    SUPPORTED_OBS_MODES = ("rgb", "rgb+segmentation", "state", "state_dict", "none")
+    SUPPORTED_REWARD_MODES = ("grasp", "sparse", "none")
+
+    def __init__(
+        self,
+        *,
+        variant: str = "Main",
+        obj_set: str | None = None,
+        assets_path: str | None = None,
+        use_multiple_plates: bool = False,
+        control_mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.variant = VARIANTS[variant]
+        self.obj_set = obj_set or self.variant.default_set
+        self.episodes = self.variant.episodes(self.obj_set, all_plates=use_multiple_plates)
+        self.assets = Assets.from_folder(assets_path) if assets_path else Assets.stand_ins()
+        super().__init__(
+            robot_uids=self.assets.robot.agent,
+            control_mode=control_mode or self.assets.robot.control_mode,
+            **kwargs,
+        )
+
+    @property
+    def total_num_trials(self) -> int:
+        """How many different episodes there are."""
+        return self.episodes.total
+
+    @property
+    def _default_sim_config(self) -> SimConfig:
+        return SimConfig(sim_freq=500, control_freq=5, spacing=20)
+
+    @property
+    def _default_sensor_configs(self) -> list[CameraConfig]:
+        asked = {**self._custom_sensor_configs, **self._custom_sensor_configs.get(CAMERA, {})}
+        height, width = (
+            asked.get(side, recorded)
+            for side, recorded in zip(("height", "width"), RECORDED_SIZE, strict=True)
+        )
+        # a smaller image is the recorded one squeezed, as policies' resizing squeezes it
+        squeeze = np.diag([width / RECORDED_SIZE[1], height / RECORDED_SIZE[0], 1.0])
+        return [
+            CameraConfig(
+                uid=CAMERA,
+                pose=CAMERA_POSE,
+                width=width,
+                height=height,
+                intrinsic=squeeze @ INTRINSIC,
+            )
+        ]
+
+    @property
+    def _default_human_render_camera_configs(self) -> CameraConfig:
+        pose = sapien_utils.look_at([-0.75, 0.55, 1.45], [-0.1, 0.0, 0.9])
+        return CameraConfig("render_camera", pose=pose, width=512, height=512, fov=0.9)
+
+    # ------------------------------------------------------------------ scene
+
+    def _load_agent(self, options: dict[str, Any], *_: Any, **__: Any) -> None:
+        super()._load_agent(options, self.assets.robot.base)
+
+    def _load_lighting(self, options: dict[str, Any]) -> None:
+        add_lights(self.scene)
+
+    def _load_scene(self, options: dict[str, Any]) -> None:
+        for robot in self.agent.robot._objs:
+            sapien_utils.set_articulation_render_material(robot, specular=0.9, roughness=0.3)
+        self.assets.build_room(self.scene)
+        add_shelf(self.scene)
+        factors = {factor.name: factor for factor in self.episodes.factors}
+        plates = factors["plate"]
+        if self.variant.second == "plate":
+            plates = self.variant.plates_around(plates)
+        stock = {"material": self.variant.friction, "scene": self.scene}
+        self._objects = Stock.build(self.assets.objects, factors["object"], lane=0, **stock)
+        self._plates = Stock.build(self.assets.plates, plates, lane=1, **stock)
+
+        def to_device(array: Any) -> torch.Tensor:
+            return torch.as_tensor(np.asarray(array), dtype=torch.float32, device=self.device)
+
+        self._places = to_device(self.variant.places())
+        self._yaws = to_device(self.variant.yaws())
+        self._arm_offsets = to_device(arm_offsets())
+        self._start_qpos = to_device(self.assets.robot.qpos)
+        self._tcp = sapien_utils.get_obj_by_name(
+            self.agent.robot.get_links(), self.assets.robot.tcp_link
+        )
+        count = {"dtype": torch.int64, "device": self.device}
+        flag = {"dtype": torch.bool, "device": self.device}
+        rows = self.num_envs
+        self.episode_id = torch.zeros(rows, **count)
+        self._choices = {name: torch.zeros(rows, **count) for name in factors}
+        self._object_half = torch.zeros((rows, 3), device=self.device)
+        self._plate_half = torch.zeros((rows, 3), device=self.device)
+        self._steps_held = torch.zeros(rows, **count)
+        self._grasped = torch.zeros(rows, **flag)
+        self._held = torch.zeros(rows, **flag)
+        self._potential = torch.zeros(rows, device=self.device)
+
+    def _after_reconfigure(self, options: dict[str, Any]) -> None:
+        entities = [link._objs[0].entity for link in self.agent.robot.get_links()]
+        entities += [actor._objs[0] for actor in (*self._objects.actors, *self._plates.actors)]
+        # ids are given in the order of building, so they are the same in every env of a batch
+        self._drawn_ids = torch.tensor([entity.per_scene_id for entity in entities])
+        self._pictures: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    # ------------------------------------------------------------------ start
+
+    def _initialize_episode(self, env_idx: torch.Tensor, options: dict[str, Any]) -> None:
+        ids = self._asked_ids(env_idx, options)
+        self.episode_id[env_idx] = ids
+        chosen = self.episodes.choices(ids)
+        for name, values in chosen.items():
+            self._choices[name][env_idx] = values
+
+        turned = self._turned(chosen["yaw"])
+        straight = self._turned(torch.zeros_like(turned[:, 0]), angles=True)
+        objects = {OBJECT: (chosen["object"], turned)}
+        plates = {PLATE: (chosen["plate"], straight)}
+        if self.variant.second == "object":
+            objects[THIRD] = (self._second(self._objects, chosen), turned)
+        if self.variant.second == "plate":
+            plates[THIRD] = (self._second(self._plates, chosen), straight)
+        places = self._places[chosen["place"]]
+        height = self.variant.heights
+        self._objects.place(objects, places, height[0])
+        self._plates.place(plates, places, height[1])
+
+        qpos = self._start_qpos.repeat(len(env_idx), 1)
+        if "arm" in chosen:
+            qpos[:, list(self.assets.robot.arm_joints)] += self._arm_offsets[chosen["arm"]]
+        self.agent.reset(init_qpos=qpos)
+
+        self._object_half[env_idx] = world_half_extents(
+            self._objects.sizes_of(chosen["object"]), turned
+        )
+        self._plate_half[env_idx] = world_half_extents(
+            self._plates.sizes_of(chosen["plate"]), straight
+        )
+        for memory in (self._steps_held, self._grasped, self._held, self._potential):
+            memory[env_idx] = 0
+
+    def _asked_ids(self, env_idx: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+        """The ids int64 `[b]` of the rows `env_idx`, drawn from the rows' seeds if not given."""
+        ids = options.get("episode_id")
+        if ids is None:
+            rows = env_idx.cpu().numpy()
+            ids = self._batched_episode_rng[rows].randint(self.episodes.total, dtype=np.int64)
+        ids = torch.as_tensor(ids, dtype=torch.int64, device=self.device).reshape(-1)
+        return ids.expand(len(env_idx)) % self.episodes.total
+
+    def _turned(self, values: torch.Tensor, *, angles: bool = False) -> torch.Tensor:
+        """Quaternions `[b, 4]` about the vertical of chosen yaws, or of angles in rad."""
+        half = (values if angles else self._yaws[values]) / 2
+        zero = torch.zeros_like(half)
+        return torch.stack([half.cos(), zero, zero, half.sin()], dim=1)
+
+    def _second(self, stock: Stock, chosen: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Which other one stands at the third place `[b]`: counted on from the first, around."""
+        first = chosen["object" if self.variant.second == "object" else "plate"]
+        return (first - stock.first + 1 + chosen["second"]) % len(stock.actors) + stock.first
+
+    # ------------------------------------------------------------------ steps
+
+    def _after_control_step(self) -> None:
+        if self.gpu_sim_enabled:
+            self.scene._gpu_fetch_all()
+        if self.variant.moves_after is not None and self.obj_set != "train":
+            self._move_object(self.elapsed_steps + 1 == self.variant.moves_after)
+        grasped = self._objects.per_row(
+            self._choices["object"], lambda actor: self.agent.is_grasping(actor)
+        )
+        self._steps_held = torch.where(grasped, self._steps_held + 1, 0)
+        self._grasped |= grasped
+        self._held |= self._steps_held >= HELD_STEPS
+
+    def _move_object(self, rows: torch.Tensor) -> None:
+        """Puts the object of these rows (bool `[B]`) to its third place, at rest."""
+        if not rows.any():
+            return
+        places = self._places[self._choices["place"]]
+        turned = self._turned(self._choices["yaw"])
+        self._objects.move(
+            rows, self._choices["object"], places[:, THIRD], self.variant.heights[0], turned
+        )
+        if self.gpu_sim_enabled:
+            self.scene._gpu_apply_all()
+
+    def evaluate(self) -> dict[str, torch.Tensor]:
+        """What the state is worth, all `[B]`; asking twice changes nothing."""
+        object_at, plate_at = self._poses()
+        success = self.variant.rule.on_plate(
+            object_at[:, :3] - plate_at[:, :3],
+            self._object_half,
+            self._plate_half,
+            self._contact_force(),
+        )
+        tcp = self._tcp.pose.p
+        return {
+            "is_src_obj_grasped": self._grasped.clone(),
+            "consecutive_grasp": self._held.clone(),
+            "src_on_target": success,
+            "gripper_carrot_dist": torch.linalg.norm(tcp - object_at[:, :3], dim=1),
+            "gripper_plate_dist": torch.linalg.norm(tcp - plate_at[:, :3], dim=1),
+            "carrot_plate_dist": torch.linalg.norm(object_at[:, :3] - plate_at[:, :3], dim=1),
+            "success": success.clone(),
+        }
+
+    def get_reward(self, obs: Any, action: Any, info: dict[str, torch.Tensor]) -> torch.Tensor:
+        """`grasp`: how much the potential of `rules.py` rose in this step; else ManiSkill's own."""
+        if self.reward_mode != "grasp":
+            return super().get_reward(obs, action, info)
+        potential = grasp_potential(
+            info["is_src_obj_grasped"], info["consecutive_grasp"], info["success"]
+        )
+        gain = potential - self._potential
+        self._potential = potential
+        return gain
+
+    def get_language_instruction(self, **_: Any) -> list[str]:
+        """The sentence of every row."""
+        rows = range(self.num_envs)
+        sentence = self._choices.get("sentence", torch.zeros_like(self.episode_id)).tolist()
+        objects, plates = (self._choices[name].tolist() for name in ("object", "plate"))
+        return [
+            TEMPLATES[sentence[row]].format(
+                object=self.assets.objects[objects[row]].name,
+                plate=self.assets.plates[plates[row]].name,
+            )
+            for row in rows
+        ]
+
+    def privileged_state(self) -> dict[str, torch.Tensor]:
+        """What a scripted expert needs, float32: poses `[B, 7]` (x y z, w x y z) in the world of
+        `object`, `plate` and `tcp`; edges `[B, 3]` of the boxes in their own axes, m, as
+        `object_size` and `plate_size`; bool `[B]` `grasped` (ever in this episode)."""
+        object_at, plate_at = self._poses()
+        return {
+            "object": object_at,
+            "plate": plate_at,
+            "tcp": self._tcp.pose.raw_pose.clone(),
+            "object_size": self._objects.sizes_of(self._choices["object"]),
+            "plate_size": self._plates.sizes_of(self._choices["plate"]),
+            "grasped": self._grasped.clone(),
+        }
+
+    def _get_obs_extra(self, info: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        if not self.obs_mode_struct.use_state:
+            return {}
+        state = self.privileged_state()
+        return {f"{name}_pose": state[name] for name in ("tcp", "object", "plate")}
+
+    def _poses(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Poses `[B, 7]` of each row's object and plate."""
+        object_at = self._objects.per_row(self._choices["object"], _raw_pose)
+        plate_at = self._plates.per_row(self._choices["plate"], _raw_pose)
+        return object_at, plate_at
+
+    def _contact_force(self) -> torch.Tensor:
+        """Force between each row's object and plate, N `[B]`."""
+
+        def with_plate(thing: Any) -> torch.Tensor:
+            return self._plates.per_row(
+                self._choices["plate"],
+                lambda plate: torch.linalg.norm(
+                    self.scene.get_pairwise_contact_forces(thing, plate), dim=-1
+                ),
+            )
+
+        return self._objects.per_row(self._choices["object"], with_plate)
+
+    # ------------------------------------------------------------------ images
+
+    def draw_cameras(self) -> dict[str, torch.Tensor]:
+        """The policy's image of every camera now, uint8 `[B, H, W, 3]`, in any obs_mode."""
+        return {name: data["rgb"] for name, data in self._get_obs_sensor_data().items()}
+
+    def _get_obs_sensor_data(self, apply_texture_transforms: bool = True) -> dict[str, Any]:
+        if not apply_texture_transforms:
+            return super()._get_obs_sensor_data(apply_texture_transforms=False)
+        self.scene.update_render(update_sensors=True, update_human_render_cameras=False)
+        self.capture_sensor_data()
+        images = {}
+        for name, sensor in self.scene.sensors.items():
+            data = sensor.get_obs(rgb=True, depth=False, position=False, segmentation=True)
+            if name == CAMERA:
+                data["rgb"] = self._composed(data["rgb"], data["segmentation"])
+            if not self.obs_mode_struct.visual.segmentation:
+                del data["segmentation"]
+            images[name] = data
+        return images
+
+    def _composed(self, rgb: torch.Tensor, segmentation: torch.Tensor) -> torch.Tensor:
+        """The drawn robot and objects before the row's picture, with the row's texture."""
+        drawn = torch.isin(segmentation[..., 0], self._drawn_ids.to(segmentation.device))
+        change = {"drawn": overlay.texture_on_drawn, "all": overlay.texture_on_all}
+        composed = []
+        for row in range(len(rgb)):
+            picture = self._picture(int(self._choices["table"][row]), rgb, texture=False)
+            image = overlay.behind(rgb[row].float(), drawn[row], picture)
+            if self.variant.change is not None:
+                texture = int(self._choices["texture"][row])
+                mix = self.variant.mix * self.assets.tables[texture].mix
+                picture = self._picture(texture, rgb, texture=True)
+                image = change[self.variant.change](image, drawn[row], picture, mix)
+            composed.append(image)
+        return overlay.to_uint8(composed)
+
+    def _picture(self, table: int, like: torch.Tensor, *, texture: bool) -> torch.Tensor:
+        """A table's picture or texture float32 `[h, w, 3]` for images like `[B, H, W, 3]`."""
+        key = (table, texture)
+        if key not in self._pictures:
+            height, width = like.shape[1:3]
+            source = self.assets.tables[table]
+            if texture:
+                scale = 2 if self.variant.change == "all" else 1
+                pixels = source.texture(scale * height, scale * width)
+            else:
+                pixels = source.image(height, width)
+            self._pictures[key] = torch.as_tensor(pixels).to(like.device).float()
+        return self._pictures[key]
+
+
+def _raw_pose(actor: Any) -> torch.Tensor:
+    return actor.pose.raw_pose.clone()

@@ -1,0 +1,182 @@
+"""The variants of put-on-plate: what each holds back from training. Facts of RL4VLA.
+
+Every variant is the training setting with one thing changed. With `obj_set="train"` the values
+that it holds back are those of training, which leaves only its second object or plate. The table follows the reference (RL4VLA and its
+descendant in RLinf) but for four places, where the reference changes more than the name says:
+
+- the second object or plate is always another one (its MultiCarrot test set counts so that
+  one distractor in eight is the object itself, which then just stands elsewhere);
+- MultiPlate has the 16 tables of training (there: all 21);
+- all starts are at the height of training (there: 0.92 to 1.0 m, settled or falling);
+- a texture's size follows its own image, not the largest of the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from rlcore.errors import ConfigError
+from rlcore_env_maniskill.put_on_plate import layouts
+from rlcore_env_maniskill.put_on_plate.episodes import Episodes, Factor
+from rlcore_env_maniskill.put_on_plate.rules import SuccessRule
+from rlcore_env_maniskill.put_on_plate.sentences import TEMPLATES
+
+OBJECT_SETS = ("train", "test", "all")
+
+TABLE_HEIGHT = 0.87
+START_HEIGHT = 0.90
+OBJECTS, TRAINING_OBJECTS = 25, 16
+PLATES, TRAINING_PLATES = 17, 1
+TABLES, TRAINING_TABLES = 21, 16
+TEXTURES = 17  # of the first 17 tables; the first has no share in the image
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row of the table.
+
+    Args:
+        env_id: its id in ManiSkill.
+        held_out: the factors whose "test" values are not those of training.
+        second: what a distractor is of: another "object" or "plate", or None.
+        change: how a texture enters the image: over what is "drawn" or over "all".
+        mix: share of the texture, 0 to 1.
+        moves_after: step after which the object is put to the third place, or None.
+        third: what the third place keeps far from: "object", "plate", or None for no such place.
+        default_set: the set of objects where none is asked for.
+    """
+
+    env_id: str
+    held_out: tuple[str, ...] = ()
+    second: Literal["object", "plate"] | None = None
+    change: Literal["drawn", "all"] | None = None
+    mix: float = 0.0
+    moves_after: int | None = None
+    third: Literal["object", "plate"] | None = None
+    only_corners: bool = False
+    friction: float = 1.0
+    heights: tuple[float, float] = (START_HEIGHT, START_HEIGHT)
+    rule: SuccessRule = field(default_factory=SuccessRule)
+    default_set: str = "test"
+
+    def places(self) -> np.ndarray:
+        """Start points `[N, slots, 2]`: those of training, then held-out ones."""
+        if self.only_corners:
+            return layouts.corners()
+        if self.third is not None:
+            return layouts.triples(self.third)
+        training = layouts.pairs(layouts.inner_grid())
+        if "place" in self.held_out:
+            return np.concatenate([training, layouts.pairs(layouts.outer_ring())])
+        return training
+
+    def yaws(self) -> tuple[float, ...]:
+        """Turns of the object about the vertical, rad: those of training, then held-out ones."""
+        if self.only_corners:
+            return (math.pi, -math.pi / 2)
+        if "yaw" in self.held_out:
+            return layouts.TRAINING_YAWS + layouts.HELD_OUT_YAWS
+        return layouts.TRAINING_YAWS
+
+    def episodes(self, obj_set: str, *, all_plates: bool = False) -> Episodes:
+        """All episodes with this set of objects.
+
+        Args:
+            obj_set: "train", "test" or "all".
+            all_plates: train on all 17 plates instead of one.
+
+        Raises:
+            ConfigError: an unknown set.
+        """
+        if obj_set not in OBJECT_SETS:
+            raise ConfigError(f"obj_set must be one of {', '.join(OBJECT_SETS)}, got {obj_set!r}")
+
+        def values(name: str, training: int, total: int) -> Factor:
+            if name not in self.held_out or obj_set == "train":
+                return Factor(name, training)
+            if obj_set == "test":
+                return Factor(name, total - training, training)
+            return Factor(name, total)
+
+        if self.only_corners:
+            objects, tables = Factor("object", 1), Factor("table", 1)
+        else:
+            objects = values("object", TRAINING_OBJECTS, OBJECTS)
+            tables = values("table", TRAINING_TABLES, TABLES)
+        plates = values("plate", PLATES if all_plates else TRAINING_PLATES, PLATES)
+        between = [
+            values("texture", 1, TEXTURES),
+            values("sentence", 1, len(TEMPLATES)),
+            values("arm", 1, len(layouts.arm_offsets())),
+        ]
+        order = [objects, *(factor for factor in between if factor.name in self.held_out)]
+        if self.second == "object":
+            order.append(Factor("second", objects.size - 1))
+        order.append(plates)
+        if self.second == "plate":
+            order.append(Factor("second", self.plates_around(plates).size - 1))
+        return Episodes(
+            (
+                *order,
+                tables,
+                values("place", self._training_places(), len(self.places())),
+                values("yaw", self._training_yaws(), len(self.yaws())),
+            )
+        )
+
+    def plates_around(self, plates: Factor) -> Factor:
+        """The plates a second one is taken from: held-out ones, or all where training has one."""
+        return plates if plates.size > 1 else Factor("plate", PLATES)
+
+    def _training_places(self) -> int:
+        held_out = "place" in self.held_out
+        return len(layouts.pairs(layouts.inner_grid())) if held_out else len(self.places())
+
+    def _training_yaws(self) -> int:
+        return len(layouts.TRAINING_YAWS) if "yaw" in self.held_out else len(self.yaws())
+
+
+def _suite() -> Mapping[str, Variant]:
+    def row(name: str, *held_out: str, **changes: object) -> tuple[str, Variant]:
+        return name, Variant(f"PutOnPlateInScene25{name}-v1", held_out, **changes)  # type: ignore[arg-type]
+
+    return dict(
+        (
+            (
+                "Main",
+                Variant("PutOnPlateInScene25Main-v3", ("object", "table"), default_set="train"),
+            ),
+            row("VisionImage", "table"),
+            row("VisionTexture03", "texture", change="drawn", mix=0.3),
+            row("VisionTexture05", "texture", change="drawn", mix=0.5),
+            row("VisionWhole03", "texture", change="all", mix=0.3),
+            row("VisionWhole05", "texture", change="all", mix=0.5),
+            row("Carrot", "object"),
+            row("Plate", "plate"),
+            row("Instruct", "sentence"),
+            row("MultiCarrot", "object", second="object", third="object"),
+            row("MultiPlate", "plate", second="plate", third="plate"),
+            row("Position", "place", "yaw"),
+            row("EEPose", "arm"),
+            row("PositionChangeTo", third="object", moves_after=5),
+            (
+                "PutCarrot",
+                Variant(
+                    "PutCarrotOnPlateInScene-v2",
+                    only_corners=True,
+                    friction=0.5,
+                    heights=(0.887529, 0.869532),
+                    rule=SuccessRule("diagonal", margin=0.003, height_margin=0.02, force=0.05),
+                    default_set="train",
+                ),
+            ),
+        )
+    )
+
+
+VARIANTS: Mapping[str, Variant] = _suite()
