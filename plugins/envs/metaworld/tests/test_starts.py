@@ -31,7 +31,7 @@ def simulator_of(task: str, settle_steps: int = SETTLE) -> MetaWorldSimulator:
 
 def whole_state(simulator: MetaWorldSimulator) -> np.ndarray:
     """Everything a future step or frame depends on, as one vector."""
-    model, data = simulator.model, simulator._env.data
+    model, data = simulator._env.model, simulator._env.data
     parts = [data.qpos, data.qvel, data.mocap_pos, data.ctrl, data.qacc_warmstart]
     parts += [data.site_xpos, model.body_pos, model.site_pos, simulator.observation]
     return np.concatenate([np.ravel(part) for part in parts]).copy()
