@@ -77,9 +77,7 @@ class Stock:
         """Edges `[B, 3]` of the chosen `[B]`."""
         return self.sizes[chosen - self.first]
 
-    def per_row(
-        self, chosen: torch.Tensor, value: Callable[[Any], torch.Tensor]
-    ) -> torch.Tensor:
+    def per_row(self, chosen: torch.Tensor, value: Callable[[Any], torch.Tensor]) -> torch.Tensor:
         """`value(actor)` `[B, ...]` of the actor that each row has chosen (`[B]`)."""
         numbers = torch.unique(chosen - self.first).tolist()
         result = value(self.actors[numbers[0]])

@@ -1,8 +1,9 @@
 """The variants of put-on-plate: what each holds back from training. Facts of RL4VLA.
 
 Every variant is the training setting with one thing changed. With `obj_set="train"` the values
-that it holds back are those of training, which leaves only its second object or plate. The table follows the reference (RL4VLA and its
-descendant in RLinf) but for four places, where the reference changes more than the name says:
+that it holds back are those of training, which leaves only its second object or plate. The
+table follows the reference (RL4VLA and its descendant in RLinf) but for four places, where the
+reference changes more than the name says:
 
 - the second object or plate is always another one (its MultiCarrot test set counts so that
   one distractor in eight is the object itself, which then just stands elsewhere);
