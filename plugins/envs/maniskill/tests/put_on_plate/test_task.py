@@ -89,7 +89,7 @@ def test_asking_for_the_state_changes_nothing(scene: Callable[..., Any]) -> None
 
 
 def _script(env: Any) -> Iterator[np.ndarray]:
-    """Above the object, down, close, up, above the plate, down. The base is turned half round."""
+    """Above it, down, close, over the plate, down, open. The base is turned half round."""
 
     def toward(target: torch.Tensor, gripper: float, *, within: float) -> Iterator[np.ndarray]:
         for _ in range(12):
@@ -106,7 +106,9 @@ def _script(env: Any) -> Iterator[np.ndarray]:
     yield from [np.array([0, 0, 0, 0, 0, 0, -1], np.float32)] * 3
     plate = env.privileged_state()["plate"][0, :3]
     yield from toward(plate + up, -1, within=0.02)
-    yield from toward(plate + torch.tensor([0, 0, 0.02]), -1, within=0.01)
+    low = torch.tensor([0, 0, 0.01 + float(state["object_size"][0, 2]) / 2])
+    yield from toward(plate + low, -1, within=0.015)
+    yield from [STILL] * 3  # lets go
 
 
 @pytest.mark.parametrize("thing", [0, 2, 4, 14])  # a rod, a box, a cylinder, a ball
