@@ -46,7 +46,7 @@ class PutOnPlateEnv(BaseEnv):
         variant: its name in the table.
         obj_set: "train", "test" or "all"; None for what the variant is made for.
         assets_path: folder of the benchmark's assets; None for the stand-ins.
-        use_multiple_plates: train on all 17 plates instead of one.
+        use_multiple_plates: all 17 plates instead of those of the set.
         robot_uids: None, or the name of the robot that comes with the assets.
         control_mode: None for that of the robot.
         kwargs: those of ManiSkill's BaseEnv.

@@ -89,7 +89,7 @@ class Variant:
 
         Args:
             obj_set: "train", "test" or "all".
-            all_plates: train on all 17 plates instead of one.
+            all_plates: all 17 plates instead of those of the set.
 
         Raises:
             ConfigError: an unknown set.
@@ -109,7 +109,9 @@ class Variant:
         else:
             objects = values("object", TRAINING_OBJECTS, OBJECTS)
             tables = values("table", TRAINING_TABLES, TABLES)
-        plates = values("plate", PLATES if all_plates else TRAINING_PLATES, PLATES)
+        plates = values("plate", TRAINING_PLATES, PLATES)
+        if all_plates:
+            plates = Factor("plate", PLATES)
         between = [
             values("texture", 1, TEXTURES),
             values("sentence", 1, len(TEMPLATES)),

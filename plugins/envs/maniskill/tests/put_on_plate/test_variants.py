@@ -89,6 +89,12 @@ def test_vision_texture_changes_what_is_drawn_only(
     assert _share(strong, weak, training, training.drawn) == pytest.approx(5 / 3, rel=0.05)
 
 
+def test_the_texture_of_training_is_none(training: Look, scene: Callable[..., Any]) -> None:
+    for name in ("VisionTexture05", "VisionWhole05"):
+        look = _look(scene(name, obj_set="train"), **CHOICES)
+        assert look.differences(training) == set()
+
+
 def test_vision_whole_changes_every_pixel(training: Look, scene: Callable[..., Any]) -> None:
     weak, strong = (_look(scene(f"VisionWhole{mix}"), **CHOICES, texture=4) for mix in ("03", "05"))
     for look in (weak, strong):
