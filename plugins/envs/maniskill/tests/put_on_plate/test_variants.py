@@ -48,7 +48,7 @@ def _look(scene: Any, **choices: int) -> Look:
     ]
     return Look(
         image=image,
-        drawn=np.isin(data["segmentation"][0, ..., 0].numpy(), env._drawn_ids.numpy()),
+        drawn=env._composer.drawn(data["segmentation"])[0].numpy(),
         robot=env.agent.robot.get_qpos(),
         object_at=state["object"],
         plate_at=state["plate"],
