@@ -128,6 +128,15 @@ def test_a_script_puts_things_on_the_plate(thing: int, scene: Callable[..., Any]
     assert len(rewards) < 80
 
 
+def test_what_is_knocked_off_the_table_lies_on_the_floor(scene: Callable[..., Any]) -> None:
+    main = scene("Main")
+    start = main.start(object=2, place=300)["object"]
+    start[0, :2] = torch.tensor([-1.0, 0.0])
+    main.env._objects.actors[2].set_pose(_pose(start))
+    main.step(*[STILL] * 5)
+    assert main.env.privileged_state()["object"][0, 2] == pytest.approx(0.014, abs=5e-3)
+
+
 def test_image_modes_show_the_policys_image(scene: Callable[..., Any]) -> None:
     main, plain = scene("Main"), scene("Main", obs_mode="rgb")
     masked = scene("Main", obs_mode="rgb+segmentation")
