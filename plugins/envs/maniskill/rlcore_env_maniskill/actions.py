@@ -24,13 +24,14 @@ class ActionScale:
         self._binary = config.gripper == "binary"
 
     def to_robot(self, actions: np.ndarray) -> np.ndarray:
-        """What the controller takes, float32 in [-1, 1] where the action was in its range."""
+        """What the controller takes, float32 in [-1, 1]. ManiSkill itself clips a rotation by its
+        length, so that one beyond the range would turn about another axis."""
         made = np.array(actions, dtype=np.float32)
         if self._units is not None:
             made[..., :-1] /= self._units
         if self._binary:
             made[..., -1] = np.where(made[..., -1] > 0.5, 1.0, -1.0)
-        return made
+        return np.clip(made, -1.0, 1.0)
 
     def from_robot(self, actions: np.ndarray) -> np.ndarray:
         """The action that makes the controller do this."""

@@ -1,10 +1,8 @@
 """One ManiSkill task on the CPU, started exactly and stepped. Knows no row and no time limit.
 
 Exact starts. ManiSkill draws an episode from generators that `reset(seed)` seeds, so a seed of our
-own, keyed by (task, trial), fixes it; velocities and controllers are reset with it. But contacts
-stay those of the last step of the episode before: a cube that was held then counts as grasped at
-the start, in the state and to experts. So the physics moves once from the start, and the start is
-set again.
+own, keyed by (task, trial), fixes it; what the physics engine remembers is cleared besides (see
+:func:`rlcore_env_maniskill.starts.reset_exactly`).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import sapien
 import torch
 from mani_skill.envs.sapien_env import BaseEnv
 
@@ -13,6 +14,9 @@ from rlcore.rollout.rng import generator
 from rlcore_env_maniskill.raw import make_raw
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
+
+# Metres between bodies that are to touch nothing.
+APART = 10.0
 
 
 def seed_of(task: str, trial: int) -> int:
@@ -27,10 +31,20 @@ def start_of(env: BaseEnv, task: str, trial: int) -> tuple[int, dict[str, Any]]:
 
 
 def reset_exactly(env: BaseEnv, seed: int, options: dict[str, Any]) -> tuple[Any, dict]:
-    """`env.reset` of a scene on the CPU, with no contacts left of the episode before."""
+    """`env.reset` of a scene on the CPU, with nothing left of the episode before.
+
+    ManiSkill sets poses and velocities. What it can't set is what the physics engine remembers of
+    its last step: forces between bodies, by which a cube that was held would count as grasped at
+    the start, and the contact points of pairs that still touch, from which the next step goes on.
+    So every body is taken far from all others for one step, in which no pair touches, and the
+    start is set again.
+    """
     env.reset(seed=seed, options=options)
     robot = env.agent.robot
     robot.set_joint_drive_targets(robot.qpos, robot.active_joints)  # the arm is to stay
+    bodies = [actor for actor in env.scene.actors.values() if actor.px_body_type == "dynamic"]
+    for number, body in enumerate(bodies, start=1):
+        body.set_pose(sapien.Pose([0.0, 0.0, APART * number]))
     env.scene.step()
     return env.reset(seed=seed, options=options)
 

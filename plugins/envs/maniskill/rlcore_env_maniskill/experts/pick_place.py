@@ -17,6 +17,9 @@ HOVER = 0.06
 # have begun to (`opening` below CLOSING) they go on while it is within the second distance.
 GRASP, GRASP_ON = 0.01, 0.02
 CLOSING = 0.9
+# A thing farther from the fingers than this is not held, whatever the contacts say: after a reset
+# ManiSkill still reports those of the last step of the episode before.
+HELD = 0.05
 # A released thing lies at its goal when it is this close, sideways and in height, metres.
 PLACED = 0.02
 UP = np.array([0.0, 0.0, 1.0])
@@ -50,7 +53,8 @@ class PickPlace:
         """The action for the current state, float32 `[7]`; motions scaled by `speed`."""
         thing = row(self.thing.pose.p)
         to_thing, to_goal = thing - self.arm.position, self.goal() - thing
-        way, grip = self._wish(to_thing, to_goal, held=self.arm.holds(self.thing))
+        held = bool(np.linalg.norm(to_thing) < HELD) and self.arm.holds(self.thing)
+        way, grip = self._wish(to_thing, to_goal, held=held)
         return self.arm.action(way, grip, speed=speed)
 
     def _wish(

@@ -10,7 +10,7 @@ import numpy as np
 from rlcore_env_maniskill.experts.arm import CLOSE, Arm, row
 from rlcore_env_maniskill.experts.way import over
 
-# Metres behind the centre of the thing at which the hand comes down; over it, it passes HOVER above.
+# Metres behind the centre of the thing where the hand comes down; over it, it passes HOVER above.
 BEHIND, HOVER = 0.06, 0.08
 # The hand pushes from where it is lower than LOW metres above the thing's centre, farther behind
 # it than TOUCH and less than ASIDE off its line.

@@ -8,16 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import sapien
 import torch
 from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.sensors.camera import CameraConfig
 from mani_skill.utils import sapien_utils
-from mani_skill.utils.structs.pose import Pose
 from mani_skill.utils.structs.types import SimConfig
 
-from rlcore_env_maniskill.put_on_plate import overlay
+from rlcore.errors import ConfigError
 from rlcore_env_maniskill.put_on_plate.assets import Assets
+from rlcore_env_maniskill.put_on_plate.camera import CAMERA, Composer, camera_config
 from rlcore_env_maniskill.put_on_plate.layouts import arm_offsets
 from rlcore_env_maniskill.put_on_plate.rules import (
     HELD_STEPS,
@@ -27,14 +26,6 @@ from rlcore_env_maniskill.put_on_plate.rules import (
 from rlcore_env_maniskill.put_on_plate.scene import Stock, add_lights, add_shelf
 from rlcore_env_maniskill.put_on_plate.sentences import TEMPLATES
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
-
-CAMERA = "3rd_view_camera"
-# of the camera of the BridgeData V2 recordings, in the frame of their robot's base
-CAMERA_POSE = sapien.Pose([0.147, 0.028, 0.870], [0, 0, 0, 1]) * sapien.Pose(
-    [0.0, -0.16, 0.36], [0.8992917, -0.09263245, 0.35892478, 0.23209205]
-)
-RECORDED_SIZE = (480, 640)
-INTRINSIC = np.array([[623.588, 0, 319.501], [0, 623.588, 239.545], [0, 0, 1]])
 
 OBJECT, PLATE, THIRD = 0, 1, 2  # slots of a layout
 
@@ -46,12 +37,13 @@ class PutOnPlateEnv(BaseEnv):
         variant: its name in the table.
         obj_set: "train", "test" or "all"; None for what the variant is made for.
         assets_path: folder of the benchmark's assets; None for the stand-ins.
-        use_multiple_plates: train on all 17 plates instead of one.
-        control_mode: None for that of the robot that comes with the assets.
+        use_multiple_plates: all 17 plates instead of those of the set.
+        robot_uids: None, or the name of the robot that comes with the assets.
+        control_mode: None for that of the robot.
         kwargs: those of ManiSkill's BaseEnv.
 
     Raises:
-        ConfigError: an unknown set of objects.
+        ConfigError: an unknown set of objects, or another robot than that of the assets.
         AssetError: files are missing in `assets_path`.
     """
 
@@ -65,6 +57,7 @@ class PutOnPlateEnv(BaseEnv):
         obj_set: str | None = None,
         assets_path: str | None = None,
         use_multiple_plates: bool = False,
+        robot_uids: str | None = None,
         control_mode: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -72,9 +65,16 @@ class PutOnPlateEnv(BaseEnv):
         self.obj_set = obj_set or self.variant.default_set
         self.episodes = self.variant.episodes(self.obj_set, all_plates=use_multiple_plates)
         self.assets = Assets.from_folder(assets_path) if assets_path else Assets.stand_ins()
+        robot = self.assets.robot
+        if robot_uids not in (None, robot.name):
+            raise ConfigError(
+                f"the {self.assets.kind} assets of put-on-plate come with robot {robot.name!r}, "
+                f"got {robot_uids!r}",
+                hint="leave the robot out",
+            )
         super().__init__(
-            robot_uids=self.assets.robot.agent,
-            control_mode=control_mode or self.assets.robot.control_mode,
+            robot_uids=robot.agent,
+            control_mode=control_mode or robot.control_mode,
             **kwargs,
         )
 
@@ -89,22 +89,7 @@ class PutOnPlateEnv(BaseEnv):
 
     @property
     def _default_sensor_configs(self) -> list[CameraConfig]:
-        asked = {**self._custom_sensor_configs, **self._custom_sensor_configs.get(CAMERA, {})}
-        height, width = (
-            asked.get(side, recorded)
-            for side, recorded in zip(("height", "width"), RECORDED_SIZE, strict=True)
-        )
-        # a smaller image is the recorded one squeezed, as policies' resizing squeezes it
-        squeeze = np.diag([width / RECORDED_SIZE[1], height / RECORDED_SIZE[0], 1.0])
-        return [
-            CameraConfig(
-                uid=CAMERA,
-                pose=CAMERA_POSE,
-                width=width,
-                height=height,
-                intrinsic=squeeze @ INTRINSIC,
-            )
-        ]
+        return [camera_config(self._custom_sensor_configs)]
 
     @property
     def _default_human_render_camera_configs(self) -> CameraConfig:
@@ -158,8 +143,8 @@ class PutOnPlateEnv(BaseEnv):
         entities = [link._objs[0].entity for link in self.agent.robot.get_links()]
         entities += [actor._objs[0] for actor in (*self._objects.actors, *self._plates.actors)]
         # ids are given in the order of building, so they are the same in every env of a batch
-        self._drawn_ids = torch.tensor([entity.per_scene_id for entity in entities])
-        self._pictures: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        ids = torch.tensor([entity.per_scene_id for entity in entities])
+        self._composer = Composer(self.assets, self.variant, ids)
 
     # ------------------------------------------------------------------ start
 
@@ -170,6 +155,7 @@ class PutOnPlateEnv(BaseEnv):
         for name, values in chosen.items():
             self._choices[name][env_idx] = values
 
+        self._end_contacts()
         turned = self._turned(chosen["yaw"])
         straight = self._turned(torch.zeros_like(turned[:, 0]), angles=True)
         objects = {OBJECT: (chosen["object"], turned)}
@@ -196,6 +182,20 @@ class PutOnPlateEnv(BaseEnv):
         )
         for memory in (self._steps_held, self._grasped, self._held, self._potential):
             memory[env_idx] = 0
+
+    def _end_contacts(self) -> None:
+        """Parts all things, so that PhysX keeps nothing of the contacts before.
+
+        What outlives a reset would change the next steps in their last bits: contacts, and which
+        bodies are awake. On the GPU a step would move the other rows; nothing is exact there.
+        """
+        if self.gpu_sim_enabled:
+            return
+        self.agent.reset(init_qpos=self._start_qpos[None])
+        for _ in range(2):  # a body wakes up one step after its last contact
+            self._objects.scatter(lane=0)
+            self._plates.scatter(lane=1)
+            self.scene.step()
 
     def _asked_ids(self, env_idx: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
         """The ids int64 `[b]` of the rows `env_idx`, drawn from the rows' seeds if not given."""
@@ -290,7 +290,8 @@ class PutOnPlateEnv(BaseEnv):
     def privileged_state(self) -> dict[str, torch.Tensor]:
         """What a scripted expert needs, float32: poses `[B, 7]` (x y z, w x y z) in the world of
         `object`, `plate` and `tcp`; edges `[B, 3]` of the boxes in their own axes, m, as
-        `object_size` and `plate_size`; bool `[B]` `grasped` (ever in this episode)."""
+        `object_size` and `plate_size`; bool `[B]` whether it is `grasping` the object now and has
+        `grasped` it in this episode."""
         object_at, plate_at = self._poses()
         return {
             "object": object_at,
@@ -298,6 +299,7 @@ class PutOnPlateEnv(BaseEnv):
             "tcp": self._tcp.pose.raw_pose.clone(),
             "object_size": self._objects.sizes_of(self._choices["object"]),
             "plate_size": self._plates.sizes_of(self._choices["plate"]),
+            "grasping": self._steps_held > 0,
             "grasped": self._grasped.clone(),
         }
 
@@ -341,41 +343,13 @@ class PutOnPlateEnv(BaseEnv):
         for name, sensor in self.scene.sensors.items():
             data = sensor.get_obs(rgb=True, depth=False, position=False, segmentation=True)
             if name == CAMERA:
-                data["rgb"] = self._composed(data["rgb"], data["segmentation"])
+                data["rgb"] = self._composer.compose(
+                    data["rgb"], data["segmentation"], self._choices
+                )
             if not self.obs_mode_struct.visual.segmentation:
                 del data["segmentation"]
             images[name] = data
         return images
-
-    def _composed(self, rgb: torch.Tensor, segmentation: torch.Tensor) -> torch.Tensor:
-        """The drawn robot and objects before the row's picture, with the row's texture."""
-        drawn = torch.isin(segmentation[..., 0], self._drawn_ids.to(segmentation.device))
-        change = {"drawn": overlay.texture_on_drawn, "all": overlay.texture_on_all}
-        composed = []
-        for row in range(len(rgb)):
-            picture = self._picture(int(self._choices["table"][row]), rgb, texture=False)
-            image = overlay.behind(rgb[row].float(), drawn[row], picture)
-            if self.variant.change is not None:
-                texture = int(self._choices["texture"][row])
-                mix = self.variant.mix * self.assets.tables[texture].mix
-                picture = self._picture(texture, rgb, texture=True)
-                image = change[self.variant.change](image, drawn[row], picture, mix)
-            composed.append(image)
-        return overlay.to_uint8(composed)
-
-    def _picture(self, table: int, like: torch.Tensor, *, texture: bool) -> torch.Tensor:
-        """A table's picture or texture float32 `[h, w, 3]` for images like `[B, H, W, 3]`."""
-        key = (table, texture)
-        if key not in self._pictures:
-            height, width = like.shape[1:3]
-            source = self.assets.tables[table]
-            if texture:
-                scale = 2 if self.variant.change == "all" else 1
-                pixels = source.texture(scale * height, scale * width)
-            else:
-                pixels = source.image(height, width)
-            self._pictures[key] = torch.as_tensor(pixels).to(like.device).float()
-        return self._pictures[key]
 
 
 def _raw_pose(actor: Any) -> torch.Tensor:
