@@ -25,9 +25,9 @@ from statistics import median
 
 import numpy as np
 import torch
-from rlcore_env_metaworld.render import Renderer, View
+from rlcore_env_metaworld.pool import make_pool
 from rlcore_env_metaworld.settings import MetaWorldConfig
-from rlcore_env_metaworld.simulator import Simulator
+from rlcore_env_metaworld.simulator import MetaWorldSimulator
 
 from parts.ours import Work
 from parts.policy import Actor
@@ -102,18 +102,17 @@ def _measure_task(
     config: MetaWorldConfig, spec: EnvSpec, actor: Actor, task: int, episodes: int
 ) -> tuple[TaskCosts, list[np.ndarray]]:
     """Costs of a task, and the frames the policy saw."""
-    view = View(config.camera, config.image_size, config.fast_render)
-    simulator = Simulator(spec.tasks[task], view, config.settle_steps)
-    renderer = Renderer(simulator.model, view)
+    pool = make_pool(config)
+    simulator = pool.take(task)
     trials = spec.trials(config.split)[: episodes + 1]
     played, frames = [], []
     for trial in trials:
-        actions, seen = _play(simulator, renderer, config, spec, actor, task, trial)
+        actions, seen = _play(simulator, config, spec, actor, task, trial)
         played.append((trial, actions))
         frames += seen
-    simulated = [_simulate(simulator, *one) for one in played][1:]
-    drawn = [_draw(simulator, renderer, config, *one, actor.chunk) for one in played][1:]
-    renderer.close()
+    simulated = [_simulate(simulator, task, *one) for one in played][1:]
+    drawn = [_draw(simulator, config, task, *one, actor.chunk) for one in played][1:]
+    pool.close()
     return TaskCosts(
         reset=median(reset for reset, _ in simulated),
         step=median(step for _, step in simulated),
@@ -122,8 +121,7 @@ def _measure_task(
 
 
 def _play(
-    simulator: Simulator,
-    renderer: Renderer,
+    simulator: MetaWorldSimulator,
     config: MetaWorldConfig,
     spec: EnvSpec,
     actor: Actor,
@@ -134,10 +132,10 @@ def _play(
     executed: list[np.ndarray] = []
     frames: list[np.ndarray] = []
     solved = False
-    simulator.start(trial)
+    simulator.start(Episode(task, trial))
     while not solved and len(executed) < config.max_episode_steps:
         frame = np.empty((config.image_size, config.image_size, 3), dtype=np.uint8)
-        simulator.draw(renderer, frame)
+        simulator.draw({config.camera: frame})
         frames.append(frame)
         elapsed = len(executed) / config.max_episode_steps
         observation = actor.observation(
@@ -145,17 +143,19 @@ def _play(
         )
         chunk = actor.act(observation, [Episode(task, trial)], len(frames) - 1)[0]
         for action in chunk[: config.max_episode_steps - len(executed)]:
-            _, solved = simulator.step(action)
+            solved = simulator.step(action).success
             executed.append(action)
             if solved:
                 break
     return np.stack(executed), frames
 
 
-def _simulate(simulator: Simulator, trial: int, actions: np.ndarray) -> tuple[float, float]:
+def _simulate(
+    simulator: MetaWorldSimulator, task: int, trial: int, actions: np.ndarray
+) -> tuple[float, float]:
     """CPU-seconds of a reset, and of a step."""
     begin = time.process_time()
-    simulator.start(trial)
+    simulator.start(Episode(task, trial))
     started = time.process_time()
     for action in actions:
         simulator.step(action)
@@ -163,9 +163,9 @@ def _simulate(simulator: Simulator, trial: int, actions: np.ndarray) -> tuple[fl
 
 
 def _draw(
-    simulator: Simulator,
-    renderer: Renderer,
+    simulator: MetaWorldSimulator,
     config: MetaWorldConfig,
+    task: int,
     trial: int,
     actions: np.ndarray,
     chunk: int,
@@ -173,11 +173,11 @@ def _draw(
     """CPU-seconds of a frame: the median over those the policy would see."""
     out = np.empty((config.image_size, config.image_size, 3), dtype=np.uint8)
     spent = []
-    simulator.start(trial)
+    simulator.start(Episode(task, trial))
     for number, action in enumerate(actions):
         if number % chunk == 0:
             begin = time.process_time()
-            simulator.draw(renderer, out)
+            simulator.draw({config.camera: out})
             spent.append(time.process_time() - begin)
         simulator.step(action)
     return median(spent)
@@ -217,14 +217,12 @@ def crowded(config: MetaWorldConfig, spec: EnvSpec, others: int) -> Iterator[Non
 
 
 def _keep_busy(config: MetaWorldConfig, spec: EnvSpec, ready: Barrier) -> None:
-    view = View(config.camera, config.image_size, config.fast_render)
-    simulator = Simulator(spec.tasks[0], view, config.settle_steps)
-    renderer = Renderer(simulator.model, view)
+    simulator = make_pool(config).take(0)
     out = np.empty((config.image_size, config.image_size, 3), dtype=np.uint8)
     motion = np.zeros(spec.action_dim, dtype=np.float32)
-    simulator.start(spec.trials(config.split)[0])
+    simulator.start(Episode(0, spec.trials(config.split)[0]))
     ready.wait()
     while True:  # until it is killed
-        simulator.draw(renderer, out)
+        simulator.draw({config.camera: out})
         for _ in range(CROWD_STEPS):
             simulator.step(motion)

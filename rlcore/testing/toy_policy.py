@@ -22,13 +22,14 @@ from rlcore.rollout.rng import RowKeys
 from rlcore.specs import EnvSpec
 from rlcore.testing.toy_settings import (
     GOALS,
-    IMAGE_SIZE,
     WEIGHTS,
     ToyModelConfig,
+    input_size,
     policy_spec,
 )
 
-SENTENCES = [task.replace("-", " the ") + " side" for task in GOALS]
+NUMBERS = {task.replace("-", " the ") + " side": number for number, task in enumerate(GOALS)}
+UNKNOWN = -1  # a sentence of another env
 
 
 def make(config: ToyModelConfig, *, env_spec: EnvSpec) -> ToyPolicy:
@@ -50,7 +51,7 @@ class ToyPolicy(nn.Module):
         super().__init__()
         self.spec = policy_spec(config, env_spec)
         self._config = config
-        inputs = IMAGE_SIZE * IMAGE_SIZE * 3 + env_spec.state_dim + len(GOALS)
+        inputs = input_size(env_spec)
         outputs = config.num_action_chunks * env_spec.action_dim
         self.body = nn.Sequential(
             nn.Linear(inputs, config.hidden),
@@ -64,11 +65,12 @@ class ToyPolicy(nn.Module):
         self.value = nn.Linear(config.hidden + 1, values) if values else None
 
     def prepare(self, observation: Observation) -> Inputs:
-        sentences = [SENTENCES.index(text) for text in observation["task_descriptions"]]
+        tasks = [NUMBERS.get(text, UNKNOWN) for text in observation["task_descriptions"]]
+        blind = np.zeros((len(tasks), 0, 0, 3), dtype=np.uint8)
         return {
-            "image": next(iter(observation["cameras"].values())),
+            "image": next(iter(observation["cameras"].values()), blind),
             "state": observation["states"],
-            "task": np.array(sentences, dtype=np.int64),
+            "task": np.array(tasks, dtype=np.int64),
             "elapsed": observation["elapsed"],
         }
 
@@ -148,7 +150,8 @@ class ToyPolicy(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Mean `[B, C, A]`, std `[C, A]`, values `[B, V]`, on the parameters' device."""
         inputs = {name: tensor.to(self._device) for name, tensor in inputs.items()}
-        task = nn.functional.one_hot(inputs["task"], len(GOALS)).float()
+        numbers = torch.arange(len(GOALS), device=self._device)
+        task = (inputs["task"][:, None] == numbers).float()
         pixels = inputs["image"].flatten(1).float() / 255.0
         hidden = self.body(torch.cat([pixels, inputs["state"], task], dim=1))
         mean = self.mean(hidden).unflatten(1, self._chunk_shape)

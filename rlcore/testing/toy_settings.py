@@ -33,7 +33,8 @@ class ToyEnvConfig(EnvConfig):
 
 @dataclass
 class ToyModelConfig(ModelConfig):
-    """A Gaussian policy over a small image, the position and the sentence."""
+    """A Gaussian policy over a small image, if the env has a camera, the state and the toy env's
+    sentences. Takes states as they are, so their entries should be of order one."""
 
     hidden: int = key("width of the hidden layers", 64, least=1)
     init_std: float = key("initial standard deviation of the actions", 0.3, above=0)
@@ -88,7 +89,7 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
     parameters = sum(prod(shape) for shape in shapes.values())
     return PolicySpec(
         name="toy",
-        num_images=1,
+        num_images=min(1, len(env.cameras)),
         state_dim=env.state_dim,
         action_dim=env.action_dim,
         num_action_chunks=config.num_action_chunks,
@@ -100,9 +101,15 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
     )
 
 
+def input_size(env: EnvSpec) -> int:
+    """Numbers that the toy policy takes of this env: pixels of its first camera, state, task."""
+    pixels = sum(camera.height * camera.width * 3 for camera in env.cameras[:1])
+    return pixels + env.state_dim + len(GOALS)
+
+
 def parameter_shapes(config: ToyModelConfig, env: EnvSpec) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the toy policy's weights."""
-    inputs = IMAGE_SIZE * IMAGE_SIZE * 3 + env.state_dim + len(GOALS)
+    inputs = input_size(env)
     outputs, hidden, values = (
         config.num_action_chunks * env.action_dim,
         config.hidden,

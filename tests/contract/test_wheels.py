@@ -43,7 +43,10 @@ def stranger(tmp_path_factory) -> Path:
     files = dict(FILE.findall((ROOT / "docs/plugins.md").read_text()))
     assert set(files) == {
         "pyproject.toml",
-        *(f"acme_slider/{name}.py" for name in ("__init__", "plugin", "settings", "env")),
+        *(
+            f"acme_slider/{name}.py"
+            for name in ("__init__", "plugin", "settings", "env", "simulator")
+        ),
         "tests/test_slider.py",
     }
     for name, text in files.items():

@@ -244,7 +244,7 @@ def require_array(
 
 
 def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint: str) -> None:
-    """Require equal arrays: bit for bit if `atol` is 0, else to `atol`."""
+    """Require equal arrays: bit for bit if `atol` is 0, else to `atol`. nan equals itself."""
     got, expected = np.asarray(got), np.asarray(expected)
     require(
         got.shape == expected.shape,
@@ -252,6 +252,7 @@ def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint
         hint=hint,
     )
     wrong = ~np.isclose(got, expected, rtol=0, atol=atol) if atol else got != expected
+    wrong &= (got == got) | (expected == expected)
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise Deviation(

@@ -50,8 +50,8 @@ class FactChecks(EnvSubject):
         spec, hint = self.spec, "mend the spec function"
         names = [camera.name for camera in spec.cameras]
         require(
-            len(names) == len(set(names)) > 0,
-            f"spec.cameras are named {names}, expected at least one name, each once",
+            len(names) == len(set(names)),
+            f"spec.cameras are named {names}, expected each name once",
             hint=hint,
         )
         for camera in spec.cameras:

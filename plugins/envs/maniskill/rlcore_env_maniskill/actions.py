@@ -6,7 +6,7 @@ import numpy as np
 
 from rlcore_env_maniskill.robots import ROBOTS, motion_units
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.spec import robot_name
+from rlcore_env_maniskill.spec import control_of, robot_name
 
 
 class ActionScale:
@@ -14,22 +14,24 @@ class ActionScale:
 
     Args:
         config: settings.
-        tasks: what is to be done, whose robot counts where the settings name none.
+        task: ManiSkill's id.
     """
 
-    def __init__(self, config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
-        units = motion_units(ROBOTS[robot_name(config, tasks)], config.control_mode)
+    def __init__(self, config: ManiSkillConfig, task: str) -> None:
+        robot = ROBOTS[robot_name(config, task)]
+        units = motion_units(robot, control_of(config, task))
         self._units = np.array(units, np.float32) if config.action_units == "metric" else None
         self._binary = config.gripper == "binary"
 
     def to_robot(self, actions: np.ndarray) -> np.ndarray:
-        """What the controller takes, float32 in [-1, 1] where the action was in its range."""
+        """What the controller takes, float32 in [-1, 1]. ManiSkill itself clips a rotation by its
+        length, so that one beyond the range would turn about another axis."""
         made = np.array(actions, dtype=np.float32)
         if self._units is not None:
             made[..., :-1] /= self._units
         if self._binary:
             made[..., -1] = np.where(made[..., -1] > 0.5, 1.0, -1.0)
-        return made
+        return np.clip(made, -1.0, 1.0)
 
     def from_robot(self, actions: np.ndarray) -> np.ndarray:
         """The action that makes the controller do this."""

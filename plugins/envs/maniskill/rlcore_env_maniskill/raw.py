@@ -12,13 +12,14 @@ from typing import Any
 
 import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
 import torch
+from mani_skill.agents.controllers.pd_ee_pose import PDEEPosController
 from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.utils.registration import REGISTERED_ENVS
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore_env_maniskill.assets import require_assets
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
-from rlcore_env_maniskill.spec import env_spec
+from rlcore_env_maniskill.spec import control_of, env_spec, robot_name
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 from rlcore_env_maniskill.vulkan import rendering_device
 
@@ -48,7 +49,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
         "num_envs": num_envs,
         "obs_mode": config.obs_mode,
         "reward_mode": config.reward,
-        "control_mode": config.control_mode,
+        "control_mode": control_of(config, task),
         "sim_backend": f"physx_{'cuda' if config.sim_backend == 'gpu' else 'cpu'}",
         "render_backend": rendering_device(),
     }
@@ -77,7 +78,7 @@ def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:
     if space.shape != (spec.action_dim,):
         raise ConfigError(
             f"task {task!r} takes actions {space}, not the {spec.action_dim} numbers of robot "
-            f"{config.robot or task_of(task).robot!r}",
+            f"{robot_name(config, task)!r}",
             hint="set robot to the robot of the task",
         )
     if config.obs_mode == "state":
@@ -143,10 +144,12 @@ def proprioception(env: BaseEnv) -> torch.Tensor:
     A quaternion and its negative are the same rotation; taken is the one whose greatest entry is
     positive, which stays the same one around the poses in which robots work.
     """
-    robot = env.agent.robot
-    tool = robot.pose.inv() * env.agent.tcp_pose
+    arm, gripper = (env.agent.controller.controllers[part] for part in ("arm", "gripper"))
+    if isinstance(arm, PDEEPosController):
+        tool = arm.ee_pose_at_base
+    else:
+        tool = env.agent.robot.pose.inv() * env.agent.tcp_pose
     greatest = tool.q.gather(-1, tool.q.abs().argmax(-1, keepdim=True))
-    gripper = env.agent.controller.controllers["gripper"]
     low, high = gripper.articulation.get_qlimits()[:, gripper.active_joint_indices].unbind(-1)
     opening = ((gripper.qpos - low) / (high - low)).mean(-1, keepdim=True)
     return torch.cat([tool.p, tool.q * greatest.sign(), opening], dim=-1).float()

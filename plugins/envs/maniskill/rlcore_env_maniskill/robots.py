@@ -1,8 +1,8 @@
 """Robots and the layout of their actions. Data only, light.
 
 A ManiSkill controller that commands the end effector takes numbers in [-1, 1] and turns one into
-`metres` or `radians` a step. The unit of rotation is negative for the robots of the wheel: ManiSkill
-scales by the lower bound there (`PDEEPoseController._clip_and_scale_action`).
+`metres` or `radians` a step. The unit of rotation is negative for robots of the wheel: ManiSkill
+scales it by the lower bound (`PDEEPoseController._clip_and_scale_action`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class Robot:
         metres, radians: what 1 commands, in a step, of the end effector.
         joint_radians: what 1 commands of a joint.
         cameras: what it carries.
+        control_mode: its own.
     """
 
     joints: int
@@ -28,13 +29,19 @@ class Robot:
     radians: float = -0.1
     joint_radians: float = 0.1
     cameras: tuple[str, ...] = ()
+    control_mode: str = "pd_ee_delta_pose"
 
 
 ROBOTS: dict[str, Robot] = {
     "panda": Robot(7),
     "panda_wristcam": Robot(7, cameras=("hand_camera",)),
     "xarm6_robotiq": Robot(6),
-    "widowx250s": Robot(6, metres=1.0, radians=1.0),
+    "widowx250s": Robot(
+        6,
+        metres=1.0,
+        radians=1.0,
+        control_mode="arm_pd_ee_target_delta_pose_align2_gripper_pd_joint_pos",
+    ),
 }
 
 # What a control mode commands of the arm. Modes with "target" count from where they wanted to be.

@@ -25,7 +25,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
         choices=("cpu", "gpu"),
     )
     obs_mode: str = key(
-        "rgb: cameras, and what the robot knows of itself; state: ManiSkill's flat state, no frames",
+        "rgb: cameras, and what the robot knows of itself; state: ManiSkill's flat state, no image",
         "rgb",
         choices=("rgb", "state"),
     )
@@ -39,8 +39,9 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "draw what ManiSkill hides from cameras, such as PickCube's goal; in the manifest", True
     )
     robot: str | None = key("robot by its ManiSkill name; null: the task's own")
-    control_mode: str = key(
-        "controller of the robot", "pd_ee_delta_pose", choices=tuple(ARM_COMMANDS)
+    control_mode: str | None = key(
+        "controller of the robot; null: pd_ee_delta_pose, or what the robot of the assets has",
+        choices=tuple(ARM_COMMANDS),
     )
     action_units: str = key(
         "of motion entries: robot: its controller's own, [-1, 1]; metric: metres and radians",

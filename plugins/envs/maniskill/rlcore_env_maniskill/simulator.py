@@ -1,8 +1,8 @@
 """One ManiSkill task on the CPU, started exactly and stepped. Knows no row and no time limit.
 
 Exact starts. ManiSkill draws an episode from generators that `reset(seed)` seeds, so a seed of our
-own, keyed by (task, trial), fixes it; velocities and controllers are reset with it, and nothing of
-the last episode is left (tests/test_starts.py compares whole states and what follows from them).
+own, keyed by (task, trial), fixes it; what the physics engine remembers is cleared besides (see
+:func:`rlcore_env_maniskill.starts.reset_exactly`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rlcore_env_maniskill.raw import (
     sentences,
 )
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.spec import EXPERT_CONTROL
-from rlcore_env_maniskill.starts import start_of
+from rlcore_env_maniskill.spec import EXPERT_CONTROL, control_of
+from rlcore_env_maniskill.starts import reset_exactly, start_of
 
 
 class Simulator:
@@ -39,17 +39,17 @@ class Simulator:
     def __init__(self, config: ManiSkillConfig, task: str) -> None:
         self.task = task
         self._config = config
-        self._scale = ActionScale(config, (task,))
+        self._scale = ActionScale(config, task)
         self.env = make_raw(config, task)
         self._cameras: dict[str, str] = {}
         self._state = torch.zeros(0)
-        known = config.control_mode == EXPERT_CONTROL
+        known = control_of(config, task) == EXPERT_CONTROL
         self._expert = expert_for(task, self.env) if known else None
 
     def start(self, episode: Episode) -> str:
         """Put the task into the start of (task, trial); returns its sentence."""
         seed, options = start_of(self.env, self.task, episode.trial)
-        observation, _ = self.env.reset(seed=seed, options=options)
+        observation, _ = reset_exactly(self.env, seed, options)
         self._cameras = prepare_frames(self.env, self._config)
         if self._expert is not None:
             self._expert.reset()

@@ -7,7 +7,15 @@ from rlcore.specs import CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import EXPERT_TASKS
 from rlcore_env_maniskill.robots import ROBOTS, Robot, action_channels
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.tasks import MAIN, SUITES, TABLETOP, TASKS, task_of
+from rlcore_env_maniskill.tasks import (
+    ASSETS_ROBOT,
+    MAIN,
+    PUT_ON_PLATE,
+    SUITES,
+    TABLETOP,
+    TASKS,
+    task_of,
+)
 
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
@@ -29,7 +37,8 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         ConfigError: an unknown task, robot or camera, or settings that exclude each other.
     """
     tasks = _tasks(config)
-    robot = ROBOTS[robot_name(config, tasks)]
+    robot = ROBOTS[robot_name(config, tasks[0])]
+    control_mode = control_of(config, tasks[0])
     _check_reward(config, tasks)
     rgb = config.obs_mode == "rgb"
     return EnvSpec(
@@ -42,7 +51,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         states=PROPRIOCEPTION if rgb else (StateChannel("state", _state_size(config, tasks)),),
         actions=action_channels(
             robot,
-            config.control_mode,
+            control_mode,
             metric=config.action_units == "metric",
             binary=config.gripper == "binary",
         ),
@@ -50,33 +59,39 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
         task_groups=_groups(tasks),
         has_expert=config.sim_backend == "cpu"
-        and config.control_mode == EXPERT_CONTROL
+        and control_mode == EXPERT_CONTROL
         and EXPERT_TASKS.issuperset(tasks),
         render_settings={
             "obs_mode": config.obs_mode,
             "cameras": ",".join(config.cameras),
             "image_size": config.image_size,
             "show_goal": config.show_goal,
-            "assets": config.assets_path or "stand-in",
+            **_assets(config, tasks),
         },
         renders_final=config.render_final,
     )
 
 
-def robot_name(config: ManiSkillConfig, tasks: tuple[str, ...]) -> str:
-    """The robot of all tasks; each comes with its own, which must move alike.
+def robot_name(config: ManiSkillConfig, task: str) -> str:
+    """The robot that is asked for, or the one that the task or its assets come with.
 
     Raises:
         ConfigError: an unknown robot.
     """
     if config.robot is None:
-        return task_of(tasks[0]).robot
+        from_assets = task_of(task) is PUT_ON_PLATE and config.assets_path is not None
+        return ASSETS_ROBOT if from_assets else task_of(task).robot
     if config.robot not in ROBOTS:
         raise ConfigError(
             f"robot must be one of {', '.join(ROBOTS)}, got {config.robot!r}."
             f"{did_you_mean(config.robot, ROBOTS)}"
         )
     return config.robot
+
+
+def control_of(config: ManiSkillConfig, task: str) -> str:
+    """The control mode that is asked for, or the robot's own."""
+    return config.control_mode or ROBOTS[robot_name(config, task)].control_mode
 
 
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
@@ -121,6 +136,13 @@ def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
                 f"task {task!r} has no reward {config.reward!r}, it has "
                 f"{', '.join(task_of(task).rewards)}"
             )
+
+
+def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
+    """What put-on-plate scenes are made of; figures on stand-ins are no benchmark figures."""
+    if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
+        return {}
+    return {"assets": config.assets_path or "stand-in"}
 
 
 def _state_size(config: ManiSkillConfig, tasks: tuple[str, ...]) -> int:

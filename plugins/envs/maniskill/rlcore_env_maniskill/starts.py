@@ -1,14 +1,99 @@
-"""(task, trial) -> what ManiSkill's `reset` must be told."""
+"""(task, trial) -> what ManiSkill's `reset` must be told, for one scene or for rows of a batch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import sapien
+import torch
 from mani_skill.envs.sapien_env import BaseEnv
 
 from rlcore.rollout.rng import generator
+from rlcore_env_maniskill.raw import make_raw
+from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
+
+# Metres between bodies that are to touch nothing.
+APART = 10.0
+
+
+def seed_of(task: str, trial: int) -> int:
+    """The seed of a trial's start."""
+    return int(generator("maniskill start", task, trial).integers(2**31))
 
 
 def start_of(env: BaseEnv, task: str, trial: int) -> tuple[int, dict[str, Any]]:
-    """Seed and options of the start of a trial."""
-    return int(generator("maniskill start", task, trial).integers(2**31)), {}
+    """Seed and options of the start of a trial in one scene."""
+    numbered = task_of(task) is PUT_ON_PLATE
+    return seed_of(task, trial), _numbers(env, [trial]) if numbered else {}
+
+
+def reset_exactly(env: BaseEnv, seed: int, options: dict[str, Any]) -> tuple[Any, dict]:
+    """`env.reset` of a scene on the CPU, with nothing left of the episode before.
+
+    ManiSkill sets poses and velocities. What it can't set is what the physics engine remembers of
+    its last step: forces between bodies, by which a cube that was held would count as grasped at
+    the start, and the contact points of pairs that still touch, from which the next step goes on.
+    So every body is taken far from all others for one step, in which no pair touches, and the
+    start is set again.
+    """
+    env.reset(seed=seed, options=options)
+    robot = env.agent.robot
+    robot.set_joint_drive_targets(robot.qpos, robot.active_joints)  # the arm is to stay
+    bodies = [actor for actor in env.scene.actors.values() if actor.px_body_type == "dynamic"]
+    for number, body in enumerate(bodies, start=1):
+        body.set_pose(sapien.Pose([0.0, 0.0, APART * number]))
+    env.scene.step()
+    return env.reset(seed=seed, options=options)
+
+
+def _numbers(env: BaseEnv, trials: Sequence[int]) -> dict[str, Any]:
+    """Put-on-plate: an episode is one number, on any device and in any row."""
+    return {"episode_id": torch.tensor([env.episodes.id_of_trial(trial) for trial in trials])}
+
+
+class Starts:
+    """Starts for a batch: by number where the task has numbers, else the states of one scene on
+    the CPU that was started the exact way. They hold all of a task that moves or is moved at a
+    start; ManiSkill keeps nothing else of the tasks in our table.
+
+    Args:
+        config: settings of the batch.
+        task: ManiSkill's id.
+    """
+
+    def __init__(self, config: ManiSkillConfig, task: str) -> None:
+        self._task = task
+        self._numbered = task_of(task) is PUT_ON_PLATE
+        alone = replace(config, sim_backend="cpu", obs_mode="state")
+        self._scene = None if self._numbered else make_raw(alone, task)
+        self._kept: dict[int, dict[str, dict[str, torch.Tensor]]] = {}
+
+    def of(self, env: BaseEnv, trials: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
+        """Seeds and options of `env.reset` for rows that start these trials."""
+        seeds = [seed_of(self._task, trial) for trial in trials]
+        if self._scene is None:
+            return seeds, _numbers(env, trials)
+        states = [self._state(self._scene, trial) for trial in trials]
+        together = {
+            kind: {
+                name: torch.cat([state[kind][name] for state in states]).to(env.device)
+                for name in states[0][kind]
+            }
+            for kind in states[0]
+        }
+        return seeds, {"reset_to_env_states": {"env_states": together}}
+
+    def close(self) -> None:
+        """Free the scene."""
+        if self._scene is not None:
+            self._scene.close()
+            self._scene = None
+
+    def _state(self, scene: BaseEnv, trial: int) -> dict[str, dict[str, torch.Tensor]]:
+        if trial not in self._kept:
+            reset_exactly(scene, seed_of(self._task, trial), {})
+            self._kept[trial] = scene.scene.get_sim_state()
+        return self._kept[trial]

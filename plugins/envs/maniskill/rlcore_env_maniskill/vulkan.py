@@ -29,7 +29,10 @@ NVIDIA_LIBRARY = "libGLX_nvidia.so.0"
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 # What SAPIEN needs with lavapipe, which draws without ray tracing.
 SOFTWARE = {"SAPIEN_DISABLE_RAY_TRACING": "1"}
-INSTALL = "apt-get install -y mesa-vulkan-drivers libvulkan1  (Mesa 24 or newer; from a checkout: bash requirements/vulkan.sh)"
+INSTALL = (
+    "apt-get install -y mesa-vulkan-drivers libvulkan1 (Mesa 24 or newer); from a checkout: "
+    "bash requirements/vulkan.sh"
+)
 
 
 def driver() -> str:

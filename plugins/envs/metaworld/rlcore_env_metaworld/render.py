@@ -9,6 +9,7 @@ uses GL in the process. Knows no task, no reward and no process.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from dataclasses import dataclass
 
 import mujoco
@@ -103,3 +104,31 @@ class Renderer:
         """Free what was uploaded; the process keeps its context."""
         _process_context().make_current()
         self._uploaded.free()
+
+
+class Renderers:
+    """The renderers of one process, one a task, made when its first frame is drawn.
+
+    A simulator joins its task and leaves it; with the last one goes the renderer.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._members: Counter[str] = Counter()
+        self._renderers: dict[str, Renderer] = {}
+
+    def join(self, task: str) -> None:
+        """Another simulator of the task."""
+        self._members[task] += 1
+
+    def of(self, task: str, model: mujoco.MjModel) -> Renderer:
+        """The renderer of a task, for any model of it."""
+        if task not in self._renderers:
+            self._renderers[task] = Renderer(model, self.view)
+        return self._renderers[task]
+
+    def leave(self, task: str) -> None:
+        """A simulator of the task is gone."""
+        self._members[task] -= 1
+        if not self._members[task] and task in self._renderers:
+            self._renderers.pop(task).close()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import EnvConfig, key
+from rlcore.config.schema import key
+from rlcore.simulation.settings import SimulatedEnvConfig
 from rlcore_env_metaworld.cameras import CAMERAS
 
 
 @dataclass
-class MetaWorldConfig(EnvConfig):
+class MetaWorldConfig(SimulatedEnvConfig):
     """MetaWorld; `tasks` narrows the benchmark by name."""
 
     env_type: str = key("registered name of the env", "metaworld")
@@ -29,11 +30,6 @@ class MetaWorldConfig(EnvConfig):
         "no shadows and no antialiasing: 10 to 30 times faster, other pixels; in the manifest",
         False,
     )
-    render_final: bool = key(
-        "render the last frame of an episode cut off by the time limit; needed to bootstrap "
-        "its value",
-        True,
-    )
     reward: str = key(
         "sparse: 1 at a step where the task is solved; dense: MetaWorld's own, 0 to 10 a step",
         "sparse",
@@ -46,9 +42,4 @@ class MetaWorldConfig(EnvConfig):
         "idle simulators a process keeps for the next episode of their task (60 MB each)",
         50,
         least=0,
-    )
-    simulator_timeout: float = key(
-        "seconds a simulator process may take for one command before it counts as hung",
-        120.0,
-        above=0,
     )

@@ -1,4 +1,4 @@
-"""One MetaWorld task in MuJoCo, started exactly and stepped. Knows no reward rule or time limit.
+"""One MetaWorld task in MuJoCo, started exactly, stepped and drawn.
 
 Exact starts. MetaWorld draws the layout of an episode from global random state inside
 `reset_model`, in some tasks several times until the draw is admissible, and fixes it with
@@ -11,57 +11,71 @@ costs a fraction of a millisecond; the benchmarks' constructors reset every task
 from __future__ import annotations
 
 import pickle
+import warnings
+from collections.abc import Mapping
 
 import mujoco
 import numpy as np
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+from metaworld.policies import ENV_POLICY_MAP
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from metaworld.types import Task
 
 from rlcore.rollout.rng import generator
-from rlcore_env_metaworld.block import STATE_SIZE
-from rlcore_env_metaworld.render import Renderer, View, prepare_model
+from rlcore.simulation.simulator import Step
+from rlcore.specs import Episode
+from rlcore_env_metaworld.render import Renderers, prepare_model
+from rlcore_env_metaworld.tasks import SENTENCES
 
+# Entries of MetaWorld's observation that a robot knows of itself: hand position, gripper opening.
+STATE_SIZE = 4
+# Entries of the action that move the hand; the last one works the gripper.
+MOTION = slice(0, 3)
 NO_MOTION = np.zeros(4, dtype=np.float32)
 # MetaWorld refuses to step further than its own limit; ours is kept outside.
 NO_LIMIT = 10**9
 
 
-class Simulator:
-    """One task in one MuJoCo model.
+class MetaWorldSimulator:
+    """One task in one MuJoCo model (see :class:`rlcore.simulation.simulator.Simulator`).
 
     Args:
         task: MetaWorld's name of the task.
-        view: how it is drawn.
+        renderers: draw it.
         settle_steps: steps without motion after each start.
+        dense_reward: MetaWorld's own reward, 0 to 10, instead of 1 where the task is solved.
     """
 
-    def __init__(self, task: str, view: View, settle_steps: int) -> None:
+    def __init__(
+        self, task: str, renderers: Renderers, *, settle_steps: int, dense_reward: bool = False
+    ) -> None:
         self.task = task
         self._settle_steps = settle_steps
+        self._dense_reward = dense_reward
+        self._renderers = renderers
+        self._expert = ENV_POLICY_MAP[task]()  # type: ignore[abstract]
         self._class = ALL_V3_ENVIRONMENTS[task]
         self._env: SawyerXYZEnv = self._class()
         self._env.max_path_length = NO_LIMIT
         self._env._set_task_called = True
-        prepare_model(self._env.model, view)
+        prepare_model(self._env.model, renderers.view)
+        renderers.join(task)
         self._body_positions = self._env.model.body_pos.copy()
         self._site_positions = self._env.model.site_pos.copy()
         self.observation = np.zeros(39)
-
-    @property
-    def model(self) -> mujoco.MjModel:
-        return self._env.model
 
     @property
     def states(self) -> np.ndarray:
         """Hand position in metres and opening of the gripper in [0, 1], float32 `[4]`."""
         return self.observation[:STATE_SIZE].astype(np.float32)
 
-    def start(self, trial: int) -> None:
-        """Put the task into the start of `trial`: bitwise the same whatever happened before."""
+    def start(self, episode: Episode) -> str:
+        """Put the task into the start of `episode.trial`: bitwise the same whatever happened
+        before. Returns the sentence."""
         env = self._env
         self._restore()
-        layout = self._draw_layout(trial)
+        self._expert = ENV_POLICY_MAP[self.task]()  # type: ignore[abstract]
+        layout = self._draw_layout(episode.trial)
         # With the goal in the observation: experts need it, and policies never see that part.
         data = {"rand_vec": layout, "env_cls": self._class, "partially_observable": False}
         env.set_task(Task(env_name=self.task, data=pickle.dumps(data)))
@@ -70,19 +84,31 @@ class Simulator:
         self.observation, _ = env.reset()
         for _ in range(self._settle_steps):
             self.step(NO_MOTION)
+        return SENTENCES[self.task]
 
-    def step(self, action: np.ndarray) -> tuple[float, bool]:
-        """One step of 12.5 ms: action float32 `[4]`, clipped to [-1, 1] by the simulator.
-
-        Returns:
-            MetaWorld's dense reward and whether the task is solved in this step.
-        """
+    def step(self, action: np.ndarray) -> Step:
+        """One step of 12.5 ms: action float32 `[4]`, clipped to [-1, 1] by the simulator."""
         self.observation, reward, _, _, info = self._env.step(action)
-        return float(reward), bool(info["success"])
+        solved = bool(info["success"])
+        return Step(reward=float(reward if self._dense_reward else solved), success=solved)
 
-    def draw(self, renderer: Renderer, out: np.ndarray) -> None:
-        """Write a frame of the current state into `out`, uint8 `[H, W, 3]`."""
-        renderer.draw(self._env.model, self._env.data, out)
+    def draw(self, out: Mapping[str, np.ndarray]) -> None:
+        """Write a frame of the current state into the one camera's array, uint8 `[H, W, 3]`."""
+        (frame,) = out.values()
+        renderer = self._renderers.of(self.task, self._env.model)
+        renderer.draw(self._env.model, self._env.data, frame)
+
+    def expert_action(self, *, speed: float) -> np.ndarray:
+        """What MetaWorld's expert would do, clipped to [-1, 1], its motion scaled."""
+        with warnings.catch_warnings():  # experts ask for more than the range and say so; we clip
+            warnings.simplefilter("ignore")
+            action = np.clip(self._expert.get_action(self.observation), -1.0, 1.0)
+        action[MOTION] *= speed
+        return action.astype(np.float32)
+
+    def close(self) -> None:
+        """Let go of the renderer; not to be used afterwards."""
+        self._renderers.leave(self.task)
 
     def _draw_layout(self, trial: int) -> np.ndarray:
         env = self._env

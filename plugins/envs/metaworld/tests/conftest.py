@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 from metaworld_cases import BUTTON, REACH, EnvMaker, small_config
-from rlcore_env_metaworld.env import MetaWorldEnv, make_env
+from rlcore_env_metaworld.env import make_env
 from rlcore_env_metaworld.gl import choose_gl
+
+from rlcore.simulation.env import SimulatedEnv
 
 # Tests import MuJoCo into this process; it reads the variable once.
 os.environ["MUJOCO_GL"] = choose_gl() or ""
@@ -19,7 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared_env() -> Iterator[MetaWorldEnv]:
+def shared_env() -> Iterator[SimulatedEnv]:
     """Three rows of two tasks in two processes; a process takes seconds to start."""
     env = make_env(
         small_config(tasks=[BUTTON, REACH]), num_envs=3, rank=0, world_size=1, num_processes=2
@@ -31,9 +33,9 @@ def shared_env() -> Iterator[MetaWorldEnv]:
 @pytest.fixture
 def make() -> Iterator[EnvMaker]:
     """Makes envs and closes them: `make(num_envs, num_processes, **settings)`."""
-    made: list[MetaWorldEnv] = []
+    made: list[SimulatedEnv] = []
 
-    def make_one(num_envs: int, num_processes: int, **settings: object) -> MetaWorldEnv:
+    def make_one(num_envs: int, num_processes: int, **settings: object) -> SimulatedEnv:
         made.append(
             make_env(
                 small_config(**settings),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlcore_env_metaworld.env import MetaWorldEnv
 from rlcore_env_metaworld.settings import MetaWorldConfig
+
+from rlcore.simulation.env import SimulatedEnv
 
 BUTTON, DRAWER, REACH = "button-press-topdown-v3", "drawer-close-v3", "reach-v3"
 CAMERA = "corner2_published"
 
-EnvMaker = Callable[..., MetaWorldEnv]
+EnvMaker = Callable[..., SimulatedEnv]
 
 
 def small_config(**settings: object) -> MetaWorldConfig:

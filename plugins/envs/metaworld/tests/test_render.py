@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.types import Task
-from metaworld_cases import BUTTON, CAMERA, REACH, EnvMaker
-from rlcore_env_metaworld.pool import SimulatorPool
-from rlcore_env_metaworld.render import Renderer, View
-from rlcore_env_metaworld.simulator import Simulator
+from metaworld_cases import BUTTON, CAMERA, REACH, EnvMaker, small_config
+from rlcore_env_metaworld.pool import make_pool
+from rlcore_env_metaworld.render import Renderers, View
+from rlcore_env_metaworld.simulator import MetaWorldSimulator
 
 from rlcore.specs import Episode
 
@@ -20,14 +20,18 @@ SIZE = 48
 
 
 def frame_of(view: View, task: str = BUTTON, trial: int = 0) -> np.ndarray:
-    simulator = Simulator(task, view, settle_steps=0)
-    simulator.start(trial)
-    return drawn(simulator, Renderer(simulator.model, view))
+    return drawn(started(view, task, trial))
 
 
-def drawn(simulator: Simulator, renderer: Renderer) -> np.ndarray:
+def started(view: View, task: str = BUTTON, trial: int = 0) -> MetaWorldSimulator:
+    simulator = MetaWorldSimulator(task, Renderers(view), settle_steps=0)
+    simulator.start(Episode(0, trial))
+    return simulator
+
+
+def drawn(simulator: MetaWorldSimulator) -> np.ndarray:
     out = np.zeros((SIZE, SIZE, 3), dtype=np.uint8)
-    simulator.draw(renderer, out)
+    simulator.draw({CAMERA: out})
     return out
 
 
@@ -61,26 +65,23 @@ def test_closing_other_renderers_blackens_nothing(make: EnvMaker) -> None:
 
 def test_simulators_of_a_task_share_a_renderer_without_mixing() -> None:
     view = View(CAMERA, SIZE, fast=True)
-    pool = SimulatorPool(view, settle_steps=0, idle_limit=0)
-    one, two = pool.take(REACH), pool.take(REACH)
-    assert one is not two and pool.renderer(one) is pool.renderer(two)
-    one.start(0)
-    two.start(1)
-    assert np.array_equal(drawn(two, pool.renderer(two)), frame_of(view, REACH, 1))
-    assert np.array_equal(drawn(one, pool.renderer(one)), frame_of(view, REACH, 0))
-    pool.give_back(one)  # idle_limit 0: dropped at once, the renderer stays for the other
-    two.start(0)
-    assert np.array_equal(drawn(two, pool.renderer(two)), frame_of(view, REACH, 0))
-    pool.close()
-
-
-def test_the_pool_keeps_the_simulators_used_last() -> None:
-    pool = SimulatorPool(View(CAMERA, SIZE, fast=True), settle_steps=0, idle_limit=1)
-    button, reach = pool.take(BUTTON), pool.take(REACH)
-    pool.give_back(button)
-    pool.give_back(reach)
-    assert pool.take(REACH) is reach
-    assert pool.take(BUTTON) is not button
+    settings = {"tasks": [REACH, BUTTON], "image_size": SIZE, "settle_steps": 0}
+    pool = make_pool(small_config(**settings, cached_simulators=0))
+    one, two = pool.take(0), pool.take(0)
+    assert one is not two and one.task == two.task == REACH
+    one.start(Episode(0, 0))
+    two.start(Episode(0, 1))
+    expected = {trial: frame_of(view, REACH, trial) for trial in (0, 1)}
+    assert np.array_equal(drawn(two), expected[1])
+    shared = two._renderers.of(REACH, two._env.model)
+    assert np.array_equal(drawn(one), expected[0])
+    assert one._renderers.of(REACH, one._env.model) is shared
+    pool.give_back(one)  # cached_simulators 0: dropped at once, the renderer stays for the other
+    two.start(Episode(0, 0))
+    assert np.array_equal(drawn(two), expected[0])
+    assert two._renderers.of(REACH, two._env.model) is shared
+    pool.close()  # the last one takes the renderer with it
+    assert two._renderers._renderers == {}
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -93,9 +94,8 @@ def test_the_reflection_pass_changes_no_pixel(fast: bool) -> None:
 
 def test_frames_are_metaworlds_own_turned_upright() -> None:
     view = View(CAMERA, SIZE)
-    simulator = Simulator(BUTTON, view, settle_steps=0)
-    simulator.start(0)
-    ours = drawn(simulator, Renderer(simulator.model, view))
+    simulator = started(view)
+    ours = drawn(simulator)
     theirs = gymnasium_env(BUTTON, simulator._env._last_rand_vec.copy())
     np.testing.assert_array_equal(ours, theirs.render()[::-1, ::-1])
     theirs.close()
@@ -111,12 +111,10 @@ def test_fast_rendering_changes_pixels_and_saves_most_of_the_time() -> None:
     seconds = {}
     frames = {}
     for fast in (True, False):
-        simulator = Simulator(BUTTON, View(CAMERA, SIZE, fast), settle_steps=0)
-        simulator.start(0)
-        renderer = Renderer(simulator.model, View(CAMERA, SIZE, fast))
-        drawn(simulator, renderer)
+        simulator = started(View(CAMERA, SIZE, fast))
+        drawn(simulator)
         begin = time.process_time()
-        frames[fast] = drawn(simulator, renderer)
+        frames[fast] = drawn(simulator)
         seconds[fast] = time.process_time() - begin
     assert not np.array_equal(frames[True], frames[False])
     assert seconds[True] < seconds[False] / 3

@@ -13,34 +13,38 @@ from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.policies import ENV_POLICY_MAP
 from metaworld.types import Task
 from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker
-from rlcore_env_metaworld.env import MetaWorldEnv
-from rlcore_env_metaworld.render import View
-from rlcore_env_metaworld.simulator import Simulator
+from rlcore_env_metaworld.render import Renderers, View
+from rlcore_env_metaworld.simulator import MetaWorldSimulator
 from rlcore_env_metaworld.spec import HELDOUT_TRIALS, TRAIN_TRIALS
 from rlcore_env_metaworld.tasks import SENTENCES
 
+from rlcore.simulation.env import SimulatedEnv
 from rlcore.specs import Episode
 
 SETTLE = 15
-VIEW = View(CAMERA, 32, fast=True)
+RENDERERS = Renderers(View(CAMERA, 32, fast=True))
 
 
-def whole_state(simulator: Simulator) -> np.ndarray:
+def simulator_of(task: str, settle_steps: int = SETTLE) -> MetaWorldSimulator:
+    return MetaWorldSimulator(task, RENDERERS, settle_steps=settle_steps)
+
+
+def whole_state(simulator: MetaWorldSimulator) -> np.ndarray:
     """Everything a future step or frame depends on, as one vector."""
-    model, data = simulator.model, simulator._env.data
+    model, data = simulator._env.model, simulator._env.data
     parts = [data.qpos, data.qvel, data.mocap_pos, data.ctrl, data.qacc_warmstart]
     parts += [data.site_xpos, model.body_pos, model.site_pos, simulator.observation]
     return np.concatenate([np.ravel(part) for part in parts]).copy()
 
 
-def started(simulator: Simulator, trial: int) -> np.ndarray:
-    simulator.start(trial)
+def started(simulator: MetaWorldSimulator, trial: int) -> np.ndarray:
+    simulator.start(Episode(0, trial))
     return whole_state(simulator)
 
 
-def make_dirty(simulator: Simulator, trial: int) -> None:
+def make_dirty(simulator: MetaWorldSimulator, trial: int) -> None:
     """Play an expert in another trial, so that things have moved."""
-    simulator.start(trial)
+    simulator.start(Episode(0, trial))
     expert = ENV_POLICY_MAP[simulator.task]()
     for _ in range(40):
         simulator.step(np.clip(expert.get_action(simulator.observation), -1, 1))
@@ -48,8 +52,8 @@ def make_dirty(simulator: Simulator, trial: int) -> None:
 
 @pytest.mark.parametrize("task", [BUTTON, DRAWER])
 def test_start_is_bitwise_the_same_after_dirty_episodes(task: str) -> None:
-    fresh = {trial: started(Simulator(task, VIEW, SETTLE), trial) for trial in (3, 10_003)}
-    used = Simulator(task, VIEW, SETTLE)
+    fresh = {trial: started(simulator_of(task), trial) for trial in (3, 10_003)}
+    used = simulator_of(task)
     for trial in (10_003, 3, 3, 10_003):  # another order than above, with repeats
         make_dirty(used, trial=77)
         np.testing.assert_array_equal(started(used, trial), fresh[trial])
@@ -59,7 +63,7 @@ def test_start_is_bitwise_the_same_after_dirty_episodes(task: str) -> None:
 def digest_in_new_process(task: str, trial: int) -> str:
     code = (
         "import hashlib; from test_starts import *\n"
-        f"state = started(Simulator({task!r}, VIEW, SETTLE), {trial})\n"
+        f"state = started(simulator_of({task!r}), {trial})\n"
         "print(hashlib.sha256(state.tobytes()).hexdigest())"
     )
     command = [sys.executable, "-c", code]
@@ -70,7 +74,7 @@ def digest_in_new_process(task: str, trial: int) -> str:
 
 
 def test_start_is_bitwise_the_same_in_another_process() -> None:
-    simulator = Simulator(BUTTON, VIEW, SETTLE)
+    simulator = simulator_of(BUTTON)
     make_dirty(simulator, trial=77)
     here = hashlib.sha256(started(simulator, 5).tobytes()).hexdigest()
     assert digest_in_new_process(BUTTON, 5) == here
@@ -88,24 +92,24 @@ def metaworlds_own_start(task: str, layout: np.ndarray) -> np.ndarray:
     return np.concatenate([observation, env.data.qpos, env.data.qvel])
 
 
-def our_start(simulator: Simulator, trial: int) -> np.ndarray:
-    simulator.start(trial)
+def our_start(simulator: MetaWorldSimulator, trial: int) -> np.ndarray:
+    simulator.start(Episode(0, trial))
     data = simulator._env.data
     return np.concatenate([simulator.observation, data.qpos, data.qvel])
 
 
 def test_start_is_the_one_metaworld_makes_of_the_same_layout() -> None:
-    simulator = Simulator(BUTTON, VIEW, SETTLE)
+    simulator = simulator_of(BUTTON)
     ours = our_start(simulator, 8)
     layout = simulator._env._last_rand_vec.copy()
     np.testing.assert_array_equal(ours, metaworlds_own_start(BUTTON, layout))
 
 
 def test_trials_differ_within_and_between_the_splits() -> None:
-    simulator = Simulator(DRAWER, VIEW, settle_steps=0)
+    simulator = simulator_of(DRAWER, settle_steps=0)
     layouts = set()
     for trial in (*TRAIN_TRIALS[:4], *HELDOUT_TRIALS[:4]):
-        simulator.start(trial)
+        simulator.start(Episode(0, trial))
         layouts.add(simulator._env._last_rand_vec.tobytes())
     assert len(layouts) == 8
 
@@ -119,7 +123,7 @@ def test_narrowing_the_tasks_does_not_change_starts(make: EnvMaker) -> None:
     np.testing.assert_array_equal(first["cameras"][CAMERA], second["cameras"][CAMERA])
 
 
-def test_rows_play_the_same_wherever_they_are(shared_env: MetaWorldEnv, make: EnvMaker) -> None:
+def test_rows_play_the_same_wherever_they_are(shared_env: SimulatedEnv, make: EnvMaker) -> None:
     """Two processes with three rows, against one row at a time in this process."""
     episodes = [Episode(0, 1), Episode(0, 2), Episode(0, 1)]
     actions = np.random.default_rng(0).uniform(-1, 1, (3, 6, 4)).astype(np.float32)
@@ -139,7 +143,7 @@ def test_rows_play_the_same_wherever_they_are(shared_env: MetaWorldEnv, make: En
 @pytest.mark.long
 @pytest.mark.parametrize("task", sorted(SENTENCES))
 def test_every_task_starts_exactly_and_its_expert_solves_it(task: str, make: EnvMaker) -> None:
-    used = Simulator(task, VIEW, SETTLE)
+    used = simulator_of(task)
     for trial in (0, 10_000):
         make_dirty(used, trial=77)
         ours = our_start(used, trial)

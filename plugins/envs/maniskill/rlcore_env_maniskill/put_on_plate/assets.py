@@ -59,6 +59,7 @@ class Robot:
     """A ManiSkill agent and how it stands at the table.
 
     Args:
+        name: what settings call it.
         agent: a registered uid, or the agent's class.
         control_mode: the one used where none is asked for.
         base: pose of its root in the world.
@@ -67,6 +68,7 @@ class Robot:
         tcp_link: name of the link between the fingertips.
     """
 
+    name: str
     agent: Any
     control_mode: str
     base: sapien.Pose

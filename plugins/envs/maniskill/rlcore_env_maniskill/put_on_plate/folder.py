@@ -189,6 +189,7 @@ def _widowx(urdf: Path) -> Robot:
         {"urdf_path": str(urdf), "_sensor_configs": []},
     )
     return Robot(
+        name="widowx250s",
         agent=agent,
         control_mode="arm_pd_ee_target_delta_pose_align2_gripper_pd_joint_pos",
         base=sapien.Pose([0.147, 0.028, 0.870], [0, 0, 0, 1]),

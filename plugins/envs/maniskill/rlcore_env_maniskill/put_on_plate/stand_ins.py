@@ -146,6 +146,7 @@ def make_stand_ins() -> Assets:
         plates=_models(PLATES),
         tables=tuple(PaintedTable(number, float(number > 0)) for number in range(TABLES)),
         robot=Robot(
+            name="panda",
             agent="panda",
             control_mode="pd_ee_delta_pose",
             base=sapien.Pose([0.3, 0.028, TABLE_HEIGHT], [0, 0, 0, 1]),

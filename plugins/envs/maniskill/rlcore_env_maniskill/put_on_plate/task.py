@@ -13,9 +13,9 @@ import torch
 from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.sensors.camera import CameraConfig
 from mani_skill.utils import sapien_utils
-from mani_skill.utils.structs.pose import Pose
 from mani_skill.utils.structs.types import SimConfig
 
+from rlcore.errors import ConfigError
 from rlcore_env_maniskill.put_on_plate import overlay
 from rlcore_env_maniskill.put_on_plate.assets import Assets
 from rlcore_env_maniskill.put_on_plate.layouts import arm_offsets
@@ -47,11 +47,12 @@ class PutOnPlateEnv(BaseEnv):
         obj_set: "train", "test" or "all"; None for what the variant is made for.
         assets_path: folder of the benchmark's assets; None for the stand-ins.
         use_multiple_plates: train on all 17 plates instead of one.
-        control_mode: None for that of the robot that comes with the assets.
+        robot_uids: None, or the name of the robot that comes with the assets.
+        control_mode: None for that of the robot.
         kwargs: those of ManiSkill's BaseEnv.
 
     Raises:
-        ConfigError: an unknown set of objects.
+        ConfigError: an unknown set of objects, or another robot than that of the assets.
         AssetError: files are missing in `assets_path`.
     """
 
@@ -65,6 +66,7 @@ class PutOnPlateEnv(BaseEnv):
         obj_set: str | None = None,
         assets_path: str | None = None,
         use_multiple_plates: bool = False,
+        robot_uids: str | None = None,
         control_mode: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -72,9 +74,16 @@ class PutOnPlateEnv(BaseEnv):
         self.obj_set = obj_set or self.variant.default_set
         self.episodes = self.variant.episodes(self.obj_set, all_plates=use_multiple_plates)
         self.assets = Assets.from_folder(assets_path) if assets_path else Assets.stand_ins()
+        robot = self.assets.robot
+        if robot_uids not in (None, robot.name):
+            raise ConfigError(
+                f"the {self.assets.kind} assets of put-on-plate come with robot {robot.name!r}, "
+                f"got {robot_uids!r}",
+                hint="leave the robot out",
+            )
         super().__init__(
-            robot_uids=self.assets.robot.agent,
-            control_mode=control_mode or self.assets.robot.control_mode,
+            robot_uids=robot.agent,
+            control_mode=control_mode or robot.control_mode,
             **kwargs,
         )
 
@@ -159,7 +168,7 @@ class PutOnPlateEnv(BaseEnv):
         entities += [actor._objs[0] for actor in (*self._objects.actors, *self._plates.actors)]
         # ids are given in the order of building, so they are the same in every env of a batch
         self._drawn_ids = torch.tensor([entity.per_scene_id for entity in entities])
-        self._pictures: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        self._pictures: dict[tuple[int, bool], torch.Tensor] = {}
 
     # ------------------------------------------------------------------ start
 
@@ -170,6 +179,7 @@ class PutOnPlateEnv(BaseEnv):
         for name, values in chosen.items():
             self._choices[name][env_idx] = values
 
+        self._end_contacts()
         turned = self._turned(chosen["yaw"])
         straight = self._turned(torch.zeros_like(turned[:, 0]), angles=True)
         objects = {OBJECT: (chosen["object"], turned)}
@@ -196,6 +206,20 @@ class PutOnPlateEnv(BaseEnv):
         )
         for memory in (self._steps_held, self._grasped, self._held, self._potential):
             memory[env_idx] = 0
+
+    def _end_contacts(self) -> None:
+        """Parts all things, so that PhysX keeps nothing of the contacts before.
+
+        What outlives a reset would change the next steps in their last bits: contacts, and which
+        bodies are awake. On the GPU a step would move the other rows; nothing is exact there.
+        """
+        if self.gpu_sim_enabled:
+            return
+        self.agent.reset(init_qpos=self._start_qpos[None])
+        for _ in range(2):  # a body wakes up one step after its last contact
+            self._objects.scatter(lane=0)
+            self._plates.scatter(lane=1)
+            self.scene.step()
 
     def _asked_ids(self, env_idx: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
         """The ids int64 `[b]` of the rows `env_idx`, drawn from the rows' seeds if not given."""

@@ -1,4 +1,4 @@
-"""Main of a simulator process: `python -m rlcore_env_metaworld.serve PIPE MEMORY`.
+"""Main of a simulator process: `python -m rlcore.simulation.serve PIPE MEMORY`.
 
 consumes   commands over the pipe (the first message says which rows to host)
 produces   answers over the pipe, observations in the shared memory
@@ -17,15 +17,16 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 
-from rlcore_env_metaworld.block import ObservationBlock
-from rlcore_env_metaworld.messages import Failure, Hosting, Reply
+from rlcore.simulation.block import ObservationBlock
+from rlcore.simulation.host import RowHost
+from rlcore.simulation.messages import Failure, Hosting, Reply
 
 # Seconds between looks at whether the parent still lives.
 ORPHAN_CHECK_INTERVAL = 1.0
 
 
 def main() -> None:
-    """Serve until the pipe closes. Leaves without GL's and MuJoCo's exit handlers."""
+    """Serve until the pipe closes. Leaves without exit handlers: those of GL hang or crash."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     pipe = Connection(int(sys.argv[1]))
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
@@ -38,11 +39,9 @@ def main() -> None:
 
 def _serve(pipe: Connection, descriptor: int) -> None:
     hosting: Hosting = pipe.recv()
-    block = ObservationBlock(hosting.num_envs, hosting.config.image_size, descriptor)
+    block = ObservationBlock(hosting.num_envs, hosting.spec, descriptor)
     try:
-        from rlcore_env_metaworld.host import RowHost  # imports MuJoCo, after MUJOCO_GL is set
-
-        host = RowHost(hosting.config, hosting.rows, block)
+        host = RowHost(hosting, block)  # imports the simulator
     except Exception as error:
         pipe.send(_failure(error))
         return

@@ -6,6 +6,7 @@ last process that holds it. There is nothing to unlink and nothing left behind b
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import sys
@@ -13,15 +14,14 @@ import tempfile
 
 import numpy as np
 
-# Entries of MetaWorld's observation that a robot knows of itself: hand position, gripper opening.
-STATE_SIZE = 4
+from rlcore.specs import EnvSpec
 
 
 class ObservationBlock:
     """Arrays over a piece of memory.
 
     Attributes:
-        frames: uint8 `[B, H, W, 3]`.
+        frames: by camera, in the order of the spec, uint8 `[B, H, W, 3]`.
         states: float32 `[B, S]`.
         elapsed: float32 `[B]`, elapsed fraction of the time limit.
         busy: int32 `[B]`, 1 while a process works on the row; says where it died.
@@ -29,21 +29,29 @@ class ObservationBlock:
 
     Args:
         rows: B.
-        size: H and W in pixels.
+        spec: names and sizes of cameras (there may be none) and the size of the state.
         descriptor: of the memory of an existing block; None makes new memory, all zero.
     """
 
-    def __init__(self, rows: int, size: int, descriptor: int | None = None) -> None:
-        total = rows * (4 * (STATE_SIZE + 2) + 3 * size * size)
-        self.descriptor = _nameless_memory(total) if descriptor is None else descriptor
-        self._memory = memory = mmap.mmap(self.descriptor, total)
-        floats = np.frombuffer(memory, dtype=np.float32, count=rows * (STATE_SIZE + 1))
-        self.states = floats[: rows * STATE_SIZE].reshape(rows, STATE_SIZE)
-        self.elapsed = floats[rows * STATE_SIZE :]
-        self.busy = np.frombuffer(memory, dtype=np.int32, count=rows, offset=floats.nbytes)
-        start = floats.nbytes + self.busy.nbytes
-        pixels = np.frombuffer(memory, dtype=np.uint8, offset=start)
-        self.frames = pixels.reshape(rows, size, size, 3)
+    def __init__(self, rows: int, spec: EnvSpec, descriptor: int | None = None) -> None:
+        floats, images = np.dtype(np.float32), np.dtype(np.uint8)
+        # wide entries first, so that all of them are aligned
+        layout: list[tuple[np.dtype, tuple[int, ...]]] = [
+            (floats, (rows, spec.state_dim)),
+            (floats, (rows,)),
+            (np.dtype(np.int32), (rows,)),
+            *((images, (rows, camera.height, camera.width, 3)) for camera in spec.cameras),
+        ]
+        sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in layout]
+        self.descriptor = _nameless_memory(sum(sizes)) if descriptor is None else descriptor
+        self._memory = mmap.mmap(self.descriptor, sum(sizes))
+        self.states, self.elapsed, self.busy, *frames = (
+            np.ndarray(shape, dtype, buffer=self._memory, offset=sum(sizes[:place]))
+            for place, (dtype, shape) in enumerate(layout)
+        )
+        self.frames = {
+            camera.name: array for camera, array in zip(spec.cameras, frames, strict=True)
+        }
 
     def close(self) -> None:
         """Give the memory up, and the arrays with it. Safe to call twice."""
@@ -57,7 +65,7 @@ class ObservationBlock:
 def _nameless_memory(nbytes: int) -> int:
     """A file descriptor of `nbytes` zeroed bytes that no name leads to."""
     if sys.platform == "linux":
-        descriptor = os.memfd_create("rlcore-metaworld")
+        descriptor = os.memfd_create("rlcore-observations")
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())

@@ -1,6 +1,6 @@
 """A simulator process as its parent sees it: start, one command at a time, end.
 
-The process is a fresh interpreter that imports this plugin and nothing of the caller's: not its
+The process is a fresh interpreter that imports the simulator and nothing of the caller's: not its
 `__main__` (under Ray that would import Ray again), not its GPU context, not its threads.
 """
 
@@ -15,9 +15,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
 from rlcore.errors import SimulatorError, WorkerError
+from rlcore.simulation.block import ObservationBlock
+from rlcore.simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
 from rlcore.specs import Episode
-from rlcore_env_metaworld.block import ObservationBlock
-from rlcore_env_metaworld.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
 
 # Seconds for a process to end by itself once its pipe is closed.
 STOP_GRACE = 5.0
@@ -30,25 +30,13 @@ class SimulatorProcess:
         name: what errors call it.
         hosting: which rows of which env.
         block: the observations it shares with this process.
-        tasks: names of the env's tasks, for errors.
-        gl: value of `MUJOCO_GL` for it, None to leave it alone.
     """
 
-    def __init__(
-        self,
-        name: str,
-        hosting: Hosting,
-        block: ObservationBlock,
-        *,
-        tasks: tuple[str, ...],
-        gl: str | None,
-    ) -> None:
+    def __init__(self, name: str, hosting: Hosting, block: ObservationBlock) -> None:
         self.name = name
         self.rows = hosting.rows
         self._hosting = hosting
         self._block = block
-        self._tasks = tasks
-        self._gl = gl
         self._command: Command | None = None
         self._episodes: dict[int, Episode] = {}
         self._deadline = 0.0
@@ -65,7 +53,7 @@ class SimulatorProcess:
         self._pipe, theirs = Pipe()
         descriptors = (theirs.fileno(), self._block.descriptor)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "rlcore_env_metaworld.serve", *map(str, descriptors)],
+            [sys.executable, "-m", "rlcore.simulation.serve", *map(str, descriptors)],
             pass_fds=descriptors,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
@@ -125,13 +113,12 @@ class SimulatorProcess:
             self._process = None
 
     def _environment(self) -> dict[str, str]:
-        """This process's environment, its module path, GL, and one thread: rows are many."""
-        environment = dict(os.environ)
+        """This process's environment, its module path, what the simulator needs, and one thread:
+        rows are many."""
+        environment = os.environ | self._hosting.source.unset()
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         environment.setdefault("LP_NUM_THREADS", "1")
         environment.setdefault("OMP_NUM_THREADS", "1")
-        if self._gl is not None:
-            environment["MUJOCO_GL"] = self._gl
         return environment
 
     def _cause_of_death(self) -> str:
@@ -157,4 +144,4 @@ class SimulatorProcess:
         return f"; it hosts rows {self.rows.start} to {self.rows.stop - 1}"
 
     def _episode_text(self, episode: Episode) -> str:
-        return f"task {self._tasks[episode.task]!r} trial {episode.trial}"
+        return f"task {self._hosting.spec.tasks[episode.task]!r} trial {episode.trial}"

@@ -10,48 +10,46 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from rlcore.plugins import load_target
 from rlcore.protocols import Demonstration
-from rlcore_env_metaworld.block import ObservationBlock
-from rlcore_env_metaworld.expert import play_expert
-from rlcore_env_metaworld.messages import (
+from rlcore.simulation.block import ObservationBlock
+from rlcore.simulation.expert import play_expert
+from rlcore.simulation.messages import (
     Command,
     Demonstrate,
+    Hosting,
     Play,
     Played,
     Record,
     Reply,
     Reset,
+    Started,
     TakeFrames,
 )
-from rlcore_env_metaworld.pool import SimulatorPool
-from rlcore_env_metaworld.render import View
-from rlcore_env_metaworld.row import EpisodeRules, Row
-from rlcore_env_metaworld.settings import MetaWorldConfig
-from rlcore_env_metaworld.spec import env_spec
+from rlcore.simulation.row import EpisodeRules, Row
+from rlcore.simulation.simulator import SimulatorPool
 
 
 class RowHost:
     """Rows, the simulators they use, and the commands on them.
 
     Args:
-        config: the env's settings.
-        rows: numbers of the rows hosted here, in the whole vector env.
+        hosting: the env, its simulators, and which of its rows are hosted here.
         block: where observations go.
     """
 
-    def __init__(self, config: MetaWorldConfig, rows: range, block: ObservationBlock) -> None:
-        self._spec = env_spec(config)
-        self._view = View(config.camera, config.image_size, config.fast_render)
-        self._pool = SimulatorPool(self._view, config.settle_steps, config.cached_simulators)
+    def __init__(self, hosting: Hosting, block: ObservationBlock) -> None:
+        self._spec = hosting.spec
+        self._pool: SimulatorPool = load_target(hosting.source.target)(hosting.config)
         self._block = block
-        self._rules = EpisodeRules.of(config)
-        self._rows = {number: Row(self._rules) for number in rows}
+        rules = EpisodeRules.of(hosting.config)
+        self._rows = {number: Row(rules) for number in hosting.rows}
 
     def carry_out(self, command: Command) -> Reply:
         """Carry out one command and return its answer (see :mod:`.messages`)."""
         match command:
             case Reset():
-                self._reset(command)
+                return self._reset(command)
             case Play():
                 return self._play(command)
             case Demonstrate():
@@ -63,12 +61,12 @@ class RowHost:
         return None
 
     def close(self) -> None:
-        """Free the renderers."""
+        """Free the simulators."""
         self._pool.close()
 
     # -- commands ---------------------------------------------------------------------------
 
-    def _reset(self, command: Reset) -> None:
+    def _reset(self, command: Reset) -> Started:
         # All simulators are given back first, so that rows which swap tasks need no new ones.
         for number in command.episodes:
             row = self._rows[number]
@@ -78,10 +76,10 @@ class RowHost:
         for number, episode in command.episodes.items():
             with self._busy(number):
                 row = self._rows[number]
-                row.begin(self._pool.take(self._spec.tasks[episode.task]), episode)
+                row.begin(self._pool.take(episode.task), episode)
                 self._observe(number, draw=True)
-                if row.recording:
-                    row.frames.append(self._block.frames[number].copy())
+                self._film(number)
+        return Started({number: self._rows[number].sentence for number in command.episodes})
 
     def _play(self, command: Play) -> Played:
         rows, chunk = command.actions.shape[:2]
@@ -91,6 +89,7 @@ class RowHost:
             truncated=np.zeros((rows, chunk), dtype=bool),
             valid=np.zeros((rows, chunk), dtype=bool),
             success=np.zeros(rows, dtype=bool),
+            infos=[row.infos for row in self._rows.values()],
         )
         for place, (number, row) in enumerate(self._rows.items()):
             if not row.over:
@@ -109,7 +108,8 @@ class RowHost:
             played.truncated[place, step] = truncated
             played.valid[place, step] = True
             if row.recording:
-                row.frames.append(self._draw(number).copy())
+                self._draw(number)
+                self._film(number)
             if row.over:
                 break
         unseen = (terminated and not command.render_terminated) or (
@@ -118,15 +118,9 @@ class RowHost:
         self._observe(number, draw=not unseen and not row.recording)
 
     def _demonstrate(self, command: Demonstrate) -> Demonstration:
-        simulator = self._pool.take(self._spec.tasks[command.episode.task])
+        simulator = self._pool.take(command.episode.task)
         try:
-            return play_expert(
-                simulator,
-                self._pool.renderer(simulator),
-                self._view,
-                command,
-                sentence=self._spec.descriptions[command.episode.task],
-            )
+            return play_expert(simulator, self._spec, command)
         finally:
             self._pool.give_back(simulator)
 
@@ -152,13 +146,19 @@ class RowHost:
         if draw:
             self._draw(number)
 
-    def _draw(self, number: int) -> np.ndarray:
-        """Draw the row into the block; returns its frame there, uint8 `[H, W, 3]`."""
+    def _draw(self, number: int) -> None:
+        """Draw the row into the block."""
         simulator = self._rows[number].simulator
         assert simulator is not None
-        frame = self._block.frames[number]
-        simulator.draw(self._pool.renderer(simulator), frame)
-        return frame
+        if self._block.frames:
+            simulator.draw({name: frames[number] for name, frames in self._block.frames.items()})
+
+    def _film(self, number: int) -> None:
+        """Keep the frame of the first camera, if the row is recorded and there is a camera."""
+        row = self._rows[number]
+        if row.recording:
+            for camera in self._spec.cameras[:1]:
+                row.frames.append(self._block.frames[camera.name][number].copy())
 
     @contextmanager
     def _busy(self, number: int) -> Iterator[None]:

@@ -7,24 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlcore.protocols import Demonstration
-from rlcore.specs import Episode
-from rlcore_env_metaworld.settings import MetaWorldConfig
+from rlcore.simulation.settings import SimulatedEnvConfig
+from rlcore.simulation.simulator import SimulatorSource
+from rlcore.specs import EnvSpec, Episode
 
 
 @dataclass(frozen=True)
 class Hosting:
     """First message to a process: host `rows` of a vector env of `num_envs` rows. No answer."""
 
-    config: MetaWorldConfig
+    spec: EnvSpec
+    source: SimulatorSource
+    config: SimulatedEnvConfig
     rows: range
     num_envs: int
 
 
 @dataclass(frozen=True)
 class Reset:
-    """Start these episodes; answered by None, with observations in the shared block."""
+    """Start these episodes; answered by :class:`Started`, with observations in the shared
+    block."""
 
     episodes: dict[int, Episode]
+
+
+@dataclass(frozen=True)
+class Started:
+    """The sentences of the rows that were started."""
+
+    sentences: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -40,13 +51,15 @@ class Play:
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a chunk: rewards float32 `[R, C]`, the others bool `[R, C]`, success `[R]`."""
+    """What came of a chunk: rewards float32 `[R, C]`, the others bool `[R, C]`, success `[R]`;
+    infos: each row's last values by name."""
 
     rewards: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     valid: np.ndarray
     success: np.ndarray
+    infos: list[dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -74,9 +87,7 @@ class TakeFrames:
 
 
 Command = Reset | Play | Demonstrate | Record | TakeFrames
-
-
-Reply = Played | Demonstration | dict[int, list[np.ndarray]] | None
+Reply = Started | Played | Demonstration | dict[int, list[np.ndarray]] | None
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rlcore.simulation.settings import SimulatedEnvConfig
+from rlcore.simulation.simulator import Simulator
 from rlcore.specs import Episode
-from rlcore_env_metaworld.settings import MetaWorldConfig
-from rlcore_env_metaworld.simulator import Simulator
 
 
 @dataclass(frozen=True)
@@ -17,23 +17,20 @@ class EpisodeRules:
 
     Attributes:
         max_steps: time limit in env steps.
-        dense: MetaWorld's dense reward instead of 1 where the task is solved and 0 elsewhere.
         coefficient: factor on rewards.
         relative: a step's reward is the difference to the step before (0 before the first).
         ignore_success: only the time limit ends an episode.
     """
 
     max_steps: int
-    dense: bool
     coefficient: float
     relative: bool
     ignore_success: bool
 
     @classmethod
-    def of(cls, config: MetaWorldConfig) -> EpisodeRules:
+    def of(cls, config: SimulatedEnvConfig) -> EpisodeRules:
         return cls(
             max_steps=config.max_episode_steps,
-            dense=config.reward == "dense",
             coefficient=config.reward_coef,
             relative=config.use_rel_reward,
             ignore_success=config.ignore_terminations,
@@ -48,6 +45,8 @@ class Row:
         over: whether there is nothing to step.
         success: whether the episode has been solved at some step.
         steps: steps of the episode so far.
+        sentence: of the episode.
+        infos: last value of each diagnostic in this episode.
         recording: whether every frame is kept in `frames`.
     """
 
@@ -56,6 +55,8 @@ class Row:
     over: bool = True
     success: bool = False
     steps: int = 0
+    sentence: str = ""
+    infos: dict[str, float] = field(default_factory=dict)
     recording: bool = False
     frames: list[np.ndarray] = field(default_factory=list)
     _last_reward: float = 0.0
@@ -68,26 +69,28 @@ class Row:
     def begin(self, simulator: Simulator, episode: Episode) -> None:
         """Start an episode in a simulator of its task."""
         self.simulator = simulator
-        simulator.start(episode.trial)
+        self.sentence = simulator.start(episode)
+        self.infos = {}
         self.over = False
         self.success = False
         self.steps = 0
         self._last_reward = 0.0
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """One step: action float32 `[4]` -> reward, terminated, truncated.
+        """One step: action float32 `[A]` -> reward, terminated, truncated.
 
         A step that solves the task at the time limit terminates and is not truncated: the
         episode has no future whose value could be wanted.
         """
         assert self.simulator is not None and not self.over
-        dense_reward, solved = self.simulator.step(action)
+        outcome = self.simulator.step(action)
         self.steps += 1
-        self.success |= solved
-        reward = self.rules.coefficient * (dense_reward if self.rules.dense else float(solved))
+        self.success |= outcome.success
+        self.infos |= outcome.info
+        reward = self.rules.coefficient * outcome.reward
         gained = reward - self._last_reward if self.rules.relative else reward
         self._last_reward = reward
-        terminated = solved and not self.rules.ignore_success
+        terminated = outcome.success and not self.rules.ignore_success
         truncated = self.steps >= self.rules.max_steps and not terminated
         self.over = terminated or truncated
         return gained, terminated, truncated

@@ -1,0 +1,262 @@
+"""ManiSkill as one batched simulation: every row of the vector env is a scene on the GPU.
+
+A step simulates all scenes at once. A row whose episode has ended moves on with the others until
+it is reset; its observation is that of its end, and nothing of what follows counts. Frames are
+rendered once a chunk, for all rows. Observations stay on the device in :attr:`BatchedEnv.tensors`;
+the protocol's methods hand out copies in numpy.
+
+Physics on a GPU does not repeat itself to the bit, and a start drawn there depends on the rows it
+is drawn with. So starts come from the CPU simulator of the same (task, trial), as stored states.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlcore.errors import UserError
+from rlcore.protocols import ChunkResult, Demonstration, Observation
+from rlcore.simulation.row import EpisodeRules
+from rlcore.specs import EnvSpec, Episode
+from rlcore_env_maniskill.actions import ActionScale
+from rlcore_env_maniskill.raw import capture, make_raw, prepare_frames, proprioception, sentences
+from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.starts import Starts
+
+
+class BatchedEnv:
+    """One task, B scenes (see :class:`rlcore.protocols.Env`).
+
+    Args:
+        config: settings.
+        spec: what the env offers.
+        num_envs: rows, B.
+        first_slot: number of this env's first row among all workers; only picks the episodes of
+            a reset that names none.
+
+    Attributes:
+        render_final: whether the last frame of an episode that its time limit ends is drawn.
+    """
+
+    def __init__(
+        self, config: ManiSkillConfig, spec: EnvSpec, *, num_envs: int, first_slot: int
+    ) -> None:
+        self.spec, self.num_envs, self.render_final = spec, num_envs, config.render_final
+        self._config = config
+        self._first_slot = first_slot
+        self._rules = EpisodeRules.of(config)
+        self._scale = ActionScale(config, spec.tasks[0])
+        self._raw = make_raw(config, spec.tasks[0], num_envs=num_envs)
+        self._starts = Starts(config, spec.tasks[0])
+        self._suspended: dict[str, Any] | None = None
+        self._cameras: dict[str, str] = {}
+        self._seen = self._buffers()
+        self._trials = np.zeros(num_envs, dtype=np.int64)
+        self._sentences = [""] * num_envs
+        self._steps = np.zeros(num_envs, dtype=np.int64)
+        self._running, self._success = (np.zeros(num_envs, dtype=bool) for _ in range(2))
+        self._last_reward = np.zeros(num_envs, dtype=np.float32)
+        self._films: dict[int, list[np.ndarray]] = {}
+
+    # -- gymnasium's vocabulary -------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start episodes: `options["episodes"]` where `options["reset_mask"]`."""
+        options = options or {}
+        trials = self.spec.trials(self._config.split)
+        slots = range(self._first_slot, self._first_slot + self.num_envs)
+        chosen = [Episode(0, trials[((seed or 0) + slot) % len(trials)]) for slot in slots]
+        episodes = options.get("episodes", chosen)
+        rows = np.flatnonzero(options.get("reset_mask", np.ones(self.num_envs, dtype=bool)))
+        if rows.size:
+            self._trials[rows] = [episodes[row].trial for row in rows]
+            observation = self._begin(rows)
+            for counted in (self._steps, self._success, self._last_reward):
+                counted[rows] = 0
+            self._running[rows] = True
+            self._look(rows, observation)
+            self._film(rows)
+        return self._observation(), {}
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One step of all rows that have not ended."""
+        result = self.chunk_step(np.asarray(actions)[:, None])
+        ends = result.terminated[:, 0], result.truncated[:, 0]
+        infos = {"success": result.success, "valid": result.valid[:, 0]}
+        return result.observation, result.rewards[:, 0], *ends, infos
+
+    def chunk_step(self, actions: np.ndarray) -> ChunkResult:
+        """Play one chunk: actions float32 `[B, C, A]`."""
+        rows, chunk = np.shape(actions)[:2]
+        rewards = np.zeros((rows, chunk), dtype=np.float32)
+        terminated, truncated, valid = (np.zeros((rows, chunk), dtype=bool) for _ in range(3))
+        scaled = torch.as_tensor(self._scale.to_robot(actions), device=self._raw.device)
+        observation: Any = None
+        for c in range(chunk):
+            run = self._running.copy()
+            if not run.any():
+                break
+            observation, reward, _, _, info = self._raw.step(scaled[:, c])
+            # one transfer a step
+            reward, solved = torch.stack([reward.float(), info["success"].float()]).cpu().numpy()
+            valid[:, c] = run
+            rewards[:, c] = self._gained(run, reward)
+            self._success |= run & (solved > 0)
+            self._steps += run
+            terminated[:, c] = run & (solved > 0) & (not self._rules.ignore_success)
+            truncated[:, c] = run & (self._steps >= self._rules.max_steps) & ~terminated[:, c]
+            self._running &= ~(terminated[:, c] | truncated[:, c])
+            self._film(np.flatnonzero(run))
+            ended = np.flatnonzero(run & ~self._running)
+            if ended.size:
+                drawn = self.render_final and bool(truncated[:, c].any())
+                self._look(ended, observation, draw=drawn)
+        if self._running.any():
+            self._look(np.flatnonzero(self._running), observation)
+        return ChunkResult(
+            self._observation(), rewards, terminated, truncated, valid, self._success.copy()
+        )
+
+    # -- GPU offload ------------------------------------------------------------------------
+
+    def suspend(self) -> None:
+        """Give the simulation's memory back until :meth:`resume`. Everything but the frames that
+        were seen last goes to the host; safe to call twice."""
+        if self._suspended is not None:
+            return
+        self._suspended = {"state": _to("cpu", self._raw.get_state_dict()), "memory": self._memory()}
+        self._raw.close()
+        del self._raw
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def resume(self) -> None:
+        """Make the simulation anew and put it where it was."""
+        if self._suspended is None:
+            return
+        saved, self._suspended = self._suspended, None
+        self._raw = make_raw(self._config, self.spec.tasks[0], num_envs=self.num_envs)
+        self._begin(np.arange(self.num_envs))
+        self._raw.set_state_dict(saved["state"])
+        if "controller" in saved["state"]:
+            self._raw.agent.set_controller_state(_to(self._raw.device, saved["state"]["controller"]))
+        for name, value in saved["memory"].items():
+            setattr(self._raw, name, value.to(self._raw.device))
+
+    def _memory(self) -> dict[str, torch.Tensor]:
+        """What the task remembers of each row besides the state of the simulation."""
+        attributes = vars(self._raw).items()
+        tensors = {name: v for name, v in attributes if isinstance(v, torch.Tensor)}
+        return {name: v.cpu() for name, v in tensors.items() if v.shape[:1] == (self.num_envs,)}
+
+    # -- the rest of the protocol -----------------------------------------------------------
+
+    def demonstrate(
+        self,
+        episodes: Sequence[Episode],
+        *,
+        action_noise: float,
+        speed: float,
+        stride: int,
+        seed: int,
+        max_steps: int | None = None,
+    ) -> Iterator[Demonstration]:
+        """Not on the GPU."""
+        raise UserError(
+            "the batched simulation has no expert", hint="collect with env.train.sim_backend=cpu"
+        )
+
+    def record(self, rows: Sequence[int]) -> None:
+        """Keep every frame of these rows from now on; each step is rendered then."""
+        self._films = {int(row): [] for row in rows}
+
+    def recorded(self) -> dict[int, list[np.ndarray]]:
+        """Frames kept since the last call; clears them."""
+        kept, self._films = self._films, {row: [] for row in self._films}
+        return {row: frames for row, frames in kept.items() if frames}
+
+    def close(self) -> None:
+        """Free the simulation; safe to call twice."""
+        if self._suspended is None:
+            self._raw.close()
+        self._suspended = {}
+        self._starts.close()
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What each row saw last, on the device of the simulation: `states` float32 `[B, S]` and
+        every camera uint8 `[B, H, W, 3]`. Later calls write to them."""
+        return self._seen
+
+    # -- small ones -------------------------------------------------------------------------
+
+    def _begin(self, rows: np.ndarray) -> Any:
+        """Put rows into the starts of their trials; returns ManiSkill's observation."""
+        trials = [int(trial) for trial in self._trials[rows]]
+        seed, options = self._starts.of(self._raw, trials)
+        index = torch.as_tensor(rows, device=self._raw.device)
+        observation, _ = self._raw.reset(seed=seed, options=options | {"env_idx": index})
+        self._cameras = prepare_frames(self._raw, self._config)
+        said = sentences(self._raw, self.spec.tasks[0])
+        for row in rows:
+            self._sentences[row] = said[row]
+        return observation
+
+    def _gained(self, run: np.ndarray, reward: np.ndarray) -> np.ndarray:
+        scaled = self._rules.coefficient * reward
+        gained = scaled - self._last_reward if self._rules.relative else scaled
+        self._last_reward = np.where(run, scaled, self._last_reward)
+        return np.where(run, gained, 0.0)
+
+    def _look(self, rows: np.ndarray, observation: Any, *, draw: bool = True) -> None:
+        """Note what these rows see."""
+        rgb = self._config.obs_mode == "rgb"
+        states = proprioception(self._raw) if rgb else observation
+        self._seen["states"][rows] = states[rows].float()
+        if rgb and draw:
+            for name, frames in capture(self._raw, self._cameras).items():
+                self._seen[name][rows] = frames[rows]
+
+    def _film(self, rows: np.ndarray) -> None:
+        wanted = [row for row in rows if row in self._films]
+        if wanted and self._cameras:
+            first = self.spec.cameras[0].name
+            frames = capture(self._raw, {first: self._cameras[first]})[first]
+            for row in wanted:
+                self._films[row].append(frames[row].cpu().numpy())
+
+    def _buffers(self) -> dict[str, torch.Tensor]:
+        device, rows = self._raw.device, self.num_envs
+        frames = {
+            camera.name: torch.zeros(
+                (rows, camera.height, camera.width, 3), dtype=torch.uint8, device=device
+            )
+            for camera in self.spec.cameras
+        }
+        return frames | {"states": torch.zeros((rows, self.spec.state_dim), device=device)}
+
+    def _observation(self) -> Observation:
+        host = {name: tensor.cpu().numpy().copy() for name, tensor in self._seen.items()}
+        return {
+            "states": host.pop("states"),
+            "cameras": host,
+            "task_descriptions": list(self._sentences),
+            "elapsed": (self._steps / self._rules.max_steps).astype(np.float32),
+        }
+
+
+def _to(device: torch.device | str, tree: Any) -> Any:
+    """Tensors in nested dicts, copied to a device."""
+    if isinstance(tree, dict):
+        return {name: _to(device, part) for name, part in tree.items()}
+    return tree.detach().clone().to(device)
+

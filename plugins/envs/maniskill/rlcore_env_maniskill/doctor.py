@@ -1,0 +1,44 @@
+"""The rows of `rlcore doctor` for ManiSkill. Imports no simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.errors import AssetError
+from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
+from rlcore_env_maniskill.vulkan import driver
+
+DATA_SET = "RLinf/maniskill_assets"
+
+
+def doctor_checks(used: Sequence[ManiSkillConfig]) -> list[dict[str, str]]:
+    """The driver, and the assets of the envs of a run that want some."""
+    wanting = [env for env in used if any(task_of(t) is PUT_ON_PLATE for t in env.tasks or ())]
+    paths = dict.fromkeys(env.assets_path for env in wanting)
+    return [_driver(), *(_assets(path) for path in paths)]
+
+
+def _driver() -> dict[str, str]:
+    check = {"name": "maniskill: Vulkan driver", "status": "ok", "detail": "", "fix": ""}
+    try:
+        return check | {"detail": driver()}
+    except AssetError as error:
+        return check | {"status": "missing", "detail": error.message, "fix": error.hint or ""}
+
+
+def _assets(path: str | None) -> dict[str, str]:
+    """Whether the folder looks like the data set; each file is checked when a task is made."""
+    check = {"name": "maniskill: put-on-plate assets", "status": "ok", "detail": "", "fix": ""}
+    if path is None:
+        return check | {"detail": "stand-ins: figures are not comparable; set assets_path"}
+    databases = [
+        Path(path).expanduser() / "carrot" / kind / "model_db.json"
+        for kind in ("more_carrot", "more_plate", "more_table")
+    ]
+    missing = [str(file) for file in databases if not file.is_file()]
+    if missing:
+        fix = f"hf download --repo-type dataset {DATA_SET} --local-dir {path}"
+        return check | {"status": "missing", "detail": f"no {missing[0]}", "fix": fix}
+    return check | {"detail": path}

@@ -1,0 +1,33 @@
+"""What the ManiSkill tests share. SAPIEN reads its variables when it is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from maniskill_cases import EnvMaker, small_config
+from rlcore_env_maniskill.env import make_env
+from rlcore_env_maniskill.vulkan import environment
+
+for _name, _value in environment().items():
+    os.environ.setdefault(_name, _value)
+
+
+@pytest.fixture
+def make() -> Iterator[EnvMaker]:
+    """Makes envs and closes them: `make(num_envs, num_processes, **settings)`."""
+    made = []
+
+    def make_one(num_envs: int, num_processes: int, **settings: object):
+        config = small_config(**settings)
+        made.append(
+            make_env(
+                config, num_envs=num_envs, rank=0, world_size=1, num_processes=num_processes
+            )
+        )
+        return made[-1]
+
+    yield make_one
+    for env in made:
+        env.close()

@@ -1,0 +1,256 @@
+"""Simulators on the CPU as an rlcore Env.
+
+Observations lie in memory shared with the simulator processes; only commands, rewards, ends and
+sentences travel over pipes. Importing it loads no simulator.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlcore.errors import ConfigError, UserError, WorkerError
+from rlcore.protocols import ChunkResult, Demonstration, Observation
+from rlcore.simulation.block import ObservationBlock
+from rlcore.simulation.fleet import SimulatorFleet, Simulators
+from rlcore.simulation.messages import Demonstrate, Play, Played, Record, Reset, Started, TakeFrames
+from rlcore.simulation.settings import SimulatedEnvConfig
+from rlcore.simulation.simulator import SimulatorSource
+from rlcore.specs import EnvSpec, Episode
+
+
+class SimulatedEnv:
+    """A vector env of CPU simulators (see :class:`rlcore.protocols.Env`).
+
+    A terminated row holds the frame before its last chunk, since nobody acts on its end; a
+    truncated one is drawn unless `render_final` is false. Videos show the first camera.
+
+    Args:
+        spec: what the env offers.
+        source: where a process gets its simulators.
+        config: settings, handed to `source.target`.
+        num_envs: rows, B.
+        first_slot: number of this env's first row among all workers; only picks the episodes of
+            a reset that names none.
+        num_processes: simulator processes; 0 simulates in this process.
+
+    Attributes:
+        render_final: whether truncated rows are drawn; may be set while no chunk is under way.
+
+    Raises:
+        AssetError: in this process the simulator's environment can't be set any more.
+    """
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        source: SimulatorSource,
+        config: SimulatedEnvConfig,
+        *,
+        num_envs: int,
+        first_slot: int,
+        num_processes: int,
+    ) -> None:
+        self.spec = spec
+        self.num_envs = num_envs
+        self.render_final = config.render_final
+        self._config = config
+        self._first_slot = first_slot
+        self._sentences = [""] * num_envs
+        self._success = np.zeros(num_envs, dtype=bool)
+        self._playing: list[Simulators] = []
+        self._closed = False
+        self._block = ObservationBlock(num_envs, spec)
+        self._fleet = SimulatorFleet(
+            spec, source, config,
+            num_envs=num_envs, num_processes=num_processes, block=self._block,
+        )  # fmt: skip
+        try:
+            self._fleet.start()
+        except BaseException:
+            self.close()
+            raise
+
+    # -- gymnasium's vocabulary -------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start episodes: `options["episodes"]` where `options["reset_mask"]` (see the
+        protocol). Without episodes, row by row the next task, and trials counted from `seed`."""
+        options = options or {}
+        episodes = options["episodes"] if "episodes" in options else self._episodes_from(seed or 0)
+        mask = np.asarray(options["reset_mask"]) if "reset_mask" in options else None
+        rows = range(self.num_envs) if mask is None else np.flatnonzero(mask).tolist()
+        wanted = {row: self._checked(episodes[row]) for row in rows}
+        self._require_ready()
+        asked = self._fleet.send(
+            lambda hosted: Reset({row: e for row, e in wanted.items() if row in hosted}), wanted
+        )
+        for started in self._fleet.collect(Started, asked):
+            for row, sentence in started.sentences.items():
+                self._sentences[row] = sentence
+                self._success[row] = False
+        return self._observation(), {}
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One step of all rows that have not ended: actions float32 `[B, A]` -> observation,
+        rewards, terminated, truncated `[B]` and `{"success", "valid"}` with the infos. No
+        autoreset; every end is drawn, so the observation is the final one where an episode
+        ended."""
+        self._play(np.asarray(actions)[:, None], render_terminated=True, render_final=True)
+        result = self.chunk_step_wait()
+        infos = {**result.infos, "success": result.success, "valid": result.valid[:, 0]}
+        ends = result.terminated[:, 0], result.truncated[:, 0]
+        return result.observation, result.rewards[:, 0], *ends, infos
+
+    # -- chunks -----------------------------------------------------------------------------
+
+    def chunk_step(self, actions: np.ndarray) -> ChunkResult:
+        """Play one chunk: actions float32 `[B, C, A]` (see the protocol). `infos` holds the
+        simulators' diagnostics: float32 `[B]`, each row's last value in its episode, nan where it
+        has none."""
+        self.chunk_step_async(actions)
+        return self.chunk_step_wait()
+
+    def chunk_step_async(self, actions: np.ndarray) -> None:
+        """Start a chunk and return; :meth:`chunk_step_wait` must be the next call."""
+        self._play(actions, render_terminated=False, render_final=self.render_final)
+
+    def chunk_step_wait(self) -> ChunkResult:
+        """The result of the chunk under way."""
+        if not self._playing:
+            raise RuntimeError("chunk_step_wait without chunk_step_async")
+        asked, self._playing = self._playing, []
+        parts = self._fleet.collect(Played, asked)
+        self._success = np.concatenate([part.success for part in parts])
+        return ChunkResult(
+            observation=self._observation(),
+            rewards=np.concatenate([part.rewards for part in parts]),
+            terminated=np.concatenate([part.terminated for part in parts]),
+            truncated=np.concatenate([part.truncated for part in parts]),
+            valid=np.concatenate([part.valid for part in parts]),
+            success=self._success.copy(),
+            infos=_by_name([infos for part in parts for infos in part.infos]),
+        )
+
+    def _play(self, actions: np.ndarray, *, render_terminated: bool, render_final: bool) -> None:
+        actions = np.asarray(actions, dtype=np.float32)
+        if actions.ndim != 3 or actions.shape[::2] != (self.num_envs, self.spec.action_dim):
+            raise ValueError(
+                f"actions must be [{self.num_envs}, C, {self.spec.action_dim}], got "
+                f"{list(actions.shape)}"
+            )
+        bad = np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2)))
+        if bad.size:
+            raise WorkerError(
+                f"actions of rows {bad.tolist()} are not finite: the policy has diverged",
+                hint="look at actor/grad_norm, and lower actor.optim.lr",
+            )
+        self._require_ready()
+        self._playing = self._fleet.send(
+            lambda hosted: Play(
+                actions[hosted.start : hosted.stop], render_terminated, render_final
+            )
+        )
+
+    # -- demonstrations and videos ----------------------------------------------------------
+
+    def demonstrate(
+        self,
+        episodes: Sequence[Episode],
+        *,
+        action_noise: float,
+        speed: float,
+        stride: int,
+        seed: int,
+        max_steps: int | None = None,
+    ) -> Iterator[Demonstration]:
+        """Expert episodes (see the protocol), in parallel over the processes, in the order in
+        which they end. The rows keep their episodes."""
+        if not self.spec.has_expert:
+            raise UserError(f"{self.spec.name} has no expert to demonstrate these tasks")
+        limit = self.spec.max_episode_steps if max_steps is None else max_steps
+        if not 0.0 < speed <= 1.0 or min(stride, limit) < 1 or action_noise < 0.0:
+            raise ConfigError(
+                "demonstrations need speed in (0, 1], stride and max_steps >= 1 and "
+                f"action_noise >= 0, got {speed}, {stride}, {limit} and {action_noise}"
+            )
+        self._require_ready()
+        return self._fleet.demonstrate(
+            deque(
+                Demonstrate(self._checked(episode), action_noise, speed, stride, seed, limit)
+                for episode in episodes
+            )
+        )
+
+    def record(self, rows: Sequence[int]) -> None:
+        """Keep every frame of these rows from now on (none: stop), for videos."""
+        command = Record(tuple(int(row) for row in rows))
+        self._require_ready()
+        self._fleet.collect(type(None), self._fleet.send(lambda _: command))
+
+    def recorded(self) -> dict[int, list[np.ndarray]]:
+        """Frames kept since the last call, `{row: [uint8 [H, W, 3], ...]}`; clears them. Without
+        a camera there are none."""
+        self._require_ready()
+        frames: dict[int, list[np.ndarray]] = {}
+        for taken in self._fleet.collect(dict, self._fleet.send(lambda _: TakeFrames())):
+            frames |= taken
+        return frames
+
+    # -- the rest ---------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the simulator processes and free the shared memory; safe to call twice."""
+        self._playing, self._closed = [], True
+        self._fleet.close()
+        self._block.close()
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Ids of the simulator processes that run."""
+        return self._fleet.process_ids
+
+    def _require_ready(self) -> None:
+        if self._closed:
+            raise WorkerError(f"this env of {self.spec.name} is closed")
+        if self._playing:
+            raise RuntimeError("a chunk is under way: call chunk_step_wait first")
+
+    def _observation(self) -> Observation:
+        """A copy: the processes write on into the block."""
+        return {
+            "cameras": {name: frames.copy() for name, frames in self._block.frames.items()},
+            "states": self._block.states.copy(),
+            "task_descriptions": list(self._sentences),
+            "elapsed": self._block.elapsed.copy(),
+        }
+
+    def _episodes_from(self, seed: int) -> list[Episode]:
+        tasks, trials = len(self.spec.tasks), self.spec.trials(self._config.split)
+        slots = range(self._first_slot, self._first_slot + self.num_envs)
+        return [
+            Episode(slot % tasks, trials[(seed + slot // tasks) % len(trials)]) for slot in slots
+        ]
+
+    def _checked(self, episode: Episode) -> Episode:
+        if not 0 <= episode.task < len(self.spec.tasks) or episode.trial < 0:
+            raise ConfigError(
+                f"episode {tuple(episode)}: task must be in [0, {len(self.spec.tasks) - 1}] and "
+                "trial at least 0"
+            )
+        return episode
+
+
+def _by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:
+    """`{name: float32 [B]}` of the rows' values, nan where a row has none."""
+    names = sorted({name for row in rows for name in row})
+    return {
+        name: np.array([row.get(name, np.nan) for row in rows], dtype=np.float32) for name in names
+    }

@@ -1,0 +1,61 @@
+"""Scripted experts as demonstrators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlcore.protocols import Demonstration
+from rlcore.rollout.rng import generator
+from rlcore.simulation.messages import Demonstrate
+from rlcore.simulation.simulator import Simulator
+from rlcore.specs import EnvSpec
+
+
+def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demonstration:
+    """One expert episode, from its start to success or to its time limit.
+
+    Stored is the expert's action. Executed is the stored action plus Gaussian noise, clipped to
+    the range, so that the data hold the way back from states which the expert alone would not
+    reach.
+    """
+    task = spec.tasks[wish.episode.task]
+    noise = generator(f"{spec.name} demonstration", wish.seed, task, *wish.episode[1:3])
+    low, high = (_bound(spec, side) for side in ("low", "high"))
+    states: list[np.ndarray] = []
+    actions: list[np.ndarray] = []
+    frames: dict[str, list[np.ndarray]] = {camera.name: [] for camera in spec.cameras}
+    frame_steps: list[int] = []
+    solved = False
+    sentence = simulator.start(wish.episode)
+    while not solved and len(actions) < wish.max_steps:
+        if len(actions) % wish.stride == 0:
+            for name, frame in _drawn(simulator, spec).items():
+                frames[name].append(frame)
+            frame_steps.append(len(actions))
+        action = simulator.expert_action(speed=wish.speed)
+        states.append(simulator.states)
+        actions.append(action)
+        executed = action + wish.action_noise * noise.standard_normal(action.shape)
+        solved = simulator.step(np.clip(executed, low, high).astype(np.float32)).success
+    return Demonstration(
+        episode=wish.episode,
+        task_description=sentence,
+        frames={name: np.stack(kept) for name, kept in frames.items()},
+        frame_steps=np.array(frame_steps, dtype=np.int64),
+        states=np.stack(states),
+        actions=np.stack(actions),
+        success=solved,
+    )
+
+
+def _bound(spec: EnvSpec, side: str) -> np.ndarray:
+    """The lower or upper end of each entry of the action, `[A]`."""
+    return np.concatenate([np.full(c.size, getattr(c, side)) for c in spec.actions])
+
+
+def _drawn(simulator: Simulator, spec: EnvSpec) -> dict[str, np.ndarray]:
+    """A new frame of every camera."""
+    out = {c.name: np.empty((c.height, c.width, 3), dtype=np.uint8) for c in spec.cameras}
+    if out:
+        simulator.draw(out)
+    return out

@@ -1,0 +1,128 @@
+"""The simulator processes of one env: command them side by side, collect their answers.
+
+send a command to every process  ->  they simulate side by side  ->  collect the answers
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from rlcore.errors import WorkerError
+from rlcore.protocols import Demonstration
+from rlcore.simulation.block import ObservationBlock
+from rlcore.simulation.inprocess import InProcessSimulators
+from rlcore.simulation.messages import Command, Demonstrate, Hosting, Reply
+from rlcore.simulation.process import SimulatorProcess
+from rlcore.simulation.settings import SimulatedEnvConfig
+from rlcore.simulation.simulator import SimulatorSource
+from rlcore.specs import EnvSpec
+
+Simulators = SimulatorProcess | InProcessSimulators
+# What all answers to one command are.
+Answer = TypeVar("Answer")
+# Seconds to wait for one process before looking at the next.
+GLANCE = 0.01
+
+
+class SimulatorFleet:
+    """All rows of an env, spread over processes in order.
+
+    Args:
+        spec, source, config: of the env; see :class:`rlcore.simulation.env.SimulatedEnv`.
+        num_envs: rows.
+        num_processes: 0 simulates in this process.
+        block: where observations go.
+    """
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        source: SimulatorSource,
+        config: SimulatedEnvConfig,
+        *,
+        num_envs: int,
+        num_processes: int,
+        block: ObservationBlock,
+    ) -> None:
+        count = max(1, min(num_processes, num_envs))
+        bounds = [num_envs * number // count for number in range(count + 1)]
+        parts = [
+            Hosting(spec, source, config, range(bounds[number], bounds[number + 1]), num_envs)
+            for number in range(count)
+        ]
+        self._members: list[Simulators] = (
+            [
+                SimulatorProcess(f"{source.name} process {number} of {count}", part, block)
+                for number, part in enumerate(parts, start=1)
+            ]
+            if num_processes
+            else [InProcessSimulators(part, block) for part in parts]
+        )
+
+    def start(self) -> None:
+        """Start the processes; they import their simulators while the caller goes on."""
+        for member in self._members:
+            member.start()
+
+    def send(
+        self, command: Callable[[range], Command], rows: Iterable[int] | None = None
+    ) -> list[Simulators]:
+        """Send `command(rows of a process)` to the processes that host `rows`, None: to all.
+
+        Returns:
+            whom it was sent to, for :meth:`collect`.
+        """
+        wanted = None if rows is None else set(rows)
+        receivers = [m for m in self._members if wanted is None or not wanted.isdisjoint(m.rows)]
+        for member in receivers:
+            member.send(command(member.rows))
+        return receivers
+
+    def collect(self, kind: type[Answer], senders: Iterable[Simulators]) -> list[Answer]:
+        """All answers, each a `kind`. A failure is raised once every other process has answered,
+        so that the living ones stay in step with their commands.
+
+        Raises:
+            WorkerError: a command failed (SimulatorError: the process died or hung).
+        """
+        replies: list[Reply] = []
+        failures: list[WorkerError] = []
+        for member in senders:
+            try:
+                replies.append(member.receive())
+            except WorkerError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        answers = [reply for reply in replies if isinstance(reply, kind)]
+        assert len(answers) == len(replies)
+        return answers
+
+    def demonstrate(self, waiting: deque[Demonstrate]) -> Iterator[Demonstration]:
+        """Expert episodes, one a process at a time, in the order in which they end."""
+        idle, busy = deque(self._members), deque[Simulators]()
+        try:
+            while waiting or busy:
+                while waiting and idle:
+                    idle[0].send(waiting.popleft())
+                    busy.append(idle.popleft())
+                if busy[0].ready(GLANCE):
+                    idle.append(busy.popleft())
+                    yield from self.collect(Demonstration, [idle[-1]])
+                else:
+                    busy.rotate(-1)
+        finally:
+            self.collect(Demonstration, busy)  # of a caller that stopped early
+
+    def close(self) -> None:
+        """End the processes; safe to call twice."""
+        for member in self._members:
+            member.close()
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Ids of the simulator processes that run."""
+        processes = [member for member in self._members if isinstance(member, SimulatorProcess)]
+        return [process.pid for process in processes if process.pid is not None]

@@ -1,0 +1,63 @@
+"""Simulation in the caller's own process (`num_processes: 0`), so that pdb works in it.
+
+It answers as :class:`rlcore.simulation.process.SimulatorProcess` does, but carries out a command
+when it is sent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rlcore.errors import AssetError
+from rlcore.simulation.block import ObservationBlock
+from rlcore.simulation.host import RowHost
+from rlcore.simulation.messages import Command, Hosting, Reply
+from rlcore.simulation.simulator import SimulatorSource
+
+
+class InProcessSimulators:
+    """All rows of an env in this process. Exceptions of the simulator come as they are.
+
+    Raises:
+        AssetError: a module that reads the simulator's environment when it is imported came first.
+    """
+
+    def __init__(self, hosting: Hosting, block: ObservationBlock) -> None:
+        self.rows = hosting.rows
+        _set_environment(hosting.source)
+        self._host: RowHost | None = RowHost(hosting, block)
+        self._reply: Reply = None
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def send(self, command: Command) -> None:
+        """Carry out a command."""
+        assert self._host is not None
+        self._reply = self._host.carry_out(command)
+
+    def ready(self, timeout: float) -> bool:
+        """Always: the answer is there once the command is sent."""
+        return True
+
+    def receive(self) -> Reply:
+        """The answer to the last command."""
+        return self._reply
+
+    def close(self) -> None:
+        """Free the simulators; safe to call twice."""
+        if self._host is not None:
+            self._host.close()
+            self._host = None
+
+
+def _set_environment(source: SimulatorSource) -> None:
+    missing = source.unset()
+    early = [module for module in source.readers if module in sys.modules]
+    if missing and early:
+        raise AssetError(
+            f"{early[0]} was imported in this process before {', '.join(missing)} was set",
+            hint="export " + " ".join(f"{name}={value}" for name, value in missing.items()),
+        )
+    os.environ.update(missing)

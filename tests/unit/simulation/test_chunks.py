@@ -1,0 +1,311 @@
+"""Chunks: where episodes end, what is rewarded, what is valid, and what is drawn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from line_simulator import LineSimulator
+
+from rlcore.errors import ConfigError, UserError, WorkerError
+from rlcore.specs import Episode
+
+RIGHT = Episode(1, 11)
+
+
+def full_speed(steps: int) -> np.ndarray:
+    """Actions float32 `[1, steps, 1]` to the right."""
+    return np.ones((1, steps, 1), dtype=np.float32)
+
+
+def start(env) -> int:
+    """Start RIGHT in the only row; how many full steps of 0.1 come nearer to 1 than 0.05."""
+    observation, _ = env.reset(options={"episodes": [RIGHT]})
+    return math.ceil((0.95 - observation["states"][0, 0]) / 0.1)
+
+
+def test_success_inside_a_chunk_ends_the_row_there(make) -> None:
+    env = make(1, 0)
+    steps = start(env)
+    assert 4 < steps < 20  # the start lies in [-0.3, 0.3]
+    before = env.chunk_step(full_speed(steps - 2))
+    assert before.valid.all() and not (before.terminated | before.truncated).any()
+    assert not before.success.any()
+    result = env.chunk_step(full_speed(5))  # the second step solves it
+    np.testing.assert_array_equal(result.valid[0], [True, True, False, False, False])
+    np.testing.assert_array_equal(result.terminated[0], [False, True, False, False, False])
+    assert not result.truncated.any() and result.success.all()
+    assert result.rewards[0, 0] < result.rewards[0, 1] < 0 and not result.rewards[0, 2:].any()
+    assert result.observation["elapsed"][0] == np.float32(steps / 40)
+    after = env.chunk_step(full_speed(5))  # an ended row stays as it is, its success too
+    assert not after.valid.any() and not after.rewards.any() and after.success.all()
+    np.testing.assert_array_equal(after.observation["states"], result.observation["states"])
+
+
+def test_ignored_terminations_leave_only_the_time_limit(make) -> None:
+    env = make(1, 0, ignore_terminations=True, max_episode_steps=25)
+    start(env)
+    result = env.chunk_step(full_speed(30))
+    assert not result.terminated.any() and result.success.all()
+    np.testing.assert_array_equal(np.flatnonzero(result.truncated[0]), [24])
+    np.testing.assert_array_equal(result.valid[0], np.arange(30) < 25)
+
+
+def test_success_at_the_time_limit_terminates(make) -> None:
+    steps = start(make(1, 0))
+    env = make(1, 0, max_episode_steps=steps)
+    start(env)
+    result = env.chunk_step(full_speed(steps))
+    assert result.terminated[0, -1] and not result.truncated.any()
+
+
+def test_rewards_are_scaled_and_made_relative(make) -> None:
+    env, scaled, relative = (make(1, 0, **settings) for settings in (
+        {}, {"reward_coef": 5.0}, {"use_rel_reward": True},
+    ))  # fmt: skip
+    for each in (env, scaled, relative):
+        start(each)
+    plain = env.chunk_step(full_speed(4)).rewards[0]
+    np.testing.assert_allclose(scaled.chunk_step(full_speed(4)).rewards[0], 5 * plain, rtol=1e-6)
+    gained = relative.chunk_step(full_speed(4)).rewards[0]
+    # minus the distance in the first step; then 0.1 nearer in each
+    np.testing.assert_allclose(gained, [plain[0], 0.1, 0.1, 0.1], rtol=1e-4)
+
+
+def test_infos_hold_each_rows_last_values(make) -> None:
+    env = make(3, 2)
+    episodes = [Episode(0, 1), Episode(1, 2), Episode(1, 3)]
+    mask = np.array([True, True, False])
+    env.reset(options={"episodes": episodes, "reset_mask": mask})
+    result = env.chunk_step(np.zeros((3, 4, 1), dtype=np.float32))
+    position = result.observation["states"][:, 0]
+    gap = result.infos["gap"]
+    assert gap.dtype == np.float32 and sorted(result.infos) == ["gap", "odd_step"]
+    np.testing.assert_allclose(gap, [position[0] + 1, 1 - position[1], np.nan], rtol=1e-6)
+    # named in steps 1 and 3 of the four, by the right side alone
+    np.testing.assert_array_equal(result.infos["odd_step"], [np.nan, 3.0, np.nan])
+    *_, infos = env.step(np.zeros((3, 1), dtype=np.float32))
+    assert infos["odd_step"][1] == 5.0 and infos["valid"].tolist() == [True, True, False]
+    env.reset(options={"episodes": episodes, "reset_mask": np.array([False, True, False])})
+    # of the last episode nothing is left
+    assert env.chunk_step(np.zeros((3, 2, 1), dtype=np.float32)).infos["odd_step"][1] == 1.0
+
+
+# -- what is drawn --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def draws(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one entry, the number of cameras, with every drawing in this process."""
+    drawn: list[int] = []
+    original = LineSimulator.draw
+
+    def counting(self: LineSimulator, out) -> None:
+        drawn.append(len(out))
+        original(self, out)
+
+    monkeypatch.setattr(LineSimulator, "draw", counting)
+    return drawn
+
+
+def test_one_drawing_a_chunk_and_none_after_success(make, draws: list[int]) -> None:
+    env = make(1, 0)
+    steps = start(env)
+    chunks = math.ceil(steps / 4)
+    for _ in range(chunks):
+        result = env.chunk_step(full_speed(4))
+    assert result.terminated.any()
+    # the start and each chunk but the one that succeeds; both cameras at once
+    assert draws == [2] * chunks
+
+
+@pytest.mark.parametrize(("render_final", "expected"), [(True, 2), (False, 1)])
+def test_the_final_frame_of_a_truncated_row_can_be_left_out(
+    make, draws: list[int], render_final: bool, expected: int
+) -> None:
+    env = make(1, 0, max_episode_steps=4, render_final=render_final)
+    env.reset()
+    assert env.chunk_step(full_speed(5)).truncated.any() and len(draws) == expected
+
+
+def test_a_step_draws_every_end(make) -> None:
+    env = make(1, 0, max_episode_steps=1, render_final=False)
+    env.reset()
+    observation, _, _, truncated, _ = env.step(np.zeros((1, 1), dtype=np.float32))
+    assert truncated.all() and observation["cameras"]["front"][0, 0, 0, 0] == 1  # steps so far
+
+
+def test_cameras_have_sizes_of_their_own(make) -> None:
+    observation, _ = make(3, 2).reset()
+    shapes = {name: frames.shape for name, frames in observation["cameras"].items()}
+    assert shapes == {"front": (3, 8, 12, 3), "wrist": (3, 4, 4, 3)}
+    assert [*shapes] == ["front", "wrist"]
+    for frames in observation["cameras"].values():
+        assert (frames.reshape(3, -1).max(axis=1) == 255).all()  # every row was drawn
+
+
+def test_without_cameras_nothing_is_drawn(make, draws: list[int]) -> None:
+    env = make(2, 0, cameras=0, extra_states=6)
+    env.record([0])
+    observation, _ = env.reset()
+    result = env.chunk_step(np.zeros((2, 3, 1), dtype=np.float32))
+    assert observation["cameras"] == result.observation["cameras"] == {}
+    assert result.observation["states"].shape == (2, 7)
+    assert env.recorded() == {}
+    wish = {"action_noise": 0.0, "speed": 1.0, "stride": 2, "seed": 0}
+    (played,) = env.demonstrate([RIGHT], **wish)
+    assert played.frames == {} and played.success
+    np.testing.assert_array_equal(played.frame_steps, np.arange(0, len(played.actions), 2))
+    assert draws == []
+
+
+def test_rows_on_record_keep_every_frame_of_the_first_camera(make) -> None:
+    env = make(3, 2)
+    env.record([2])
+    first, _ = env.reset(options={"episodes": [Episode(0, 2), Episode(0, 2), RIGHT]})
+    env.chunk_step(np.zeros((3, 4, 1), dtype=np.float32))
+    frames = env.recorded()
+    assert list(frames) == [2]
+    assert [frame[0, 0, 0] for frame in frames[2]] == [0, 1, 2, 3, 4]  # steps so far
+    np.testing.assert_array_equal(frames[2][0], first["cameras"]["front"][2])
+    assert env.recorded() == {}
+    env.record([])
+    env.reset()
+    assert env.recorded() == {}
+
+
+# -- resets ---------------------------------------------------------------------------------
+
+
+def test_the_sentence_is_that_of_the_episode(make) -> None:
+    env = make(3, 2)
+    episodes = [Episode(0, 4), Episode(1, 5), Episode(0, 6)]
+    observation, _ = env.reset(options={"episodes": episodes})
+    expected = ["go left in trial 4", "go right in trial 5", "go left in trial 6"]
+    assert observation["task_descriptions"] == expected
+    other = {"reset_mask": np.array([False, True, False]), "episodes": [Episode(0, 9)] * 3}
+    observation, _ = env.reset(options=other)
+    assert observation["task_descriptions"] == [expected[0], "go left in trial 9", expected[2]]
+    result = env.chunk_step(np.zeros((3, 1, 1), dtype=np.float32))
+    assert result.observation["task_descriptions"] == observation["task_descriptions"]
+
+
+def test_reset_without_episodes_takes_those_of_the_split(make) -> None:
+    """Slots 0, 1, 2 of two tasks from seed 7: (0, 107), (1, 107), (0, 108)."""
+    observation, _ = make(3, 0, split="heldout").reset(seed=7)
+    assert observation["task_descriptions"] == [
+        "go left in trial 107",
+        "go right in trial 107",
+        "go left in trial 108",
+    ]
+
+
+def test_rows_play_the_same_wherever_they_are(make) -> None:
+    """Two processes with three rows, against one row at a time in this process."""
+    episodes = [Episode(0, 1), Episode(1, 2), Episode(0, 1)]
+    actions = np.random.default_rng(0).uniform(-1, 1, (3, 6, 1)).astype(np.float32)
+    together = make(3, 2)
+    together.reset(options={"episodes": episodes})
+    many = together.chunk_step(actions)
+    alone = make(1, 0)
+    for row, episode in enumerate(episodes):
+        alone.reset(options={"episodes": [episode]})
+        one = alone.chunk_step(actions[row : row + 1])
+        np.testing.assert_array_equal(many.rewards[row], one.rewards[0])
+        for name in ("states", "elapsed"):
+            np.testing.assert_array_equal(many.observation[name][row], one.observation[name][0])
+        for name, frames in one.observation["cameras"].items():
+            np.testing.assert_array_equal(many.observation["cameras"][name][row], frames[0])
+
+
+def test_bad_actions_and_episodes_are_refused(make) -> None:
+    env = make(2, 0)
+    env.reset()
+    with pytest.raises(ValueError, match=r"must be \[2, C, 1\], got \[2, 5, 7\]"):
+        env.chunk_step(np.zeros((2, 5, 7), dtype=np.float32))
+    bad = np.zeros((2, 5, 1), dtype=np.float32)
+    bad[1, 3, 0] = np.nan
+    with pytest.raises(WorkerError, match=r"rows \[1\] are not finite"):
+        env.chunk_step(bad)
+    with pytest.raises(ConfigError, match=r"task must be in \[0, 1\]"):
+        env.reset(options={"episodes": [Episode(2, 0), Episode(0, 0)]})
+
+
+def test_chunks_can_be_started_and_awaited(make) -> None:
+    env = make(2, 1)
+    env.reset()
+    env.chunk_step_async(np.zeros((2, 5, 1), dtype=np.float32))
+    for call in (env.reset, env.recorded, lambda: env.record([0])):
+        with pytest.raises(RuntimeError, match="under way"):
+            call()
+    assert env.chunk_step_wait().valid.all()
+    with pytest.raises(RuntimeError, match="without chunk_step_async"):
+        env.chunk_step_wait()
+
+
+# -- demonstrations -------------------------------------------------------------------------
+
+CLEAN = {"action_noise": 0.0, "speed": 1.0, "stride": 4, "seed": 0}
+
+
+def test_demonstrations_come_from_all_processes_and_replay(make) -> None:
+    env = make(2, 2)
+    wanted = [Episode(task, trial) for task in (0, 1) for trial in (0, 1)]
+    played = list(env.demonstrate(wanted, **CLEAN))
+    assert sorted(each.episode for each in played) == wanted
+    for each in played:
+        length = len(each.actions)
+        assert each.success and each.states.shape == (length, 3)
+        assert each.actions.dtype == each.states.dtype == np.float32
+        np.testing.assert_array_equal(each.frame_steps, np.arange(0, length, 4))
+        shapes = {name: frames.shape[1:] for name, frames in each.frames.items()}
+        assert shapes == {"front": (8, 12, 3), "wrist": (4, 4, 3)}
+        first, _ = env.reset(options={"episodes": [each.episode] * 2})
+        assert each.task_description == first["task_descriptions"][0]
+        np.testing.assert_array_equal(first["cameras"]["wrist"][0], each.frames["wrist"][0])
+        result = env.chunk_step(np.stack([each.actions, each.actions]))
+        assert np.flatnonzero(result.terminated[0]).tolist() == [length - 1]
+
+
+def test_demonstrating_leaves_the_rows_alone(make) -> None:
+    env = make(2, 2)
+    env.reset()
+    still = np.zeros((2, 4, 1), dtype=np.float32)
+    assert env.chunk_step(still).observation["elapsed"][0] == np.float32(0.1)
+    next(iter(env.demonstrate([Episode(0, t) for t in range(5)], **CLEAN)))  # given up half-way
+    result = env.chunk_step(still)
+    assert result.valid.all() and result.observation["elapsed"][0] == np.float32(0.2)
+
+
+def test_noise_is_keyed_clipped_and_not_stored(make) -> None:
+    env = make(1, 0)
+
+    def play(seed: int, noise: float):
+        (played,) = env.demonstrate([RIGHT], **CLEAN | {"seed": seed, "action_noise": noise})
+        return played
+
+    noisy, same, other, clean = play(0, 0.3), play(0, 0.3), play(1, 0.3), play(0, 0.0)
+    np.testing.assert_array_equal(noisy.states, same.states)
+    assert not np.array_equal(noisy.states[:5], other.states[:5])
+    # far from the goal the expert asks for a full step, whatever was executed before
+    np.testing.assert_array_equal(noisy.actions[:4], clean.actions[:4])
+    moved = np.diff(noisy.states[:, 0])
+    assert (moved != np.diff(clean.states[:5, 0]).max()).any() and moved.max() < 0.1 + 1e-6
+
+
+def test_speed_and_limit_of_demonstrations(make) -> None:
+    env = make(1, 0, max_episode_steps=10)
+    (slow,) = env.demonstrate([RIGHT], **CLEAN | {"speed": 0.25})
+    assert not slow.success and len(slow.actions) == 10 and (slow.actions == 0.25).all()
+    (longer,) = env.demonstrate([RIGHT], **CLEAN, max_steps=30)
+    assert longer.success and 0 < len(longer.actions) < 30
+
+
+def test_bad_demonstration_settings_are_refused(make) -> None:
+    env = make(1, 0)
+    with pytest.raises(ConfigError, match=r"speed in \(0, 1\]"):
+        env.demonstrate([RIGHT], **CLEAN | {"speed": 1.5})
+    expertless = make(1, 0, expert=False)
+    with pytest.raises(UserError, match="line has no expert"):
+        expertless.demonstrate([RIGHT], **CLEAN)

@@ -1,0 +1,120 @@
+"""Simulator processes: errors that name them, and an end without leftovers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from rlcore.errors import SimulatorError, WorkerError
+from rlcore.specs import Episode
+
+EPISODES = [Episode(0, 21), Episode(1, 22)]
+STILL = np.zeros((2, 5, 1), dtype=np.float32)
+POISONED = np.full((2, 5, 1), 9.0, dtype=np.float32)
+
+
+def memory_descriptors() -> int:
+    """Open descriptors of shared observation memory in this process."""
+    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    return sum("memfd:rlcore" in os.readlink(link) for link in links if os.path.islink(link))
+
+
+def wait_gone(pids: list[int], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not any(psutil.pid_exists(pid) for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_dead_process_is_named_with_its_rows_and_the_rest_goes_on(make) -> None:
+    env = make(2, 2)
+    env.reset(options={"episodes": EPISODES})
+    pid = env.process_ids[1]
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(SimulatorError) as caught:
+        env.chunk_step(STILL)
+    text = str(caught.value)
+    assert f"line simulator process 2 of 2 (pid {pid}) died (killed by signal 9)" in text
+    assert "rows 1 to 1" in text
+    # the other process is still in step with its commands
+    observation, _ = env.reset(
+        options={"reset_mask": np.array([True, False]), "episodes": EPISODES}
+    )
+    assert observation["elapsed"][0] == 0.0
+    with pytest.raises(SimulatorError, match="is not running"):
+        env.chunk_step(STILL)
+
+
+def test_a_hung_process_is_named_with_row_and_episode_in_time(make) -> None:
+    env = make(2, 1, pause=60.0)  # hangs in the first step of row 0
+    env.reset(options={"episodes": EPISODES})
+    (pid,) = env.process_ids
+    env._config.simulator_timeout = 1.5  # start-up had the longer one
+    with pytest.raises(SimulatorError) as caught:
+        env.chunk_step(STILL)
+    text = str(caught.value)
+    assert "line simulator process 1 of 1" in text and "did not answer within 1.5 s" in text
+    assert "row 0, task 'left' trial 21" in text
+    assert wait_gone([pid], 5.0)
+
+
+def test_a_failure_in_the_simulator_reaches_the_caller(make) -> None:
+    env = make(2, 1)
+    env.reset()
+    with pytest.raises(WorkerError) as caught:
+        env.chunk_step(POISONED)
+    assert "ValueError: poisoned" in str(caught.value)
+    assert "line simulator process 1 of 1" in str(caught.value)
+    assert not isinstance(caught.value, SimulatorError)  # a second try would fail the same way
+
+
+def test_a_simulator_that_can_not_be_built_is_said_at_the_first_command(make) -> None:
+    env = make(1, 1, pause=-1.0)
+    with pytest.raises(WorkerError, match="pause must not be negative"):
+        env.reset()
+
+
+def test_in_this_process_errors_come_as_they_are(make) -> None:
+    env = make(2, 0)
+    env.reset()
+    with pytest.raises(ValueError, match="poisoned"):
+        env.chunk_step(POISONED)
+
+
+def test_close_ends_processes_and_frees_the_memory(make) -> None:
+    before = memory_descriptors()
+    env = make(2, 1)
+    env.reset()
+    pids = env.process_ids
+    # the block and the duplicate that Python's mmap keeps
+    assert len(pids) == 1 and memory_descriptors() == before + 2
+    env.close()
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert memory_descriptors() == before
+    env.close()
+    with pytest.raises(WorkerError, match="env of line is closed"):
+        env.chunk_step(STILL)
+
+
+def test_no_orphans_when_the_parent_is_killed() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from line_simulator import LineConfig, make_env\n"
+        "env = make_env(LineConfig(), num_envs=1, num_processes=1)\n"
+        "print(*env.process_ids, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    folder = os.path.dirname(__file__)
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=folder)
+    pids = [int(word) for word in done.stdout.split()]
+    assert len(pids) == 1
+    assert wait_gone(pids, 10.0)
