@@ -132,7 +132,10 @@ class BatchedEnv:
         were seen last goes to the host; safe to call twice."""
         if self._suspended is not None:
             return
-        self._suspended = {"state": _to("cpu", self._raw.get_state_dict()), "memory": self._memory()}
+        self._suspended = {
+            "state": _to("cpu", self._raw.get_state_dict()),
+            "memory": self._memory(),
+        }
         self._raw.close()
         del self._raw
         gc.collect()
@@ -148,7 +151,9 @@ class BatchedEnv:
         self._begin(np.arange(self.num_envs))
         self._raw.set_state_dict(saved["state"])
         if "controller" in saved["state"]:
-            self._raw.agent.set_controller_state(_to(self._raw.device, saved["state"]["controller"]))
+            self._raw.agent.set_controller_state(
+                _to(self._raw.device, saved["state"]["controller"])
+            )
         for name, value in saved["memory"].items():
             setattr(self._raw, name, value.to(self._raw.device))
 
@@ -259,4 +264,3 @@ def _to(device: torch.device | str, tree: Any) -> Any:
     if isinstance(tree, dict):
         return {name: _to(device, part) for name, part in tree.items()}
     return tree.detach().clone().to(device)
-

@@ -22,9 +22,7 @@ def make() -> Iterator[EnvMaker]:
     def make_one(num_envs: int, num_processes: int, **settings: object):
         config = small_config(**settings)
         made.append(
-            make_env(
-                config, num_envs=num_envs, rank=0, world_size=1, num_processes=num_processes
-            )
+            make_env(config, num_envs=num_envs, rank=0, world_size=1, num_processes=num_processes)
         )
         return made[-1]
 
