@@ -95,6 +95,7 @@ pip_install() {
 }
 
 install_gl
+bash requirements/vulkan.sh
 make_venv
 say "torch (a large download the first time)"
 pip_install -r requirements/torch.txt

@@ -120,6 +120,7 @@ def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
         ("plugins/algos/ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
         ("plugins/algos/grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
         ("plugins/envs/metaworld", ("rlcore_env_metaworld/conf/env/metaworld.yaml",)),
+        ("plugins/envs/maniskill", ("rlcore_env_maniskill/conf/env/maniskill.yaml",)),
         ("plugins/models/openpi", ("rlcore_model_openpi/conf/model/pi0.yaml",)),
         (
             "plugins/models/openvla_oft",

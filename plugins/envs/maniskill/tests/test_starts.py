@@ -1,4 +1,4 @@
-"""(task, trial) fixes the start bitwise, and what follows from it: in any process, after anything."""
+"""(task, trial) fixes the start and what follows bitwise: in any process, after anything."""
 
 from __future__ import annotations
 

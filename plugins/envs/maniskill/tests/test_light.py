@@ -1,0 +1,250 @@
+"""What must hold without a simulator: names, specs, checks, actions, the driver, import levels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+from maniskill_cases import PICK, PUSH, small_config
+from rlcore_env_maniskill import plugin, vulkan
+from rlcore_env_maniskill.actions import ActionScale
+from rlcore_env_maniskill.env import make_env
+from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.spec import env_spec
+from rlcore_env_maniskill.tasks import CARROT, MAIN, SUITES, TASKS, VARIANTS, task_of
+
+from rlcore.errors import AssetError, ConfigError
+
+CONFIGS = sorted(
+    Path(str(file)).stem for file in files("rlcore_env_maniskill.conf").joinpath("env").iterdir()
+)
+
+
+def test_the_suites_are_the_thirteen_variants() -> None:
+    from rlcore_env_maniskill.put_on_plate import variants  # imports the simulator
+
+    assert {suite: len(tasks) for suite, tasks in SUITES.items()} == {
+        "vision": 5,
+        "semantic": 5,
+        "execution": 3,
+    }
+    ids = {variant.env_id for variant in variants.VARIANTS.values()}
+    assert {MAIN, CARROT, *VARIANTS} == ids
+
+
+def test_an_unknown_task_is_told_by_its_name() -> None:
+    assert task_of("OpenCabinetDrawer-v1").sentence == "open cabinet drawer"
+
+
+def test_image_spec_says_what_the_robot_knows() -> None:
+    spec = env_spec(small_config(tasks=[PICK, PUSH]))
+    assert [(c.name, c.height, c.width) for c in spec.cameras] == [("third_person", 32, 32)]
+    assert [(s.meaning, s.size) for s in spec.states] == [
+        ("ee_position", 3),
+        ("ee_rotation", 4),
+        ("gripper_opening", 1),
+    ]
+    assert [(a.meaning, a.size) for a in spec.actions] == [
+        ("ee_delta_position", 3),
+        ("ee_delta_rotation", 3),
+        ("gripper", 1),
+    ]
+    assert spec.start_exactness == "bitwise" and spec.has_expert
+    assert "assets" not in spec.render_settings
+
+
+def test_state_spec_has_no_camera() -> None:
+    spec = env_spec(small_config(obs_mode="state"))
+    assert (spec.cameras, spec.state_dim) == ((), 35)
+
+
+def test_gpu_starts_are_stored_states_without_experts() -> None:
+    spec = env_spec(small_config(sim_backend="gpu"))
+    assert spec.start_exactness == "stored_state" and not spec.has_expert
+
+
+def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
+    stand_in = env_spec(small_config(tasks=[MAIN], reward="grasp"))
+    assert stand_in.render_settings["assets"] == "stand-in"
+    assert stand_in.task_groups == {"ind": (MAIN,)}
+    real = env_spec(small_config(tasks=[MAIN], gripper="binary", assets_path="/data"))
+    assert real.render_settings["assets"] == "/data"
+    # the widowx takes metres: 1 is 1 m a step
+    assert real.actions[0].convention == "1 is 1 m a step"
+    assert (real.actions[-1].low, real.actions[-1].high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tasks": ["PushCub-v1"]}, "Did you mean 'PushCube-v1'"),
+        ({"tasks": []}, "at least one task"),
+        ({"tasks": [PUSH, PUSH]}, "each once"),
+        ({"tasks": [PUSH], "reward": "grasp"}, "it has sparse, dense"),
+        ({"tasks": [MAIN], "reward": "dense"}, "it has sparse, grasp"),
+        ({"robot": "pandas"}, "Did you mean 'panda'"),
+        ({"cameras": []}, "at least one camera"),
+        ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
+        ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
+        ({"tasks": [MAIN], "obs_mode": "state"}, "set state_size"),
+        ({"tasks": [PICK, PUSH], "sim_backend": "gpu"}, "one task in all rows"),
+    ],
+)
+def test_bad_settings_are_named(settings: dict, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        env_spec(small_config(**settings))
+    assert words in str(caught.value)
+
+
+def test_a_registered_task_of_the_user_needs_no_entry_in_our_table() -> None:
+    spec = env_spec(small_config(tasks=["FoldShirt-v0"], register=["laundry"]))
+    assert spec.descriptions == ("fold shirt",)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_config_files_name_existing_settings(name: str) -> None:
+    text = files("rlcore_env_maniskill.conf").joinpath("env", f"{name}.yaml").read_text()
+    content = yaml.safe_load(text)
+    sides = [content.pop("_train_"), content.pop("_eval_")]
+    assert [side["split"] for side in sides] == ["train", "heldout"]
+    spec = env_spec(ManiSkillConfig(**(content | sides[0])))
+    assert set(spec.tasks) <= set(TASKS)
+
+
+def test_every_put_on_plate_task_has_a_config_file() -> None:
+    named = set()
+    for name in CONFIGS:
+        text = files("rlcore_env_maniskill.conf").joinpath("env", f"{name}.yaml").read_text()
+        named |= set(yaml.safe_load(text)["tasks"])
+    assert {MAIN, CARROT, *VARIANTS} <= named
+
+
+# -- actions --------------------------------------------------------------------------------
+
+
+def test_actions_of_the_robot_pass_as_they_are_and_are_clipped() -> None:
+    scale = ActionScale(small_config(), PUSH)
+    action = np.array([0.5, -2.0, 1.0, 0.0, 0.0, 3.0, -1.0], dtype=np.float32)
+    assert scale.to_robot(action).tolist() == [0.5, -1.0, 1.0, 0.0, 0.0, 1.0, -1.0]
+
+
+def test_metric_actions_are_metres_and_radians() -> None:
+    """panda: 1 is 0.1 m, and -0.1 rad a step, so 5 cm are 0.5 and 0.05 rad -0.5."""
+    scale = ActionScale(small_config(action_units="metric", gripper="binary"), PUSH)
+    action = np.array([0.05, 0, 0, 0.05, 0, 0, 0.6], dtype=np.float32)
+    np.testing.assert_allclose(scale.to_robot(action), [0.5, 0, 0, -0.5, 0, 0, 1.0])
+    assert scale.to_robot(np.zeros(7, np.float32))[-1] == -1.0  # closes
+    np.testing.assert_allclose(scale.from_robot(scale.to_robot(action))[:6], action[:6])
+    assert scale.from_robot(np.ones(7, np.float32))[-1] == 1.0
+
+
+# -- the driver -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine without drivers; returns its folder for them."""
+    for name in vulkan.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(vulkan, "NVIDIA_LIBRARY", "librlcore_no_such.so.1")
+    monkeypatch.setattr(vulkan, "FOLDERS", (tmp_path,))
+    return tmp_path
+
+
+def _no_process(*_: object, **__: object) -> None:
+    raise AssertionError("a process was started")
+
+
+def test_no_driver_is_said_before_any_process_starts(
+    no_driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", _no_process)
+    with pytest.raises(AssetError, match="no Vulkan driver on this machine") as caught:
+        make_env(small_config(), num_envs=2, rank=0, world_size=1, num_processes=2)
+    assert "mesa-vulkan-drivers" in (caught.value.hint or "")
+
+
+def test_the_software_driver_is_found_by_its_file(no_driver: Path) -> None:
+    file = no_driver / "lvp_icd.x86_64.json"
+    file.write_text('{"ICD": {"library_path": "libc.so.6"}}')
+    assert vulkan.environment() == {
+        "VK_ICD_FILENAMES": str(file),
+        "SAPIEN_DISABLE_RAY_TRACING": "1",
+    }
+    file.write_text('{"ICD": {"library_path": "librlcore_no_such.so.1"}}')
+    with pytest.raises(AssetError):
+        vulkan.environment()
+
+
+def test_a_cards_own_driver_needs_no_variable(
+    no_driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vulkan, "NVIDIA_LIBRARY", "libc.so.6")
+    assert vulkan.environment() == {}
+
+
+def test_a_driver_of_the_user_is_kept_and_must_exist(
+    no_driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VK_ICD_FILENAMES", str(no_driver / "lvp.json"))
+    with pytest.raises(AssetError, match="VK_ICD_FILENAMES names"):
+        vulkan.environment()
+    (no_driver / "lvp.json").touch()
+    assert vulkan.environment() == {"SAPIEN_DISABLE_RAY_TRACING": "1"}
+
+
+def test_doctor_names_the_command(no_driver: Path) -> None:
+    (check,) = plugin.rlcore_doctor(None)
+    assert check["status"] == "missing" and "apt-get install" in check["fix"]
+
+
+def _run_with(train: ManiSkillConfig) -> SimpleNamespace:
+    return SimpleNamespace(env=SimpleNamespace(train=train, eval=train))
+
+
+def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
+    stand_ins = plugin.rlcore_doctor(_run_with(small_config(tasks=[MAIN])))
+    assert "stand-ins" in stand_ins[1]["detail"] and stand_ins[1]["status"] == "ok"
+    config = small_config(tasks=[MAIN], assets_path=str(tmp_path))
+    found = plugin.rlcore_doctor(_run_with(config))[1]
+    assert found["status"] == "missing"
+    assert found["fix"].startswith("hf download --repo-type dataset RLinf/maniskill_assets")
+
+
+def test_doctor_is_silent_about_runs_without_maniskill() -> None:
+    other = SimpleNamespace(env_type="other")
+    assert plugin.rlcore_doctor(SimpleNamespace(env=SimpleNamespace(train=other, eval=other))) == []
+
+
+# -- levels ---------------------------------------------------------------------------------
+
+
+def test_spec_and_env_module_load_no_simulator() -> None:
+    code = (
+        "import sys\n"
+        "import rlcore_env_maniskill.plugin, rlcore_env_maniskill.env\n"
+        "from rlcore_env_maniskill.settings import ManiSkillConfig\n"
+        "from rlcore_env_maniskill.spec import env_spec\n"
+        "from rlcore_env_maniskill.doctor import doctor_checks\n"
+        "assert len(env_spec(ManiSkillConfig()).tasks) == 12\n"
+        "doctor_checks([ManiSkillConfig()])\n"
+        "heavy = {'sapien', 'mani_skill', 'gymnasium', 'torch', 'ray', 'cv2'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_plugin_strings_lead_to_what_they_name() -> None:
+    (component,) = plugin.rlcore_envs()
+    for target in (component.target, component.config, component.spec):
+        assert target is not None
+        module, attribute = target.split(":")
+        assert attribute in vars(import_module(module))
