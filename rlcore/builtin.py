@@ -51,6 +51,18 @@ def rlcore_trackers() -> list[ComponentSpec]:
 
 
 @hookimpl
+def rlcore_protocols() -> list[ComponentSpec]:
+    """The toy env, as it is trained and with less time."""
+    return [
+        ComponentSpec(
+            name="toy_haste",
+            target="rlcore.testing.toy_settings:HASTE",
+            summary="the toy env with less time",
+        )
+    ]
+
+
+@hookimpl
 def rlcore_config_paths() -> list[str]:
     """Options `env=toy` and `model=toy`."""
     return ["pkg://rlcore.testing.conf"]

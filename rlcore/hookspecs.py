@@ -15,6 +15,7 @@ Signatures behind the strings of a :class:`~rlcore.specs.ComponentSpec`:
     tracker    target(config, run_dir) -> Tracker
     adapter    target(env_spec, policy_spec) -> (observation -> observation, actions -> actions)
     placement  target(inventory, config) -> component_placement mapping
+    protocol   target is a ProtocolSpec
 """
 
 from __future__ import annotations
@@ -66,6 +67,13 @@ def rlcore_trackers() -> list[ComponentSpec]:
 @hookspec
 def rlcore_adapters() -> list[ComponentSpec]:
     """Adapters for (env, policy) pairs that core can't derive; `name` is `"ENV:MODEL"`."""
+    return []
+
+
+@hookspec
+def rlcore_protocols() -> list[ComponentSpec]:
+    """Named evaluations of a policy under several settings of an env (`rlcore eval RUN
+    protocol=NAME`); `target` names a :class:`rlcore.specs.ProtocolSpec`, and loads no simulator."""
     return []
 
 

@@ -40,6 +40,7 @@ LISTING_HOOKS: Mapping[str, Kind] = {
     "rlcore_placements": "placement",
     "rlcore_trackers": "tracker",
     "rlcore_adapters": "adapter",
+    "rlcore_protocols": "protocol",
 }
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-Kind = Literal["env", "model", "algorithm", "placement", "tracker", "adapter"]
+Kind = Literal["env", "model", "algorithm", "placement", "tracker", "adapter", "protocol"]
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,8 @@ class PolicySpec:
         sft: the supervised loss it has: "flow_matching", "token_cross_entropy" or None.
         parameters: total number of parameters (0 if unknown), for the memory estimate.
         trainable_parameters: likewise those that RL trains.
+        cache_numbers: numbers per row that it keeps while it decides, in its precision: keys and
+            values of what was read (0 if it keeps none).
         gradient_checkpointing: whether it has `set_checkpointing`, to recompute activations.
         evaluation_only: why it can't be trained by RL; empty if it can.
     """
@@ -171,6 +173,7 @@ class PolicySpec:
     sft: str | None = None
     parameters: int = 0
     trainable_parameters: int = 0
+    cache_numbers: int = 0
     gradient_checkpointing: bool = False
     evaluation_only: str = ""
 
@@ -207,3 +210,18 @@ class AlgorithmNeeds:
     groups: bool = False
     group_filter: GroupFilter | None = None
     reference_logprobs: bool = False
+
+
+@dataclass(frozen=True)
+class ProtocolSpec:
+    """A named evaluation of one policy under several settings of an env.
+
+    Attributes:
+        env: registered name of the env whose settings they are.
+        groups: `{group: {row: {key: value}}}`: changes of `env.eval`; row names are unique.
+        averages: `{name: groups}`: unweighted means of the success rates of groups.
+    """
+
+    env: str
+    groups: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

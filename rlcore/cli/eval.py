@@ -2,7 +2,8 @@
 
 With the folder of a run (or of one of its checkpoints) the run's own configuration is taken, and
 its latest checkpoint (or that one) is evaluated under the same protocol. With `--verify` besides,
-each episode is compared with the evaluation that was kept with the checkpoint.
+each episode is compared with the evaluation that was kept with the checkpoint; with `protocol=NAME`
+the policy is evaluated under all settings of a protocol that a plugin brings.
 """
 
 from __future__ import annotations
@@ -13,21 +14,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.cli.main import VERBS
-from rlcore.cli.request import EXPERIMENT, Request
+from rlcore.cli.request import EXPERIMENT, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.plugins import load_plugins
 
 if TYPE_CHECKING:
     from rlcore.track.checkpoint import Checkpoint
 
 VERIFY = "--verify"
+PROTOCOL = "protocol="
 EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run", require=("env", "model"))
+UNDER = replace(
+    EVAL,
+    loop="rlcore.loop.protocol:run",
+    form=Form(flags={"--protocol": {"metavar": "NAME", "help": "settings to evaluate under"}}),
+    passed=("protocol",),
+)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
+    names = [word.removeprefix(PROTOCOL) for word in arguments if word.startswith(PROTOCOL)]
+    if names:
+        rest = [word for word in arguments if not word.startswith(PROTOCOL)]
+        return run_verb(UNDER, [*rest, f"--protocol={_known(names)}"], under_protocol)
     if VERIFY in arguments:
         rest = [word for word in arguments if word != VERIFY]
         return run_verb(replace(EVAL, loop="rlcore.loop.verify:run"), rest, of_named_run)
@@ -47,6 +60,33 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
         if "/" in first:  # no name of an experiment has one
             raise CheckpointError(f"there is no run at {first!r}: it is no folder")
     return EVAL.compose(request, ["runner.only_eval=true", *overrides])
+
+
+def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
+    """As :func:`configure`; the evaluation of a run has the protocol in its name.
+
+    Raises:
+        UserError: as there, or a setting of the protocol that this run does not have.
+    """
+    from rlcore.loop.protocol import protocol_spec, row_configs
+    from rlcore.track.folder import RunFolder
+
+    name = request.options["protocol"]
+    first = Path(overrides[0].removeprefix(EXPERIMENT)) if overrides else None
+    if first is not None and overrides[0].startswith(EXPERIMENT) and first.is_dir():
+        run = RunFolder.containing(first.resolve()).name
+        called = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
+        overrides = [overrides[0], called, *overrides[1:]]
+    config = configure(request, overrides)
+    row_configs(config, name, protocol_spec(load_plugins(), name))
+    return config
+
+
+def _known(names: Sequence[str]) -> str:
+    """The one protocol asked for, which exists."""
+    if len(names) > 1:
+        raise ConfigError(f"one protocol at a time, got {', '.join(names)}")
+    return load_plugins().get("protocol", names[0]).spec.name
 
 
 def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:

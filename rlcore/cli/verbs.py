@@ -122,7 +122,15 @@ def show_plan(config: RunConfig, registry: Registry) -> None:
     facts = check(config, registry, plan)
     announce(facts)
     print(to_yaml(config))
-    print(render(plan, facts.policy or NO_POLICY, config.actor.model.precision))
+    print(
+        render(
+            plan,
+            facts.policy or NO_POLICY,
+            config.actor.model.precision,
+            reference=facts.needs is not None and facts.needs.reference_logprobs,
+            rows=facts.rows_per_forward,
+        )
+    )
 
 
 def _check(config: RunConfig, registry: Registry) -> None:

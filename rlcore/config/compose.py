@@ -19,11 +19,13 @@ from omegaconf import OmegaConf
 
 from rlcore.config.bind import Partial, bind, merge, schema_for, unknown
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
+from rlcore.config.exchange import fit_recipe
+from rlcore.config.facts import algorithm_needs
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import RecipeConfig, RunConfig
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import Registry, load_plugins
 
 EXPERIMENT = "experiment"
@@ -57,8 +59,9 @@ def compose(
     catalog = Catalog(registry, config_dirs)
     groups, values = _split(catalog, parse(overrides))
     check_recipes(catalog, groups)
+    files = fit_recipe(catalog, groups, compose_files(catalog, groups))
     origin = RecipeConfig(groups, [str(Path(folder).absolute()) for folder in config_dirs])
-    config = _finish(compose_files(catalog, groups), values, registry, origin)
+    config = _finish(files, values, registry, origin)
     _require(config, require, catalog)
     return config
 
@@ -218,6 +221,7 @@ def _finish(
     for layer in raw:
         merge(values, layer, root)
     config = bind(values, root)
+    _add_critic(config, registry)
     _share_checkpoint(config)
     _make_paths_absolute(config)
     _compare_chunk_steps(config, [count for count in steps if count is not None])
@@ -242,6 +246,16 @@ def _chosen(config: RunConfig, group: str) -> bool:
         "algorithm": config.algorithm.name,
     }
     return bool(names[group])
+
+
+def _add_critic(config: RunConfig, registry: Registry) -> None:
+    """Where nobody decided, a model has a critic if the algorithm wants values."""
+    if config.actor.model.add_value_head is None:
+        try:
+            needs = algorithm_needs(config, registry) if config.algorithm.name else None
+        except UserError:
+            needs = None  # the checks say what is wrong, and with what else
+        config.actor.model.add_value_head = needs is not None and needs.values
 
 
 def _share_checkpoint(config: RunConfig) -> None:

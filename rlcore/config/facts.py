@@ -41,6 +41,15 @@ class Facts:
         return {name: self.placement.world_size(name) for name in COMPONENTS}
 
     @property
+    def rows_per_forward(self) -> int:
+        """Rows that a rollout process decides at once, at most: those of a stage of an env worker,
+        cut into forwards of `rollout.forward_batch`."""
+        config = self.config
+        envs = max(env.total_num_envs for _, env, _ in self.sides)
+        rows = -(-envs // (self.workers["env"] * config.rollout.pipeline_stage_num))
+        return min(rows, config.rollout.forward_batch or rows)
+
+    @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
         """`(path, settings, spec)` of both envs."""
         env = self.config.env
@@ -54,20 +63,30 @@ def gather_facts(config: RunConfig, registry: Registry, plan: Plan | None = None
         side: _spec(registry, "env", f"env.{side}", settings.env_type, settings)
         for side, settings in (("train", config.env.train), ("eval", config.env.eval))
     }
-    model, algorithm = config.actor.model, config.algorithm
+    model = config.actor.model
     plan = plan or make_plan(config.cluster, Inventory.local())
-    trains = bool(algorithm.name) and not config.runner.only_eval
+    trains = bool(config.algorithm.name) and not config.runner.only_eval
     return Facts(
         config=config,
         envs=envs,
         policy=_spec(registry, "model", "actor.model", model.model_type, model, envs["train"])
         if model.model_type
         else None,
-        needs=_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
-        if trains
-        else None,
+        needs=algorithm_needs(config, registry) if trains else None,
         placement=plan,
     )
+
+
+def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
+    """What the chosen algorithm asks for.
+
+    Raises:
+        UserError: settings of it that have no meaning.
+    """
+    algorithm = config.algorithm
+    found = _spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+    assert isinstance(found, AlgorithmNeeds)
+    return found
 
 
 def _spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: Any) -> Any:

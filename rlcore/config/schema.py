@@ -187,13 +187,20 @@ class ModelConfig(Settings):
 
     model_type: str = key("registered name of the model", "???")
     model_path: str | None = key("folder of a checkpoint; null: random weights of this size")
-    precision: str = key("parameters and compute", "fp32", choices=("fp32", "bf16"))
+    precision: str = key(
+        "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
+    )
     num_action_chunks: int = key("C: actions executed per decision", 5, least=1)
     action_dim: int | None = key("entries of an env action; null: the env's", least=1)
-    add_value_head: bool = key("add a critic", False)
+    add_value_head: bool | None = key("add a critic; null: where the algorithm needs values")
     num_images_in_input: int = key("cameras the policy takes", 1, least=1)
     is_lora: bool = key("train low-rank adapters instead of the weights", False)
     lora_rank: int = key("rank of the adapters (alpha equals it)", 32, least=1)
+    save_adapters_only: bool = key(
+        "with is_lora: checkpoints hold the adapters and point to the model they adapt; false: "
+        "they are merged into its weights",
+        False,
+    )
 
 
 @dataclass

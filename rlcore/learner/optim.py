@@ -1,5 +1,8 @@
 """AdamW over two groups of parameters, with warm-up, cosine, clipping and refusal of bad steps.
 
+Parameters in less than fp32 have a master copy in fp32 which the steps are made on: a weight of
+bf16 near 1 can't move by less than 2^-8, so the steps of a small learning rate would all be lost.
+
 Knows nothing of losses. Its state is tensors by name and plain numbers, so that a checkpoint
 needs no pickle.
 """
@@ -16,6 +19,9 @@ from torch import Tensor, nn
 
 from rlcore.config.schema import OptimConfig
 from rlcore.errors import CheckpointError, ConfigError
+
+MASTER = "master"
+"""How a master copy is called among the moments of its parameter."""
 
 
 def learning_rate_factor(config: OptimConfig, step: int) -> float:
@@ -70,11 +76,21 @@ class PolicyOptimizer:
     def __init__(self, groups: Mapping[str, Sequence[nn.Parameter]], config: OptimConfig) -> None:
         self._config = config
         self._parameters = {name: list(parameters) for name, parameters in groups.items()}
+        self._masters = {
+            parameter: nn.Parameter(parameter.detach().float())
+            for parameters in self._parameters.values()
+            for parameter in parameters
+            if parameter.element_size() < torch.float32.itemsize
+        }
         self._steps = dict.fromkeys(groups, 0)
         self.skipped_steps = 0
         self._adam = torch.optim.AdamW(
             [
-                {"params": parameters, "lr": self._base_rate(name), "name": name}
+                {
+                    "params": [self._stepped(parameter) for parameter in parameters],
+                    "lr": self._base_rate(name),
+                    "name": name,
+                }
                 for name, parameters in self._parameters.items()
                 if parameters
             ],
@@ -97,12 +113,22 @@ class PolicyOptimizer:
             for name in self._parameters
         }
 
+    def _stepped(self, parameter: nn.Parameter) -> nn.Parameter:
+        """The parameter that AdamW knows: the master copy, where there is one."""
+        return self._masters.get(parameter, parameter)
+
     def zero_grad(self) -> None:
         self._adam.zero_grad(set_to_none=True)
+        for parameter in self._masters:
+            parameter.grad = None
 
     def step(self) -> StepReport:
         """Clip, and step every group that has gradients; others keep weights and moments."""
-        trained = [p for ps in self._parameters.values() for p in ps if p.grad is not None]
+        for parameter, master in self._masters.items():
+            if parameter.grad is not None:  # one by one, so that no second copy of all is held
+                master.grad, parameter.grad = parameter.grad.float(), None
+        groups = {n: [self._stepped(p) for p in ps] for n, ps in self._parameters.items()}
+        trained = [p for ps in groups.values() for p in ps if p.grad is not None]
         norm = float(nn.utils.clip_grad_norm_(trained, self._config.clip_grad))
         rates = self.learning_rates()
         if not math.isfinite(norm):
@@ -112,17 +138,25 @@ class PolicyOptimizer:
         for group in self._adam.param_groups:
             group["lr"] = rates[group["name"]]
         self._adam.step()
-        for name, parameters in self._parameters.items():
+        with torch.no_grad():
+            for parameter, master in self._masters.items():
+                if master.grad is not None:
+                    parameter.copy_(master)
+        for name, parameters in groups.items():
             self._steps[name] += any(p.grad is not None for p in parameters)
         self.zero_grad()
         return StepReport(norm, True)
 
     def state_dict(self) -> dict[str, Any]:
-        """`{"tensors": {"GROUP.INDEX.MOMENT": tensor}, "state": json-able}`; copies on the host."""
+        """`{"tensors": {"GROUP.INDEX.MOMENT": tensor}, "state": json-able}`; copies on the host. A
+        master copy is stored like a moment."""
         tensors: dict[str, Tensor] = {}
         for name, parameters in self._parameters.items():
             for index, parameter in enumerate(parameters):
-                for moment, value in self._adam.state.get(parameter, {}).items():
+                moments = dict(self._adam.state.get(self._stepped(parameter), {}))
+                if parameter in self._masters:
+                    moments[MASTER] = self._masters[parameter]
+                for moment, value in moments.items():
                     tensors[f"{name}.{index}.{moment}"] = value.detach().cpu().clone()
         return {
             "tensors": tensors,
@@ -153,8 +187,17 @@ class PolicyOptimizer:
                     f"optimizer state {key} has shape {tuple(tensor.shape)}, "
                     f"its parameter has {tuple(parameter.shape)}"
                 )
+            if moment == MASTER:
+                if parameter not in self._masters:
+                    raise CheckpointError(
+                        f"optimizer state {key} is a master copy, its parameter is in "
+                        f"{parameter.dtype} and has none",
+                        hint="set actor.model.precision as it was",
+                    )
+                self._masters[parameter].data.copy_(tensor)
+                continue
             # AdamW keeps its step count on the host
             device = torch.device("cpu") if moment == "step" else parameter.device
-            self._adam.state[parameter][moment] = tensor.clone().to(device)
+            self._adam.state[self._stepped(parameter)][moment] = tensor.clone().to(device)
         self._steps = dict(saved["state"]["steps"])
         self.skipped_steps = saved["state"]["skipped_steps"]

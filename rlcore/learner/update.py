@@ -20,7 +20,7 @@ from rlcore.algo.metric import Metrics
 from rlcore.algo.reduce import Weights
 from rlcore.config.schema import ActorConfig, AlgorithmConfig
 from rlcore.errors import CheckpointError, ConfigError, TrainingError
-from rlcore.learner import ranks
+from rlcore.learner import ranks, trained
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
@@ -55,7 +55,7 @@ class Learner:
         self._actor = actor
         self._config = algorithm_config
         self._seed = seed
-        groups = policy.parameter_groups()
+        self._groups = groups = policy.parameter_groups()
         self._optimizer = PolicyOptimizer(groups, actor.optim)
         self._device = next(p for ps in groups.values() for p in ps).device
         self._reference: list[Tensor] | None = None
@@ -246,11 +246,6 @@ class Learner:
         groups = [self._optimizer.parameters(name) for name in ("policy", "value")]
         return [parameter for group in groups for parameter in group if parameter.requires_grad]
 
-    def _named_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
-        for group in ("policy", "value"):
-            for index, parameter in enumerate(self._optimizer.parameters(group)):
-                yield f"{group}.{index}", parameter
-
     # -- state --------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -264,8 +259,7 @@ class Learner:
         for index, tensor in enumerate(self._reference or []):
             tensors[f"reference.{index}"] = tensor.cpu().clone()
         if self._actor.model.is_lora:
-            for name, parameter in self._named_parameters():
-                tensors[f"parameters.{name}"] = parameter.detach().cpu().clone()
+            tensors |= trained.kept(self._groups)
         return {"tensors": tensors, "state": {"optimizer": saved["state"]}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
@@ -276,18 +270,7 @@ class Learner:
         """
         tensors = saved["tensors"]
         if self._actor.model.is_lora:
-            trained = {f"parameters.{name}": p for name, p in self._named_parameters()}
-            kept = {name: t for name, t in tensors.items() if name.startswith("parameters.")}
-            if {n: p.shape for n, p in trained.items()} != {n: t.shape for n, t in kept.items()}:
-                raise CheckpointError(
-                    f"the {len(kept)} trained parameters of the checkpoint and the {len(trained)} "
-                    "of the policy differ in names or shapes",
-                    hint="set actor.model.is_lora and lora_rank as they were, or start a new run "
-                    "from its weights",
-                )
-            with torch.no_grad():
-                for name, parameter in trained.items():
-                    parameter.copy_(kept[name])
+            trained.restore(self._groups, tensors)
         optimizer = {
             name.removeprefix("optimizer."): tensor
             for name, tensor in tensors.items()

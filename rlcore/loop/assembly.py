@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlcore.config.checks import announce, check
@@ -20,7 +21,7 @@ class Assembly:
 
     Attributes:
         config: the frozen configuration.
-        sides: `{"train": EnvSide, "eval": EnvSide}`.
+        sides: `{"train": EnvSide, "eval": EnvSide}`, and further ones to evaluate on.
         env_specs: the same for :class:`EnvSpec`.
         policy_spec, needs: of the model and of the algorithm.
         placement: which process sits where.
@@ -44,8 +45,16 @@ class Assembly:
 NO_POLICY = PolicySpec("none", 0, 0, 0, 1, 1)  # where demonstrations are all that is wanted
 
 
-def assemble(config: RunConfig, registry: Registry | None = None) -> Assembly:
+def assemble(
+    config: RunConfig,
+    registry: Registry | None = None,
+    further: Mapping[str, RunConfig] | None = None,
+) -> Assembly:
     """Make all checks, look up the components' factories and lay out the workers.
+
+    Args:
+        further: configurations whose `env.eval` the same workers will be asked to play too, by
+            the name of their side.
 
     Raises:
         UserError: a missing component, a wrong setting, a placement that can't be carried out.
@@ -58,13 +67,18 @@ def assemble(config: RunConfig, registry: Registry | None = None) -> Assembly:
         name: EnvSide(registry.get("env", env.env_type).spec.target, env)
         for name, env in (("train", config.env.train), ("eval", config.env.eval))
     }
+    specs = dict(facts.envs)
+    for name, other in (further or {}).items():
+        specs[name] = check(other, registry, placement).envs["eval"]
+        target = registry.get("env", other.env.eval.env_type).spec.target
+        sides[name] = EnvSide(target, other.env.eval)
     members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
         members |= _policy_workers(config, facts.envs["train"], placement, registry)
     return Assembly(
         config=config,
         sides=sides,
-        env_specs=dict(facts.envs),
+        env_specs=specs,
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,

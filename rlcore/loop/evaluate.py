@@ -33,7 +33,9 @@ def run(config: RunConfig) -> list[EpisodeResult]:
     return results
 
 
-def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResult]:
+def evaluate(
+    session: Session, label: str, update: int = 0, side: str = "eval"
+) -> list[EpisodeResult]:
     """Play the protocol once with the present weights.
 
     Writes `eval/LABEL.parquet` and, where asked for, `video/eval/LABEL.mp4` and
@@ -43,6 +45,7 @@ def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResul
         session: the run.
         label: name of this evaluation ("before", "after", "step_000010", ...).
         update: updates done so far, the step of the metrics.
+        side: whose simulators play it; the metrics of a further one are logged under its name.
     """
     config, assembly = session.config, session.assembly
     spec = assembly.env_specs["eval"]
@@ -57,7 +60,7 @@ def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResul
             session.group,
             assembly,
             GatherOrder(
-                side="eval",
+                side=side,
                 columns=columns,
                 phase="eval",
                 update=EVAL_UPDATE,
@@ -72,7 +75,7 @@ def evaluate(session: Session, label: str, update: int = 0) -> list[EpisodeResul
     write_results(session.folder.evaluations / f"{label}.parquet", results)
     if gathered.videos:
         film(session, gathered, "eval", label)
-    metrics = env_metrics(gathered.outcomes, prefix="eval")
+    metrics = env_metrics(gathered.outcomes, prefix="eval" if side == "eval" else f"eval/{side}")
     session.hooks.rlcore_after_eval(run=session, update=update, metrics=metrics)
     session.trackers.log(metrics, step=update)
     rate = success_rate(success_by_start(results))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,19 +67,21 @@ def open_session(
     *,
     with_policy: bool = True,
     folder: RunFolder | None = None,
+    further: Mapping[str, RunConfig] | None = None,
 ) -> Iterator[Session]:
     """Assemble, make the folder, start the workers; stop them whatever happens inside.
 
     Args:
         with_policy: false where only the simulators are needed.
         folder: that of the run to go on with; None makes a new one.
+        further: envs to evaluate on besides, see :func:`rlcore.loop.assembly.assemble`.
 
     Raises:
         UserError: anything wrong that can be known before a worker starts, raised before the
             folder is made; or a worker that can't start.
     """
     registry = registry or load_plugins()
-    assembly = assemble(config, registry)
+    assembly = assemble(config, registry, further)
     if not with_policy:
         assembly = replace(assembly, plan=assembly.plan.without_policy())
     logger = config.runner.logger

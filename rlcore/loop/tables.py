@@ -125,6 +125,36 @@ def success_rows(
     return [*task_rows, *group_rows, *averages, _mean("task mean", task_rows), overall]
 
 
+def protocol_rows(
+    groups: Mapping[str, Mapping[str, Sequence[bool]]], averages: Mapping[str, Sequence[str]]
+) -> list[SuccessRow]:
+    """Rows, then groups, then averages of groups, as published tables of suites have them.
+
+    Args:
+        groups: `{group: {row: successes}}`; a group's rate is that of its pooled episodes.
+        averages: `{name: groups}`.
+    """
+    cells = [_pooled("task", row, [wins]) for rows in groups.values() for row, wins in rows.items()]
+    pooled = {name: _pooled("group", name, list(rows.values())) for name, rows in groups.items()}
+    means = [_mean(name, [pooled[group] for group in of]) for name, of in averages.items()]
+    return [*cells, *pooled.values(), *means]
+
+
+def headline(rows: Sequence[SuccessRow], title: str) -> str:
+    """Groups and averages side by side in percent, as text."""
+    shown = [row for row in rows if row.kind in ("group", "average")]
+    table = Table(title=title, title_justify="left")
+    for row in shown:
+        table.add_column(row.label, justify="right")
+    table.add_row(*(f"{100 * row.rate:.2f}%" for row in shown))
+    intervals = (
+        "" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f} .. {100 * row.hi:.1f}"
+        for row in shown
+    )
+    table.add_row(*intervals)
+    return _text(table)
+
+
 def _pooled(
     kind: Literal["task", "group", "overall"], label: str, wins: Sequence[Sequence[bool]]
 ) -> SuccessRow:
@@ -157,9 +187,13 @@ def rich_table(rows: Sequence[SuccessRow], title: str = "success") -> Table:
 
 def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
     """The same as text without colours, for logs and files."""
+    return _text(rich_table(rows, title))
+
+
+def _text(table: Table) -> str:
     console = Console(width=PLAIN_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(rich_table(rows, title))
+        console.print(table)
     return captured.get()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -15,43 +15,67 @@ GIB = 2**30
 BYTES = {"fp32": 4, "bf16": 2}
 WIDTH = 100
 _ADAMW_MOMENTS = 2
+_FP32 = BYTES["fp32"]
 
 
-def memory_per_process(role: str, spec: PolicySpec, precision: str) -> int:
-    """Bytes that do not depend on the batch: what a process holds before its first forward.
+def memory_per_process(
+    role: str, spec: PolicySpec, precision: str, *, reference: bool = False, rows: int = 0
+) -> int:
+    """Bytes that a process holds besides activations.
 
-    With P parameters, T of them trained, b bytes each (4 in fp32, 2 in bf16):
+    With P parameters, T of them trained, b bytes each (4 in fp32, 2 in bf16), R rows that a forward
+    decides at once and K numbers cached for each:
 
-        rollout                  P b
-        actor, rollout+actor     P b  +  T b (gradients)  +  2 T b (AdamW's two moments)
+        rollout                  P b  +  R K b (keys and values)
+        actor                    P b  +  12 T (gradients and AdamW's two moments, in fp32)
+                                 +  4 T (master copies in fp32, where b = 2)
+                                 +  T b (reference weights, where algorithm.kl_beta wants them)
+        rollout+actor            as the actor, + R K b
         env                      0: the simulator's own, unknown here
 
-    Parameters a model keeps in fp32 within bf16, activations and rendering are not counted.
+    Parameters a model keeps in fp32 within bf16 (adapters: they need no master copies) are counted
+    like the others; activations and rendering are not counted.
     """
     if role == "env":
         return 0
     size = BYTES[precision]
-    weights = spec.parameters * size
-    if role == "rollout":
-        return weights
-    return weights + (1 + _ADAMW_MOMENTS) * spec.trainable_parameters * size
+    held = spec.parameters * size
+    if "rollout" in role:
+        held += rows * spec.cache_numbers * size
+    if "actor" in role:
+        masters = 1 if size < _FP32 else 0
+        each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
+        held += each * spec.trainable_parameters
+    return held
 
 
-def render(plan: Plan, spec: PolicySpec, precision: str = "fp32") -> str:
+def render(
+    plan: Plan,
+    spec: PolicySpec,
+    precision: str = "fp32",
+    *,
+    reference: bool = False,
+    rows: int = 0,
+) -> str:
     """The plan as text: a row per process, then what each node would hold.
 
     Args:
         plan: the plan.
         spec: of the policy, for the estimate.
         precision: `actor.model.precision`, "fp32" or "bf16".
+        reference: whether the actor keeps the weights that training began with.
+        rows: decided in a forward.
     """
+    memory = {
+        role: memory_per_process(role, spec, precision, reference=reference, rows=rows)
+        for role, _ in plan.roles()
+    }
     kind = plan.inventory.kind
     table = Table(title="placement", title_justify="left")
     for heading in ("component", "process", "node", kind, "cores"):
         table.add_column(heading, justify="left" if heading == "component" else "right")
     table.add_column("memory, before activations", justify="right")
     for role, processes in plan.roles():
-        memory = memory_per_process(role, spec, precision)
         for process in processes:
             seat = plan.seat(process)
             table.add_row(
@@ -60,18 +84,18 @@ def render(plan: Plan, spec: PolicySpec, precision: str = "fp32") -> str:
                 str(seat.node),
                 _spans(process.resources),
                 f"{seat.cpus:.4g}",
-                _size(memory) if memory else "-",
+                _size(memory[role]) if memory[role] else "-",
             )
         table.add_section()
     console = Console(file=io.StringIO(), width=WIDTH, color_system=None)
     with console.capture() as capture:
         console.print(table)
-        for line in _summary(plan, spec, precision):
+        for line in _summary(plan, spec, precision, memory):
             console.print(line, soft_wrap=True, highlight=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def _summary(plan: Plan, spec: PolicySpec, precision: str) -> list[str]:
+def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, int]) -> list[str]:
     """What the table does not say: totals, and nodes whose memory can't hold the weights."""
     sent = _size(spec.trainable_parameters * BYTES[precision])
     lines = [
@@ -87,7 +111,7 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str) -> list[str]:
         f"{spec.trainable_parameters:,} trained",
     ]
     for index, node in enumerate(plan.inventory.nodes):
-        loads = [_load(plan, rank, spec, precision) for rank in plan.inventory.ranks(index)]
+        loads = [_load(plan, rank, memory) for rank in plan.inventory.ranks(index)]
         if plan.inventory.kind == "GPU":
             what, need, have = "the fullest GPU holds", max(loads, default=0.0), node.gpu_memory
         else:
@@ -98,10 +122,10 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str) -> list[str]:
     return lines
 
 
-def _load(plan: Plan, rank: int, spec: PolicySpec, precision: str) -> float:
+def _load(plan: Plan, rank: int, memory: Mapping[str, int]) -> float:
     """Bytes on one rank; a process spreads evenly over the ranks it owns."""
     return sum(
-        memory_per_process(role, spec, precision) / len(process.resources)
+        memory[role] / len(process.resources)
         for role, processes in plan.roles()
         for process in processes
         if rank in process.resources

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlcore.config.schema import EnvConfig, ModelConfig, key
 from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, PolicySpec, StateChannel
+from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, PolicySpec, ProtocolSpec, StateChannel
 from rlcore.track.headers import check_fit, read_headers
 
 GOALS = {
@@ -19,6 +19,18 @@ GOALS = {
 }
 IMAGE_SIZE = 16
 WEIGHTS = "model.safetensors"
+
+
+# Success under time limits that training never had.
+HASTE = ProtocolSpec(
+    env="toy",
+    groups={
+        "IND": {"as trained": {}},
+        "Hurry": {"8 steps": {"max_episode_steps": 8}, "4 steps": {"max_episode_steps": 4}},
+        "Sides": {"left": {"tasks": ["reach-left"]}, "right": {"tasks": ["reach-right"]}},
+    },
+    averages={"Average of OOD": ("Hurry", "Sides")},
+)
 
 
 @dataclass

@@ -5,7 +5,7 @@ Knows nothing of any network; which names a file must have is its plugin's to sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,22 +67,37 @@ def plain_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
     }
 
 
-def merged_weights(module: nn.Module) -> dict[str, Tensor]:
-    """Adapted weights with their adapters added, by the name they would have without; empty
-    where nothing is adapted."""
-    if not any(ADAPTER in name for name, _ in module.named_parameters()):
-        return {}  # peft takes seconds to import
-    from peft.tuners.lora import LoraLayer
+class MergedWeights(Mapping[str, Tensor]):
+    """Adapted weights with their adapters added, by the name they would have without. Each is made
+    when it is asked for and not kept, as all of them together take as much memory as the network.
 
-    layers: dict[str, Any] = {  # their base class lacks the methods that all of them have
-        name: part for name, part in module.named_modules() if isinstance(part, LoraLayer)
-    }
-    merged = {}
-    for name, layer in layers.items():
-        weight = layer.get_base_layer().weight.detach()
+    Args:
+        module: with adapters; without any the mapping is empty.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        # typed loosely: their base class lacks the methods that all of them have
+        self._layers: dict[str, Any] = {}
+        if any(ADAPTER in name for name, _ in module.named_parameters()):
+            from peft.tuners.lora import LoraLayer  # takes seconds to import
+
+            parts = module.named_modules()
+            self._layers = {f"{n}.weight": part for n, part in parts if isinstance(part, LoraLayer)}
+
+    def __getitem__(self, name: str) -> Tensor:
+        layer = self._layers[name]
+        weight: Tensor = layer.get_base_layer().weight.detach()
         delta: Any = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
-        merged[f"{name}.weight"] = weight + delta.detach().to(weight.dtype)
-    return merged
+        return weight + delta.detach().to(weight.dtype)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._layers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layers)
+
+    def __len__(self) -> int:
+        return len(self._layers)
 
 
 def shapes_of(parameters: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

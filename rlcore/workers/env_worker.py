@@ -34,7 +34,7 @@ from rlcore.workers.survive import SurvivingEnv
 
 @dataclass(frozen=True)
 class EnvSide:
-    """One of the two envs of a run (training, evaluation): its factory and its settings."""
+    """One of the envs of a run (training, evaluation): its factory and its settings."""
 
     target: str
     config: EnvConfig
@@ -60,7 +60,7 @@ class EnvWorkerSettings:
     """What an env worker is made of.
 
     Attributes:
-        sides: `{"train": EnvSide, "eval": EnvSide}`.
+        sides: `{"train": EnvSide, "eval": EnvSide}`, and further ones to evaluate on.
         rank, world_size: this worker among the env workers.
         stages: vector envs of this worker.
         num_processes: simulator processes of this worker over all stages.
@@ -194,6 +194,13 @@ class EnvWorker:
                 max_steps=max_steps,
             )
         )
+
+    def release(self, side: str) -> None:
+        """Close the simulators of a side, unless another one shares them; it may start again."""
+        envs = self._envs.pop(side, [])
+        if not any(envs is others for others in self._envs.values()):
+            for env in envs:
+                env.close()
 
     def process_id(self) -> int:
         """Of the process this worker lives in, for those who watch it."""

@@ -63,6 +63,7 @@ ROLES: dict[str, Role] = {
         calls={
             "start": EnvWorker.start,
             "demonstrate": EnvWorker.demonstrate,
+            "release": EnvWorker.release,
             "process_id": EnvWorker.process_id,
             "stop": EnvWorker.stop,
         },

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
 from rlcore.config.checks import check
 from rlcore.config.compose import compose
+from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins import load_plugins
@@ -15,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigW
 
 EIGHT_GPUS = Inventory.uniform(1, Node(cpus=96, gpus=8))
 CATALOG = Catalog(load_plugins())
+ONE_EACH = "cluster.component_placement={env: 0, rollout: 0, actor: 0}"
 
 
 def checked(*overrides: str) -> RunConfig:
@@ -34,6 +43,29 @@ def test_any_installed_env_and_model_compose(env, model):
     config = compose([f"env={env}", f"model={model}"], require=("env", "model"))
     assert config.env.train.env_type in load_plugins().names("env")
     assert config.actor.model.model_type in load_plugins().names("model")
+
+
+@pytest.mark.parametrize("algorithm", CATALOG.options("algorithm"))
+@pytest.mark.parametrize("model", [name for name in CATALOG.options("model") if "tiny" in name])
+def test_a_recipe_runs_with_another_model_and_algorithm(model, algorithm):
+    config = checked("experiment=quickstart", f"model={model}", f"algorithm={algorithm}")
+    assert config.actor.model.add_value_head == (algorithm == "ppo")
+    assert config.actor.model.num_action_chunks == 10  # means the same to all models
+
+
+@pytest.mark.filterwarnings("default::rlcore.config.old_names.ConfigWarning")
+def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
+    """gamma is every algorithm's, but grpo declares it anew: 1 there. update_epoch is 4 to both.
+    The command line has the last word."""
+    with pytest.warns(ConfigWarning) as said:
+        config = compose(["experiment=quickstart", "algorithm=grpo", "algorithm.group_size=4"])
+    assert [str(warning.message) for warning in said] == [
+        "experiment=quickstart is for ppo: what it sets of algorithm.gamma, "
+        "algorithm.critic_warmup_updates is left out for grpo"
+    ]
+    algorithm = config.algorithm
+    assert (algorithm.gamma, algorithm.update_epoch, algorithm.group_size) == (1.0, 4, 4)
+    assert compose(["experiment=quickstart", "algorithm=ppo"]).algorithm.gamma == 0.97
 
 
 # Hyper-parameters of the published runs.
@@ -68,3 +100,96 @@ def test_held_out_tasks_are_evaluated_on_forty_five():
     benchmarks = [vars(side)["benchmark"] for side in (config.env.train, config.env.eval)]
     assert benchmarks == ["ml45_train", "ml45_test"]
     assert config.env.eval.max_episode_steps == 160
+
+
+PUBLISHED = {
+    "metaworld_50_grpo_openvlaoft": {
+        "env.train": {"total_num_envs": 64, "rollout_epoch": 16, "reward_coef": 5.0},
+        "algorithm": {
+            "group_size": 8, "reward_type": "action_level", "logprob_type": "token_level",
+            "clip_ratio_high": 0.28, "clip_ratio_low": 0.2, "filter_rewards": True,
+            "rewards_lower_bound": 0.1, "rewards_upper_bound": 1.0,
+        },
+        "actor": {"micro_batch_size": 32, "global_batch_size": 12800},
+        "actor.optim": {"lr": 2e-5},
+        "actor.model": {
+            "num_action_chunks": 1, "temperature": 1.6, "unnorm_key": "meta_world_strict",
+            "is_lora": False,
+        },
+    },
+    "maniskill_ppo_openvla": {
+        "env.train": {
+            "total_num_envs": 128, "auto_reset": True, "max_episode_steps": 80,
+            "max_steps_per_rollout_epoch": 160, "tasks": ["PutOnPlateInScene25Main-v3"],
+        },
+        "rollout": {"pipeline_stage_num": 2},
+        "algorithm": {
+            "reward_type": "action_level", "logprob_type": "action_level",
+            "bootstrap_type": "always", "clip_ratio_high": 0.2, "clip_ratio_low": 0.2,
+        },
+        "actor": {"micro_batch_size": 80, "global_batch_size": 640},
+        "actor.optim": {"lr": 1e-4, "value_lr": 3e-3, "clip_grad": 10.0},
+        "actor.model": {
+            "is_lora": True, "lora_rank": 32, "temperature": 1.0, "top_k": -1,
+            "add_value_head": True,
+        },
+    },
+    "maniskill_ppo_openvlaoft": {
+        "env.train": {"total_num_envs": 128, "auto_reset": True},
+        "algorithm": {"logprob_type": "token_level", "clip_ratio_high": 0.28},
+        "actor": {"micro_batch_size": 40, "global_batch_size": 640},
+        "actor.model": {"model_type": "openvla_oft", "add_value_head": True, "is_lora": True},
+    },
+    "maniskill_grpo_openvla": {
+        "env.train": {"total_num_envs": 256, "auto_reset": False},
+        "algorithm": {"group_size": 8},
+        "actor.optim": {"lr": 1e-5},
+        "actor.model": {"top_k": 50, "add_value_head": False},
+    },
+    "maniskill_grpo_openvlaoft": {
+        "env.train": {"total_num_envs": 256, "auto_reset": False},
+        "algorithm": {"group_size": 8},
+        "actor.optim": {"lr": 1e-4},
+        "actor.model": {"model_type": "openvla_oft", "top_k": -1, "add_value_head": False},
+    },
+    "maniskill_ppo_openpi_pi05": {
+        "env.train": {"total_num_envs": 320, "auto_reset": True},
+        "algorithm": {"entropy_bonus": 0.005, "update_epoch": 5, "bootstrap_type": "always"},
+        "actor": {"global_batch_size": 5120},
+        "actor.optim": {"lr": 7.91e-6, "value_lr": 1.55e-4},
+        "actor.model.openpi": {
+            "noise_method": "flow_noise", "joint_logprob": True, "config_name": "pi05_maniskill",
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_recipes_have_the_published_values(name):
+    config = checked(f"experiment={name}")
+    for path, wanted in PUBLISHED[name].items():
+        section = config
+        for part in path.split("."):
+            section = vars(section)[part]
+        assert {key: vars(section)[key] for key in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", ["metaworld_50_grpo_openvlaoft", "maniskill_ppo_openvla"])
+def test_the_script_of_the_seed_documents_takes_them(name):
+    """On this machine: 7.5 B parameters are planned, and nothing is loaded."""
+    script = Path(__file__).parents[2] / "examples/embodiment/run_embodiment.sh"
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    words = ["bash", str(script), name, "--dry-run", ONE_EACH]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PATH": path})
+    assert done.returncode == 0, done.stderr
+    assert f"experiment_name: {name}" in done.stdout
+    assert re.search(r"openvla(_oft)?: 7,\d{3},\d{3},\d{3} parameters in bf16", done.stdout)
+
+
+def test_any_combination_of_real_size_is_planned(capsys):
+    words = ["env=metaworld_50", "model=openvla_oft", "algorithm=grpo", "--dry-run"]
+    assert main(["train", *words, ONE_EACH]) == 0
+    said = capsys.readouterr().out
+    # all but the last blocks, norms and pools of the vision towers, which nothing reads
+    assert "openvla_oft: 7,541,237,184 parameters in bf16, 7,498,156,704 trained" in said
+    assert "rollout and actor are one process over one set of weights" in said

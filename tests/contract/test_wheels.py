@@ -65,7 +65,7 @@ def rlcore(*arguments: str, cwd: Path, packages: Path | None) -> str:
     return run("-m", "rlcore.cli.main", *arguments, cwd=cwd, packages=packages)
 
 
-CHOICE = ("env=slider", "model=toy", "algorithm=ppo", "actor.model.add_value_head=true")
+CHOICE = ("env=slider", "model=toy", "algorithm=ppo")
 
 
 def test_it_is_listed(stranger, tmp_path):

@@ -27,7 +27,6 @@ SIZE, COLUMNS = 4, 24
 GROUPED = [
     "env=toy",
     "model=toy",
-    "actor.model.add_value_head=false",
     "algorithm=grpo",
     f"algorithm.group_size={SIZE}",
     "algorithm.filter_rewards=true",
@@ -314,9 +313,6 @@ REAL = [
     "runner.val_before_train=false",
     "rollout.forward_batch=2",
     "cluster.torch_threads=1",
-    "actor.model.add_value_head=false",
-    "actor.model.openpi.detach_critic_input=false",
-    "actor.model.openpi.critic_elapsed=false",
     "algorithm.rewards_lower_bound=20",
     "algorithm.rewards_upper_bound=200",
 ]

@@ -148,7 +148,6 @@ def test_an_evaluation_needs_no_algorithm_and_no_critic(log_path: Path):
         [
             "env=toy",
             "model=toy",
-            "actor.model.add_value_head=false",
             "runner.only_eval=true",
             "cluster.backend=local",
             "env.eval.trials_per_task=2",

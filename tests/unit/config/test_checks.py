@@ -236,6 +236,7 @@ def test_a_value_head_that_nobody_trains_is_announced_and_its_width_does_not_mat
         "algorithm.compare=true",
         "algorithm.group_size=2",
         "algorithm.reward_type=action_level",
+        "actor.model.add_value_head=true",
     ]
     words += ["algorithm.logprob_type=token_level"]
     config = compose([*TOY, SHARED, *words], registry=registry)

@@ -259,3 +259,11 @@ def test_the_acting_policys_checkpoint_is_the_models(made):
 def test_a_name_in_other_case_is_understood_with_a_warning(made):
     with pytest.warns(ConfigWarning, match="env=TOY is an old spelling of env=toy"):
         assert made(base=["env=TOY", *TOY[1:]]).env.train.env_type == "toy"
+
+
+def test_a_critic_comes_with_the_algorithm_that_wants_one(made):
+    assert made().actor.model.add_value_head is True
+    assert made("algorithm.compare=true").actor.model.add_value_head is False
+    assert made("actor.model.add_value_head=false").actor.model.add_value_head is False
+    kept = made("algorithm.compare=true", "actor.model.add_value_head=true")
+    assert kept.actor.model.add_value_head is True

@@ -96,6 +96,49 @@ def test_state_round_trip_is_exact_and_json_able():
     assert all(torch.equal(a, b) for a, b in zip(parameters, again, strict=True))
 
 
+def test_small_steps_of_bf16_weights_add_up():
+    """Below 1, neighbours in bf16 are 2^-8 = 0.0039 apart: a step of 0.001 is less than half of
+    that, and lost, but two of them are more."""
+    weight = nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
+    optimizer = PolicyOptimizer({"policy": [weight]}, OptimConfig(lr=1e-3, adam_eps=1e-12))
+    seen = []
+    for _ in range(4):
+        weight.grad = torch.ones_like(weight)
+        assert optimizer.step().applied and weight.grad is None
+        seen.append(weight[0].item())
+    # masters 0.999, 0.998, 0.997, 0.996
+    assert seen == [1.0, 0.99609375, 0.99609375, 0.99609375]
+    assert weight.dtype == torch.bfloat16
+    tensors = optimizer.state_dict()["tensors"]
+    assert tensors["policy.0.master"].tolist() == pytest.approx([0.996] * 2, abs=1e-6)
+    assert tensors["policy.0.exp_avg"].dtype == torch.float32
+
+
+def test_master_copies_are_part_of_the_state():
+    def steps(weight, optimizer, count):
+        for _ in range(count):
+            weight.grad = torch.tensor([1.0, -2.0], dtype=torch.bfloat16)
+            optimizer.step()
+
+    def made(values):
+        weight = nn.Parameter(torch.tensor(values, dtype=torch.bfloat16))
+        return weight, PolicyOptimizer({"policy": [weight]}, OptimConfig(lr=1e-3))
+
+    weight, optimizer = made([1.0, 2.0])
+    steps(weight, optimizer, 1)
+    again, resumed = made(weight.tolist())  # the weights alone have forgotten the first step
+    resumed.load_state_dict(optimizer.state_dict())
+    for one, other in ((weight, optimizer), (again, resumed)):
+        steps(one, other, 1)
+    assert torch.equal(weight, again) and weight[0] < 1.0
+    first, second = (o.state_dict()["tensors"] for o in (optimizer, resumed))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    plain = PolicyOptimizer({"policy": [nn.Parameter(torch.ones(2))]}, OptimConfig())
+    with pytest.raises(CheckpointError, match=r"master copy, its parameter is in torch.float32"):
+        plain.load_state_dict(optimizer.state_dict())
+
+
 def test_foreign_state_is_refused():
     *_, optimizer = pair()
     state = {"steps": {"policy": 0}, "skipped_steps": 0, "sizes": {"policy": 7}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Inventory, Node, make_plan, memory_per_process, render
 from rlcore.specs import PolicySpec
@@ -29,7 +31,26 @@ def test_the_estimate():
     # weights 4000, gradients 400, two moments 800
     assert memory_per_process("actor", spec, "fp32") == 5200
     assert memory_per_process("rollout+actor", spec, "fp32") == 5200
-    assert memory_per_process("actor", spec, "bf16") == 2600
+    # weights 2000, gradients, moments and master copies in fp32: 400 + 800 + 400
+    assert memory_per_process("actor", spec, "bf16") == 3600
+
+
+def test_reference_weights_and_what_acting_caches():
+    spec = replace(policy(1000, 100), cache_numbers=30)
+    # 8 rows of 30 numbers: 960 bytes, where there is a rollout; 400 of reference weights
+    more = {"reference": True, "rows": 8}
+    assert memory_per_process("rollout", spec, "fp32", **more) == 4960
+    assert memory_per_process("actor", spec, "fp32", **more) == 5600
+    assert memory_per_process("rollout+actor", spec, "fp32", **more) == 6560
+    assert memory_per_process("env", spec, "fp32", **more) == 0
+    plan = make_plan(
+        ClusterConfig(component_placement={"env,rollout,actor": "all:0"}),
+        Inventory.uniform(1, Node(cpus=2)),
+    )
+    large = replace(policy(2**28, 2**28), cache_numbers=2**25)
+    lines = render(plan, large, **more).splitlines()
+    # 1 GiB of weights, 1 of gradients, 2 of moments, 1 of reference, 1 of cache
+    assert cells(lines, "rollout+actor")[0][-1] == "6.00 GiB"
 
 
 def lines_of(mapping, node, spec, precision="fp32", nodes=1):

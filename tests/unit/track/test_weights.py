@@ -9,8 +9,8 @@ from torch import nn
 
 from rlcore.errors import CheckpointError
 from rlcore.track.weights import (
+    MergedWeights,
     WeightsFile,
-    merged_weights,
     plain_parameters,
     shapes_of,
     write_weights,
@@ -44,7 +44,7 @@ def test_adapters_are_merged_by_hand():
     network = nn.Sequential(nn.Linear(3, 2), nn.Conv2d(1, 1, 2))
     names = dict(network.named_parameters()).keys()
     weight = network[0].weight.detach().clone()
-    assert merged_weights(network) == {}
+    assert MergedWeights(network) == {}
     config = LoraConfig(r=2, lora_alpha=6, target_modules=["0", "1"])
     inject_adapter_in_model(config, network)
     plain = plain_parameters(network)
@@ -52,7 +52,7 @@ def test_adapters_are_merged_by_hand():
     a, b = network[0].lora_A.default.weight, network[0].lora_B.default.weight
     with torch.no_grad():
         b.normal_()
-    merged = merged_weights(network)
+    merged = MergedWeights(network)
     assert merged.keys() == {"0.weight", "1.weight"}
     torch.testing.assert_close(merged["0.weight"], (weight + 3 * b @ a).detach())
     assert torch.equal(merged["1.weight"], plain["1.weight"])  # its adapter is still zero

@@ -24,6 +24,17 @@ def rlcore_envs() -> list[ComponentSpec]:
 
 
 @hookimpl
+def rlcore_protocols() -> list[ComponentSpec]:
+    return [
+        ComponentSpec(
+            name="maniskill_ood",
+            target="rlcore_env_maniskill.protocol:OOD",
+            summary="put-on-plate: the training setting, and Vision, Semantic, Execution",
+        )
+    ]
+
+
+@hookimpl
 def rlcore_config_paths() -> list[str]:
     return ["pkg://rlcore_env_maniskill.conf"]
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.track.weights import (
+    MergedWeights,
     WeightsFile,
-    merged_weights,
     plain_parameters,
     shapes_of,
     write_weights,
@@ -53,7 +53,7 @@ def save_network(network: PiNetwork, folder: Path) -> None:
     openpi's own loader wants the unused `lm_head` of the expert too: load with strict=False there.
     """
     tensors = {name: parameter.detach() for name, parameter in plain_parameters(network).items()}
-    tensors |= merged_weights(network)
+    tensors |= MergedWeights(network)
     tensors[TIED] = tensors.pop(EMBEDDING)
     write_weights(folder / NETWORK_FILE, tensors)
 

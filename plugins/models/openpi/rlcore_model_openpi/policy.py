@@ -299,5 +299,7 @@ def _masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
     reads the last token, sees that: published critics had all slots.
     """
     openpi = config.openpi
-    reads_padding = openpi.value_after_vlm and openpi.value_vlm_mode != "first_token"
+    reads_padding = (
+        config.add_value_head and openpi.value_after_vlm and openpi.value_vlm_mode != "first_token"
+    )
     return IMAGE_SLOTS - resolved.num_images if reads_padding else 0

@@ -32,7 +32,6 @@ IMAGE_SLOTS = 3
 
 _STATE_PROMPT = 200  # tokens of published prompts that hold the state
 _NOISE_HIDDEN = (128, 64)  # those of heads.NoiseHead, which needs torch to be read
-_HEAD_ONLY = ("value_after_vlm", "detach_critic_input", "chunk_critic_input", "critic_elapsed")
 
 
 @dataclass(frozen=True)
@@ -272,17 +271,6 @@ def _check_critic(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSp
         f"{did_you_mean(openpi.value_type, VALUE_TYPES)}",
     )
     _require(
-        config.add_value_head or openpi.value_type == "chunk_level",
-        f"{KEY}.value_type must be chunk_level without a critic: "
-        "actor.model.add_value_head is false",
-    )
-    set_keys = [name for name in _HEAD_ONLY if vars(openpi)[name]]
-    _require(
-        config.add_value_head or not set_keys,
-        f"{KEY}.{{{', '.join(set_keys)}}} must be false without a critic: "
-        "actor.model.add_value_head is false",
-    )
-    _require(
         not (openpi.value_after_vlm and openpi.chunk_critic_input),
         f"{KEY}.chunk_critic_input must be false with value_after_vlm: "
         "the VLM's output has no action tokens",
@@ -294,6 +282,11 @@ def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: Env
         not (config.is_lora and config.openpi.train_expert_only),
         f"{KEY}.train_expert_only must be false with actor.model.is_lora: "
         "the adapters are the VLM's",
+    )
+    _require(
+        not config.save_adapters_only,
+        "actor.model.save_adapters_only must be false: besides the adapters the whole action "
+        "expert is trained, so they are no policy alone",
     )
     _require(
         not config.is_lora or config.lora_rank >= 1,

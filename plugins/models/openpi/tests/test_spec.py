@@ -53,6 +53,14 @@ def test_a_value_per_action(env_spec):
     assert per_action.parameters - per_chunk.parameters == 4 * 129
 
 
+def test_keys_of_a_critic_mean_nothing_without_one(env_spec):
+    """So that an algorithm without a critic takes the settings of any model."""
+    keys = {"value_after_vlm": True, "value_type": "action_level", "critic_elapsed": True}
+    bare = policy_spec(settings(add_value_head=False), env_spec)
+    assert policy_spec(settings(add_value_head=False, openpi=keys), env_spec) == bare
+    assert bare.value_dim == 0
+
+
 def other(action: int, state: int, cameras: int = 3):
     from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 
@@ -102,10 +110,7 @@ def test_nulls_come_from_the_config_name():
         ({}, {"ignore_last": True, "joint_logprob": True}, "ignore_last must be false"),
         ({}, {"ignore_last": True, "num_steps": 1}, "at least 2 with ignore_last"),
         ({}, {"value_vlm_mode": "max_token"}, "value_vlm_mode must be one of mean_token"),
-        ({"add_value_head": False}, {"value_after_vlm": True}, "value_after_vlm.* must be false"),
         ({}, {"value_type": "action_levl"}, "Did you mean 'action_level'"),
-        ({"add_value_head": False}, {"value_type": "action_level"}, "must be chunk_level without"),
-        ({"add_value_head": False}, {"critic_elapsed": True}, "critic_elapsed.* must be false"),
         ({}, {"value_after_vlm": True, "chunk_critic_input": True}, "chunk_critic_input must be"),
         ({"is_lora": True}, {"train_expert_only": True}, "train_expert_only must be false"),
         ({"is_lora": True, "lora_rank": 0}, {}, "lora_rank must be at least 1"),
@@ -133,7 +138,7 @@ def test_envs_too_wide_for_the_network():
 def test_shipped_options_hold_known_keys_and_pass_the_checks(path, env_spec):
     content = yaml.safe_load(path.read_text())
     openpi = OpenPIConfig(**content.pop("openpi"))
-    config = replace(OpenPIModelConfig(**content), openpi=openpi)
+    config = replace(OpenPIModelConfig(**content, add_value_head=True), openpi=openpi)
     spec = policy_spec(config, env_spec)
     assert spec.value_dim == 1
     assert config.openpi.config_name.startswith(path.stem.split("_")[0] + "_")

@@ -12,6 +12,8 @@ Legend: B rows, L prompt tokens, P patches, N = C M action tokens, D width.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from rlcore_prismatic.network import PrismaticModel, ValueHead, multimodal
 from rlcore_prismatic.network.actor import ActorInputs, Choose, Reading, TokenActor
@@ -23,7 +25,8 @@ class AutoregressiveActor(TokenActor):
     """OpenVLA.
 
     Args:
-        network, value_head, temperature, top_k, detach_critic_input: see :class:`TokenActor`.
+        network, value_head, temperature, top_k, detach_critic_input, idle: see
+            :class:`TokenActor`.
         slots: N, tokens of a decision.
     """
 
@@ -36,6 +39,7 @@ class AutoregressiveActor(TokenActor):
         temperature: float,
         top_k: int,
         detach_critic_input: bool = False,
+        idle: Sequence[int] = (),
     ) -> None:
         super().__init__(
             network,
@@ -43,6 +47,7 @@ class AutoregressiveActor(TokenActor):
             temperature=temperature,
             top_k=top_k,
             detach_critic_input=detach_critic_input,
+            idle=idle,
         )
         self.slots = slots
 

@@ -29,6 +29,7 @@ def make(config: OpenVLAConfig, *, env_spec: EnvSpec) -> TokenPolicy:
             temperature=config.temperature,
             top_k=config.top_k,
             detach_critic_input=config.detach_critic_input,
+            idle=resolved.idle(config.num_action_chunks),
         )
 
     return make_policy(config, spec, resolved, env_spec, actor)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from rlcore_prismatic.files import RLCORE
 from rlcore_prismatic.spec import Resolved, checked_spec
 from rlcore_prismatic.spec import resolve as resolve_shared
-from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+from rlcore_prismatic.trained import check_kind, written_settings
 
 from rlcore.errors import CheckpointError
 from rlcore.specs import EnvSpec, PolicySpec
@@ -40,7 +38,16 @@ def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
         CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
     """
     resolved = resolve(config, env_spec)
-    return checked_spec(config, resolved, env_spec, sft="token_cross_entropy")
+    spec = checked_spec(config, resolved, env_spec, sft="token_cross_entropy")
+    return replace(spec, cache_numbers=_cached(config, resolved))
+
+
+def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:
+    """Keys and values of a row: of all tokens but the last, which is never read."""
+    size = resolved.size
+    decision = config.num_action_chunks * resolved.action_dim
+    tokens = resolved.num_images * size.patches + config.max_prompt_length + decision - 1
+    return 2 * size.depth * tokens * size.kv_heads * (size.width // size.heads)
 
 
 def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
@@ -50,13 +57,8 @@ def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
     published ones don't: it is one. Fewer actions than were trained are fine, as no token sees
     those after it.
     """
-    trained = _written_settings(folder)
-    kind = trained.get("model_type", config.model_type)
-    if kind != config.model_type:
-        raise CheckpointError(
-            f"{folder} is a checkpoint of model {kind!r}, not of {config.model_type!r}",
-            hint=f"choose model={kind}, or another actor.model.model_path",
-        )
+    check_kind(config, folder)
+    trained = written_settings(folder)
     chunks, images = (trained.get(name, 1) for name in ("num_action_chunks", "num_images_in_input"))
     if config.num_action_chunks > chunks:
         raise CheckpointError(
@@ -70,12 +72,3 @@ def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
             f"actor.model.num_images_in_input must be {images}, as {folder} was trained, got "
             f"{config.num_images_in_input}"
         )
-
-
-def _written_settings(folder: Path) -> dict[str, Any]:
-    """The settings that a checkpoint of ours was saved with; empty for others."""
-    if not (folder / CONFIG_FILE).is_file():
-        return {}
-    ours = read_json(folder / CONFIG_FILE).get(RLCORE)
-    settings = ours.get("model") if isinstance(ours, dict) else None
-    return settings if isinstance(settings, dict) else {}

@@ -146,8 +146,9 @@ def test_decisions_are_those_of_the_literal_form(actor, inputs, sampled, top_k):
     torch.manual_seed(2)
     uniform = torch.rand(len(PROMPTS), SLOTS) if sampled else None
     with torch.no_grad():
-        indices, score = actor.decide(inputs, uniform)
-        again = actor.score(inputs, indices)
+        decision, score = actor.decide(inputs, uniform)
+        again = actor.score(inputs, decision)
+    indices = decision.indices
     for row in range(len(PROMPTS)):
         tokens, logprobs, entropies, values = decided(actor, inputs, row, uniform, top_k)
         assert indices[row].tolist() == tokens

@@ -36,8 +36,8 @@ def test_act_and_evaluate_agree(build, temperature, top_k, deterministic):
     again = policy.evaluate(as_tensors(inputs), out.replay)
     drawn = None if deterministic else policy._uniform(keys(5))
     with torch.no_grad():
-        indices, score = policy.actor.decide(policy.actor_inputs(as_tensors(inputs)), drawn)
-    assert torch.equal(indices.unflatten(1, (2, 4)), out.replay["action_tokens"])
+        decision, score = policy.actor.decide(policy.actor_inputs(as_tensors(inputs)), drawn)
+    assert torch.equal(decision.indices.unflatten(1, (2, 4)), out.replay["action_tokens"])
     expected = score.logprobs.unflatten(1, (2, 4))
     torch.testing.assert_close(again.logprobs, expected, atol=TOLERANCE, rtol=0)
     torch.testing.assert_close(again.values, out.values, atol=TOLERANCE, rtol=0)
@@ -49,6 +49,29 @@ def test_act_and_evaluate_agree(build, temperature, top_k, deterministic):
     else:
         torch.testing.assert_close(out.logprobs, expected)
         assert (out.logprobs != 0).any() == (top_k != 1)
+
+
+@pytest.mark.parametrize("deterministic", [False, True], ids=["sampled", "greedy"])
+def test_top_k_is_finite_after_the_weights_have_moved(build, deterministic):
+    """Other weights have other likeliest tokens; the stored ones are scored among those they were
+    drawn from. So it is in an update, and under reference weights."""
+    policy = build(top_k=3, num_action_chunks=2)
+    inputs = prepared(policy, 5)
+    out = policy.act(inputs, keys(5), deterministic=deterministic)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape)
+    again = policy.evaluate(as_tensors(inputs), out.replay)
+    assert again.logprobs.isfinite().all() and again.entropy.isfinite().all()
+    assert (again.entropy <= np.log(3) + 1e-5).all()
+    tokens = out.replay["action_tokens"].flatten(1)
+    with torch.no_grad():
+        logits = policy.actor.read(policy.actor_inputs(as_tensors(inputs)), tokens).logits
+    present = logits.topk(3).indices
+    assert not (present == tokens[..., None]).any(-1).all()  # or nothing above would show it
+    (again.logprobs.sum() + again.entropy.sum()).backward()
+    gradients = [p.grad for p in policy.parameters() if p.grad is not None]
+    assert gradients and all(gradient.isfinite().all() for gradient in gradients)
 
 
 def test_recomputing_activations_changes_nothing(build):
@@ -100,7 +123,8 @@ def test_tokens_are_drawn_from_their_distribution(build):
     drawn = policy._uniform(keys(rows))[:, 0]
     from rlcore_prismatic import sampling
 
-    logprobs = sampling.log_probs(logits, temperature=1.6, top_k=5).expand(rows, -1)
+    allowed = sampling.likeliest(logits, 5)
+    logprobs = sampling.log_probs(logits, temperature=1.6, allowed=allowed).expand(rows, -1)
     tokens = sampling.inverse_cdf(logprobs, drawn)
     assert set(tokens.tolist()) <= set(kept.tolist())
     for token, probability in zip(kept.tolist(), p.tolist(), strict=True):
@@ -129,6 +153,28 @@ def test_only_the_entries_the_env_executes_are_scored(build):
     out = policy.act(prepared(policy, 3), keys(3))
     assert out.actions.shape == (3, 1, 4) and out.logprobs.shape == (3, 1, 4)
     assert out.replay["action_tokens"].shape == (3, 1, 7)
+
+
+@pytest.mark.parametrize("deterministic", [False, True], ids=["sampled", "greedy"])
+def test_entries_that_are_not_executed_decide_nothing(build, deterministic):
+    """They hold the middle token of 256, whatever is drawn, stored or demonstrated there; else
+    the tokens after them would depend on choices that no log-prob counts."""
+    policy = build(action_dim=7, action_entries=[0, 1, 2, 6], num_action_chunks=2)
+    inputs = prepared(policy, 3)
+    out = policy.act(inputs, keys(3), deterministic=deterministic)
+    tokens = out.replay["action_tokens"]
+    assert (tokens[..., 3:6] == 128).all() and (tokens[..., [0, 1, 2, 6]] != 128).any()
+    changed = tokens.clone()
+    changed[..., 3:6] = 5
+    again = policy.evaluate(as_tensors(inputs), {"action_tokens": tokens})
+    same = policy.evaluate(as_tensors(inputs), {"action_tokens": changed})
+    assert torch.equal(same.logprobs, again.logprobs)
+    if not deterministic:
+        torch.testing.assert_close(again.logprobs, out.logprobs, atol=TOLERANCE, rtol=0)
+    actor_inputs = policy.actor_inputs(as_tensors(inputs))
+    losses = [policy.actor.cross_entropy(actor_inputs, x.flatten(1)) for x in (tokens, changed)]
+    executed = [policy._executed(loss) for loss in losses]
+    assert torch.equal(*executed)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rlcore_prismatic import checkpoint
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from rlcore.errors import CheckpointError
+from rlcore.errors import CheckpointError, ConfigError
 from rlcore.rollout.rng import RowKeys
 from rlcore.testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
@@ -185,6 +185,32 @@ def test_truncated_weights(saved, name, kept):
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: int(len(content) * kept)])
     refuse(folder, f"{name} is damaged")
+
+
+def test_a_truncated_shard(saved, monkeypatch):
+    policy, folder = saved
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 400_000)
+    shards = folder.with_name("shards")
+    policy.save_pretrained(shards)
+    path = sorted(shards.glob("model-0000*"))[1]
+    path.write_bytes(path.read_bytes()[:-100])
+    refuse(shards, f"{path.name} is damaged or incomplete")
+
+
+def test_an_embedding_of_another_vocabulary(saved):
+    _, folder = saved
+    weights = load_file(folder / "model.safetensors")
+    for name in ("model.embed_tokens", "lm_head"):
+        weights[f"language_model.{name}.weight"] = torch.zeros(700, 80)
+    save_file(weights, folder / "model.safetensors")
+    refuse(folder, r"lm_head.weight is \[700, 80\], .*\[656, 80\]")
+
+
+def test_more_images_than_the_env_has(saved):
+    _, folder = saved
+    config = OpenVLAConfig(size="tiny", model_path=str(folder), num_images_in_input=2)
+    with pytest.raises(ConfigError, match=r"num_images_in_input must be in 1\.\.1, the cameras"):
+        policy_spec(config, paper_env())
 
 
 def test_another_vocabulary(saved):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -18,6 +19,7 @@ from rlcore.cli.main import main
 from rlcore.errors import ConfigError
 from rlcore.testing.conformance.paper import paper_env
 
+TINY = Path(rlcore_model_openvla.__file__).parent / "conf" / "model" / "openvla_tiny.yaml"
 OPTIONS = sorted((Path(rlcore_model_openvla.__file__).parent / "conf" / "model").glob("*.yaml"))
 
 
@@ -29,6 +31,8 @@ def test_published_size():
     spec = policy_spec(OpenVLAConfig(num_action_chunks=1, add_value_head=True), paper_env(action=7))
     assert spec.parameters - bare.parameters == 2_163_456
     assert (spec.action_dim, spec.num_action_chunks, spec.action_horizon) == (7, 1, 1)
+    # keys and values of 32 layers of 32 heads of 128, for 256 patches and 50 + 7 - 1 tokens
+    assert spec.cache_numbers == 2 * 32 * (256 + 56) * 4096
     assert (spec.value_dim, spec.state_dim, spec.sft) == (1, 0, "token_cross_entropy")
     lora = policy_spec(OpenVLAConfig(num_action_chunks=1, is_lora=True), paper_env(action=7))
     assert lora.trainable_parameters == pytest.approx(110e6, rel=0.02)
@@ -43,9 +47,32 @@ def test_a_dry_run_plans_the_published_size(capsys):
     assert "model_type: openvla" in said and "openvla: 7,654,228,928 parameters in bf16" in said
 
 
+def test_a_dry_run_counts_reference_weights(capsys):
+    """T b more with a KL to them: 0.4 M trained parameters of 4 bytes are about 1.5 MiB."""
+
+    def planned(*more: str) -> float:
+        asked = ["train", "env=metaworld_50", "model=openvla_tiny", "algorithm=ppo", "--dry-run"]
+        assert main([*asked, *more]) == 0
+        processes = re.findall(r"rollout\+actor .* ([\d.]+) MiB", capsys.readouterr().out)
+        return float(processes[0])
+
+    spec = policy_spec(OpenVLAConfig(**yaml.safe_load(TINY.read_text())), paper_env())
+    more = planned("algorithm.kl_beta=0.1") - planned()
+    assert more == pytest.approx(4 * spec.trainable_parameters / 2**20, abs=0.03)
+
+
+def test_a_chunk_longer_than_an_episode(capsys):
+    asked = ["train", "env=metaworld_50", "model=openvla_tiny", "algorithm=ppo", "--dry-run"]
+    assert main([*asked, "actor.model.num_action_chunks=400"]) != 0
+    assert (
+        "num_action_chunks must be at most env.train.max_episode_steps" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize("path", OPTIONS, ids=lambda path: path.stem)
 def test_shipped_options_pass_the_checks(path):
-    spec = policy_spec(OpenVLAConfig(**yaml.safe_load(path.read_text())), paper_env())
+    config = OpenVLAConfig(**yaml.safe_load(path.read_text()), add_value_head=True)
+    spec = policy_spec(config, paper_env())
     assert spec.name == "openvla" and spec.value_dim == 1 and spec.gradient_checkpointing
     assert spec.parameters < 1e6 or path.stem == "openvla"
 
@@ -56,7 +83,6 @@ def test_shipped_options_pass_the_checks(path):
         ({"num_images_in_input": 2}, r"num_images_in_input must be in 1..1, the cameras of env"),
         ({"action_dim": 7}, r"7 executed entries .* env 'paper' have 4"),
         ({"action_entries": [0, 1, 1, 2]}, "action_entries must be different numbers"),
-        ({"value_type": "action_level"}, "add_value_head must be true"),
         ({"max_prompt_length": 5}, "max_prompt_length must be at least"),
         ({"size": "tinny"}, "size must be one of .*tinny.*tiny"),
     ],

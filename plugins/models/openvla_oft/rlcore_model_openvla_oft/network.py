@@ -11,6 +11,8 @@ Legend: B rows, L prompt tokens, P tokens between BOS and prompt, N = C M slots,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from rlcore_prismatic.network import PrismaticModel, ValueHead, multimodal
@@ -81,7 +83,8 @@ class ParallelActor(TokenActor):
     """OpenVLA-OFT.
 
     Args:
-        network, value_head, temperature, top_k, detach_critic_input: see :class:`TokenActor`.
+        network, value_head, temperature, top_k, detach_critic_input, idle: see
+            :class:`TokenActor`.
         slots: N, tokens of a decision.
         official: the original code's form instead of RLinf's.
         proprio_projector: where the state is read.
@@ -98,6 +101,7 @@ class ParallelActor(TokenActor):
         temperature: float,
         top_k: int,
         detach_critic_input: bool = False,
+        idle: Sequence[int] = (),
         proprio_projector: ProprioProjector | None = None,
         action_head: ActionHead | None = None,
     ) -> None:
@@ -107,6 +111,7 @@ class ParallelActor(TokenActor):
             temperature=temperature,
             top_k=top_k,
             detach_critic_input=detach_critic_input,
+            idle=idle,
         )
         self.slots = slots
         self.official = official
@@ -125,17 +130,24 @@ class ParallelActor(TokenActor):
     def regress(self, inputs: ActorInputs) -> tuple[Tensor, Tensor]:
         """Normalised actions of the L1 head `[B, C, M]`, and values `[B, V]`."""
         assert self.action_head is not None, "this policy has no L1 head"
-        reading = self._forward(inputs)
+        reading = self._forward(inputs, padded_sentence=False)
         values = self.values(reading.features, inputs.elapsed)
         return self.action_head(reading.hidden), values
 
-    def _forward(self, inputs: ActorInputs) -> Reading:
+    def _forward(self, inputs: ActorInputs, *, padded_sentence: bool = True) -> Reading:
+        """Everything.
+
+        Args:
+            padded_sentence: whether FiLM's sentence is the mean over padding too. It is where the
+                reference writes tokens; its L1 head has one row at a time, without padding.
+        """
         network, slots, end = self.network, self.slots, int(self.official)
         prompt = network.embedding(inputs.tokens)
         rows = len(prompt)
         empty = prompt.new_zeros(rows, slots, prompt.shape[-1])
         stop = network.embedding(inputs.tokens.new_full((rows, end), EOS))
-        patches = self._patches(inputs, torch.cat([prompt, stop], dim=1))
+        there = F.pad(inputs.token_mask | padded_sentence, (0, end), value=True)
+        patches = self._patches(inputs, torch.cat([prompt, stop], dim=1), there)
         after = inputs.token_mask.new_ones(rows, slots + end)
         embeddings, mask = multimodal(
             torch.cat([prompt, empty, stop], dim=1),
@@ -149,10 +161,13 @@ class ParallelActor(TokenActor):
         features = output[torch.arange(rows, device=place.device), place]
         return Reading(network.action_logits(hidden), features, hidden)
 
-    def _patches(self, inputs: ActorInputs, text: Tensor) -> Tensor:
-        """What stands between BOS and prompt, `[B, P, D]`. FiLM's sentence is the mean over all
-        text tokens, BOS, padding and </s> included, as in the original code."""
-        sentence = text.mean(dim=1) if self.network.film else None
+    def _patches(self, inputs: ActorInputs, text: Tensor, there: Tensor) -> Tensor:
+        """What stands between BOS and prompt, `[B, P, D]`. FiLM's sentence is the mean over the
+        text tokens that are there, BOS and </s> included."""
+        sentence = None
+        if self.network.film:
+            total = (text.float() * there[..., None]).sum(dim=1)
+            sentence = (total / there.sum(dim=1, keepdim=True)).to(text.dtype)
         patches = self.network.image_tokens(self.pixels(inputs), sentence)
         if self.proprio_projector is None:
             return patches

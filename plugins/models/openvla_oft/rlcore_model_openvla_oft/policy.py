@@ -38,6 +38,7 @@ def make(config: OpenVLAOFTConfig, *, env_spec: EnvSpec) -> TokenPolicy:
             temperature=config.temperature,
             top_k=config.top_k,
             detach_critic_input=config.detach_critic_input,
+            idle=resolved.idle(config.num_action_chunks),
             proprio_projector=(
                 ProprioProjector(size, config.proprio_dim) if config.use_proprio else None
             ),

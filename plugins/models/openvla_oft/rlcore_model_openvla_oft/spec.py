@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from rlcore_prismatic.files import Component
 from rlcore_prismatic.layout import Shape, linear, network_shapes, norm
 from rlcore_prismatic.sizes import PrismaticSize
 from rlcore_prismatic.spec import Resolved, checked_spec
 from rlcore_prismatic.spec import resolve as resolve_shared
+from rlcore_prismatic.trained import check_kind, check_same
 
 from rlcore.errors import ConfigError
 from rlcore.specs import EnvSpec, PolicySpec
@@ -16,6 +18,11 @@ from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 
 EPSILON = 1e-8
 RESIDUAL_BLOCKS = 2
+# All tokens of a decision see each other: with more or fewer of them the weights are others' too.
+_TRAINED = (
+    "implement_version", "num_action_chunks", "num_images_in_input", "use_film",
+    "use_l1_regression", "use_proprio", "proprio_dim",
+)  # fmt: skip
 _EVALUATION_ONLY = (
     "actor.model.use_l1_regression=true gives actions without log-probs, which can't be trained"
 )
@@ -26,6 +33,7 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
+        CheckpointError: a checkpoint that was trained with other settings.
     """
     shared = resolve_shared(config, env)
     extras = ("use_proprio", "use_film", "use_l1_regression")
@@ -41,12 +49,18 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
             f"actor.model.proprio_dim must be {env.state_dim}, the state entries of env "
             f"{env.name!r}, got {config.proprio_dim}"
         )
+    if config.model_path is not None:
+        folder = Path(config.model_path)
+        check_kind(config, folder)
+        check_same(config, folder, _TRAINED if config.use_proprio else _TRAINED[:-1])
+    parts = _parts(config, shared)
     return replace(
         shared,
         proprio_dim=config.proprio_dim if config.use_proprio else 0,
         epsilon=EPSILON,
         film=config.use_film,
-        components=_components(config, shared),
+        components=tuple(part for part in parts if vars(config)[part.key]),
+        left_out=tuple(part for part in parts if not vars(config)[part.key]),
     )
 
 
@@ -63,21 +77,18 @@ def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
     return replace(spec, evaluation_only=_EVALUATION_ONLY if l1 else "")
 
 
-def _components(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...]:
-    """Parts with files of their own, as the original trainer writes them."""
-    size, parts = resolved.size, []
-    if config.use_film:
-        prefix = "vision_backbone."
-        towers = network_shapes(size, film=True)
-        shapes = {n.removeprefix(prefix): s for n, s in towers.items() if n.startswith(prefix)}
-        parts.append(Component("vision_backbone", shapes, "network.vision_backbone"))
-    if config.use_proprio:
-        shapes = proprio_shapes(size, config.proprio_dim)
-        parts.append(Component("proprio_projector", shapes, "proprio_projector"))
-    if config.use_l1_regression:
-        shapes = action_head_shapes(size, resolved.action_dim)
-        parts.append(Component("action_head", shapes, "action_head"))
-    return tuple(parts)
+def _parts(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...]:
+    """Parts with files of their own, as the original trainer writes them, asked for or not."""
+    size, prefix = resolved.size, "vision_backbone."
+    towers = network_shapes(size, film=True)
+    film = {n.removeprefix(prefix): s for n, s in towers.items() if n.startswith(prefix)}
+    proprio = proprio_shapes(size, config.proprio_dim)
+    head = action_head_shapes(size, resolved.action_dim)
+    return (
+        Component("vision_backbone", film, "network.vision_backbone", "use_film"),
+        Component("proprio_projector", proprio, "proprio_projector", "use_proprio"),
+        Component("action_head", head, "action_head", "use_l1_regression"),
+    )
 
 
 def proprio_shapes(size: PrismaticSize, entries: int) -> dict[str, Shape]:

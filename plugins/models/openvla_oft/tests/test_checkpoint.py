@@ -18,8 +18,9 @@ from rlcore_prismatic.layout import network_shapes
 from rlcore_prismatic.sizes import SIZES
 from safetensors.torch import load_file, save_file
 
-from rlcore.errors import CheckpointError, UserError
+from rlcore.errors import CheckpointError, ConfigError, UserError
 from rlcore.rollout.rng import RowKeys
+from rlcore.specs import StateChannel
 from rlcore.track.headers import read_headers
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
@@ -67,7 +68,7 @@ def assert_equal_outputs(policy, other, observation, atol=0.0, **how):
 def shaken_adapters(policy):
     with torch.no_grad():
         for name, parameter in policy.named_parameters():
-            if ".lora_B." in name:
+            if ".lora_B." in name or (".scale." in name or ".shift." in name):
                 parameter.normal_(std=0.05)
     return policy
 
@@ -152,6 +153,35 @@ def test_adapters_are_merged(saved, env_spec, observe, tmp_path):
     assert_equal_outputs(policy, other, observe(env_spec, 3), atol=1e-5)
 
 
+def test_adapters_are_merged_shard_by_shard(saved, env_spec, observe, tmp_path, monkeypatch):
+    """What is merged at a time is what the next file holds: a second copy of a large network would
+    not fit beside the first."""
+    from peft.tuners.lora import Linear
+
+    _, base = saved
+    policy = shaken_adapters(made(at(settings(is_lora=True, lora_rank=4), base), env_spec))
+    merge, write = Linear.get_delta_weight, checkpoint.write_weights
+    done, before_file = [], []
+
+    def counted(layer, adapter):
+        done.append(layer)
+        return merge(layer, adapter)
+
+    def noted(path, tensors):
+        before_file.append(len(done))
+        write(path, tensors)
+
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 300_000)
+    monkeypatch.setattr(Linear, "get_delta_weight", counted)
+    monkeypatch.setattr(checkpoint, "write_weights", noted)
+    checkpoint.save_network(policy.actor, tmp_path / "whole")
+    assert len(before_file) > 3 and before_file[0] < before_file[-1] / 2
+    monkeypatch.setattr(checkpoint, "write_weights", write)
+    policy.save_pretrained(tmp_path / "whole")
+    other = made(at(settings(), tmp_path / "whole"), env_spec)
+    assert_equal_outputs(policy, other, observe(env_spec, 3), atol=1e-5)
+
+
 @pytest.mark.parametrize("official", [{}, {**OFFICIAL, "use_film": True}])
 def test_adapters_alone(env_spec, observe, tmp_path, official):
     """They find their model again, and are trained on, or merged."""
@@ -170,6 +200,56 @@ def test_adapters_alone(env_spec, observe, tmp_path, official):
     again.save_pretrained(tmp_path / "later")  # a checkpoint of a checkpoint
     later = made(at(lora, tmp_path / "later"), env_spec, 4)
     assert_equal_outputs(policy, later, observation)
+
+
+@pytest.mark.parametrize("alpha", [2, 0.5])
+def test_adapters_of_another_alpha(saved, env_spec, observe, tmp_path, alpha):
+    """As adapters of the original trainer, whose alpha is not the rank (here 4): what is added is
+    alpha / r B A, merged or trained on, and alpha is kept."""
+    _, base = saved
+    lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)
+    folder = tmp_path / "adapters"
+    shaken_adapters(made(at(lora, base), env_spec)).save_pretrained(folder)
+    path = folder / "adapter_config.json"
+    content = json.loads(path.read_text())
+    assert content["lora_alpha"] == content["r"] == 4
+    path.write_text(json.dumps({**content, "lora_alpha": alpha, "lora_dropout": 0.1}))
+    trained = made(at(lora, folder), env_spec)
+    merged = made(at(settings(), folder), env_spec)
+    name = "language_model.model.layers.0.mlp.up_proj"
+    adapters = load_file(folder / "adapter_model.safetensors")
+    a, b = (adapters[f"base_model.model.{name}.lora_{x}.weight"] for x in "AB")
+    expected = load_file(base / "model.safetensors")[f"{name}.weight"] + alpha / 4 * b @ a
+    weight = merged.actor.network.get_parameter(f"{name}.weight")
+    torch.testing.assert_close(weight, expected, rtol=0, atol=1e-6)
+    assert_equal_outputs(trained, merged, observe(env_spec, 3), atol=1e-5)
+    trained.save_pretrained(tmp_path / "later")
+    kept = json.loads((tmp_path / "later" / "adapter_config.json").read_text())
+    assert (kept["r"], kept["lora_alpha"]) == (4, alpha)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"use_rslora": True}, "not of plain LoRA adapters: use_rslora=True"),
+        ({"use_dora": True}, "use_dora=True"),
+        ({"peft_type": "LOHA"}, "peft_type='LOHA'"),
+        ({"peft_type": None}, "it has no peft_type"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa'"),
+        ({"rank_pattern": {"q_proj": 8}}, "rank_pattern={'q_proj': 8}"),
+        ({"something_new": 3}, "something_new=3"),
+        ({"lora_alpha": None}, "damaged .*lora_alpha is None"),
+        ({"r": 0}, "damaged .*rank r is 0"),
+    ],
+)
+def test_adapters_of_an_unknown_kind(saved, env_spec, tmp_path, changes, match):
+    _, base = saved
+    lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)
+    made(at(lora, base), env_spec).save_pretrained(tmp_path / "adapters")
+    path = tmp_path / "adapters" / "adapter_config.json"
+    content = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({n: v for n, v in content.items() if v is not None}))
+    refuse(at(settings(), tmp_path / "adapters"), env_spec, match)
 
 
 def test_statistics_fitted_since_lie_beside_the_adapters(env_spec, tmp_path):
@@ -361,8 +441,83 @@ def test_another_critic(saved, env_spec):
     refuse(at(settings(critic_hidden=[32]), folder), env_spec, "rl_heads.safetensors does not fit")
 
 
+def unsigned(folder) -> None:
+    """As others publish it: without our record of the settings."""
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    del content["rlcore"]
+    path.write_text(json.dumps(content))
+
+
+OTHERWISE = [
+    ({"num_action_chunks": 3}, "num_action_chunks must be 2, got 3"),
+    ({"num_action_chunks": 1}, "num_action_chunks must be 2, got 1"),
+    ({"implement_version": "official"}, "implement_version must be rlinf, got official"),
+    ({"implement_version": "official", "use_film": True}, "use_film must be false, got true"),
+    (OFFICIAL, "got official; actor.model.use_proprio must be false, got true"),
+    ({"num_images_in_input": 2}, "num_images_in_input must be 1, got 2"),
+]
+
+
+@pytest.mark.parametrize(("asked", "match"), OTHERWISE)
+def test_what_it_was_not_trained_for(saved, other_env, asked, match):
+    _, folder = saved
+    refuse(at(settings(**asked), folder), other_env(cameras=2), f"was trained otherwise: .*{match}")
+
+
+def test_a_part_that_was_trained_and_is_not_asked_for(env_spec, tmp_path):
+    made(settings(**OFFICIAL), env_spec).save_pretrained(tmp_path)
+    official = at(settings(implement_version="official"), tmp_path)
+    refuse(official, env_spec, "use_proprio must be true, got false")
+    config = at(settings(**{**OFFICIAL, "proprio_dim": 5}), tmp_path)
+    refuse(
+        config, replace(env_spec, states=(StateChannel("arm", 5),)), "proprio_dim must be 4, got 5"
+    )
+    unsigned(tmp_path)
+    left = "holds proprio_projector--rlcore_checkpoint.safetensors, .*use_proprio=false leaves"
+    refuse(official, env_spec, left)
+    refuse(at(settings(), tmp_path), env_spec, left)
+    made(at(settings(**OFFICIAL), tmp_path), env_spec)
+    # or beside the network, as trainers put them that save the whole policy
+    path = tmp_path / "proprio_projector--rlcore_checkpoint.safetensors"
+    whole = {f"proprio_projector.{name}": tensor for name, tensor in load_file(path).items()}
+    save_file(load_file(tmp_path / "model.safetensors") | whole, tmp_path / "model.safetensors")
+    path.unlink()
+    refuse(official, env_spec, "holds proprio_projector.fc1.*use_proprio=false leaves")
+
+
+@pytest.mark.parametrize(
+    ("extra", "match"),
+    [
+        ({"use_film": True}, "vision_backbone--.*use_film=false leaves"),
+        ({"use_l1_regression": True}, "action_head--.*use_l1_regression=false leaves"),
+    ],
+)
+def test_parts_that_would_go_unread(env_spec, tmp_path, extra, match):
+    official = {"implement_version": "official"}
+    made(settings(**official, **extra), env_spec).save_pretrained(tmp_path)
+    refuse(at(settings(**official), tmp_path), env_spec, "was trained otherwise")
+    unsigned(tmp_path)
+    refuse(at(settings(**official), tmp_path), env_spec, match)
+
+
+def test_a_checkpoint_of_another_model(saved, env_spec):
+    _, folder = saved
+    content = json.loads((folder / "config.json").read_text())
+    content["rlcore"]["model"]["model_type"] = "openvla"
+    (folder / "config.json").write_text(json.dumps(content))
+    refuse(at(settings(), folder), env_spec, "a checkpoint of model 'openvla', not of")
+
+
+def test_more_images_than_the_env_has(saved, env_spec):
+    _, folder = saved
+    config = at(settings(num_images_in_input=2), folder)
+    refuse(config, env_spec, r"num_images_in_input must be in 1\.\.1, the cameras", ConfigError)
+
+
 def test_missing_and_damaged_components(saved, env_spec):
     _, folder = saved
+    unsigned(folder)
     config = at(settings(**OFFICIAL), folder)
     refuse(config, env_spec, "must hold one file proprio_projector--")
     path = folder / "proprio_projector--1_checkpoint.pt"

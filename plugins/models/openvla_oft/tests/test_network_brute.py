@@ -131,7 +131,13 @@ def action_head(hidden: Tensor, w: Weights) -> Tensor:
 
 
 def by_hand(
-    w: Weights, ids: list[int], images: Tensor, state: Tensor | None, *, film: bool
+    w: Weights,
+    ids: list[int],
+    images: Tensor,
+    state: Tensor | None,
+    *,
+    film: bool,
+    padded: bool,
 ) -> dict[str, Tensor]:
     """One row.
 
@@ -140,10 +146,12 @@ def by_hand(
         ids: prompt without padding, BOS first.
         images: uint8 `[I, 28, 28, 3]`.
         state: `[4]` in [-1, 1].
+        padded: FiLM's sentence is the mean over padding too.
     """
     embedding = w["language_model.model.embed_tokens.weight"]
     padding = [SIZE.pad] * (PADDED - len(ids))
-    text = embedding[torch.tensor([*ids, 2, *padding])]  # 2 ends the sequence
+    # 2 ends the sequence
+    text = embedding[torch.tensor([*ids, 2, *(padding if padded else [])])]
     sentence = text.mean(0) if film else None
     prefix = "vision_backbone.vision_backbone" if film else "vision_backbone"
     middle = []
@@ -213,6 +221,11 @@ def test_it_is_the_original(film: bool, proprio: bool, images: int) -> None:
         logits = actor.read(inputs, torch.zeros(0)).logits
         actions, values = actor.regress(inputs)
     for row, ids in enumerate(prompts):
-        expected = by_hand(weights, ids, pixels[row], state[row] if proprio else None, film=film)
+        given = weights, ids, pixels[row], state[row] if proprio else None
+        tokens_of, head_of = (by_hand(*given, film=film, padded=padded) for padded in (True, False))
+        expected = {**head_of, "logits": tokens_of["logits"]}
         ours = {"logits": logits[row], "actions": actions[row], "values": values[row]}
         torch.testing.assert_close(ours, expected, rtol=0, atol=2e-5)
+        # the two sentences differ, or nothing above would tell them apart
+        differ = bool((tokens_of["actions"] - head_of["actions"]).abs().max() > 1e-4)
+        assert differ == (film and len(ids) < PADDED)

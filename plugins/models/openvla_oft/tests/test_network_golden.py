@@ -12,7 +12,7 @@ from rlcore_prismatic import statistics
 from rlcore_prismatic.actions import ActionTokenizer
 from rlcore_prismatic.layout import network_shapes
 from rlcore_prismatic.network import PrismaticModel, ValueHead
-from rlcore_prismatic.network.actor import ActorInputs
+from rlcore_prismatic.network.actor import ActorInputs, Decision
 from rlcore_prismatic.sizes import SIZES
 from safetensors.torch import load_file
 from torch import Tensor
@@ -113,17 +113,18 @@ def test_scores(actor: ParallelActor, level: str, mode: str) -> None:
     }
     indices = golden["action_tokens"].flatten(1) - SIZE.first_action
     with torch.no_grad():
-        score = actor.score(inputs(padded=True), indices)
+        score = actor.score(inputs(padded=True), Decision(indices))
         assert_near(score.logprobs, golden["logprobs"])
         assert_near(score.entropy, golden["entropy"])
         assert_near(score.values, golden["values"])
         assert_near(score.values, golden["prev_values"])
         if mode == "greedy":
             decided, again = actor.decide(inputs(padded=True), None)
-            assert torch.equal(decided, indices)
+            assert torch.equal(decided.indices, indices)
             assert_near(again.logprobs, golden["logprobs"])
             actor.temperature = 1.0  # the reference's own, where it acts greedily
-            assert_near(actor.score(inputs(padded=True), indices).logprobs, golden["prev_logprobs"])
+            cold = actor.score(inputs(padded=True), Decision(indices))
+            assert_near(cold.logprobs, golden["prev_logprobs"])
         else:
             assert_near(score.logprobs, golden["prev_logprobs"])
 

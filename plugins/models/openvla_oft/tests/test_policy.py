@@ -35,8 +35,8 @@ def test_acting_agrees_with_scoring_at_every_temperature(env_spec, observe, vers
     for temperature in (0.25, 1.0, 1.6, 4.0):
         policy.actor.temperature = temperature
         with torch.no_grad():
-            indices, acted = policy.actor.decide(inputs, uniform)
-            scored = policy.actor.score(inputs, indices)
+            decision, acted = policy.actor.decide(inputs, uniform)
+            scored = policy.actor.score(inputs, decision)
         for name in ("logprobs", "values", "entropy"):
             got, expected = vars(scored)[name], vars(acted)[name]
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
@@ -121,6 +121,21 @@ def test_the_supervised_loss_is_the_cross_entropy_of_the_demonstrated_tokens(env
                 token = 256 - (edge + 1)
                 total -= torch.log_softmax(logits[row, step * 4 + entry], -1)[token].item()
         assert loss[row].item() == pytest.approx(total / (4 * steps), rel=1e-5)
+
+
+def test_film_is_trained_beside_adapters(env_spec, observe):
+    """Its layers start at zero: adapters alone would leave the sentence unread for good."""
+    official = {"implement_version": "official", "use_film": True, "is_lora": True, "lora_rank": 2}
+    policy = policy_of(env_spec, **official)
+    inputs = policy.prepare(observe(env_spec, 3))
+    replay = policy.act(inputs, KEYS).replay
+    policy.evaluate(tensors(inputs), replay).logprobs.sum().backward()
+    film = {n: p for n, p in policy.named_parameters() if ".scale." in n or ".shift." in n}
+    trained = {id(p) for p in policy.parameter_groups()["policy"]}
+    # of each tower's two blocks the first is read: a weight and a bias of scale and of shift
+    used = [p for n, p in film.items() if ".blocks.0." in n]
+    assert len(used) == 8 and all(p.grad.abs().max() > 0 and id(p) in trained for p in used)
+    assert not any(id(p) in trained for n, p in film.items() if ".blocks.1." in n)
 
 
 def test_statistics_are_those_of_the_demonstrations(env_spec, demonstrate):

@@ -75,8 +75,6 @@ def test_counts_are_those_of_the_policy(env_spec):
         ({"use_film": True, "use_l1_regression": True}, "{use_film, use_l1_regression} must be"),
         ({"implement_version": "official", "use_proprio": True},
          "proprio_dim must be 4, the state entries of env 'paper', got 7"),
-        ({"critic_elapsed": True}, "add_value_head must be true"),
-        ({"value_type": "action_level"}, "add_value_head must be true"),
         ({"save_adapters_only": True}, "save_adapters_only must be false without is_lora"),
         ({"save_adapters_only": True, "is_lora": True}, "save_adapters_only .* without model_path"),
     ],
@@ -84,6 +82,11 @@ def test_counts_are_those_of_the_policy(env_spec):
 def test_what_does_not_fit_is_refused(env_spec, changes, match):
     with pytest.raises(ConfigError, match=match):
         policy_spec(settings(**changes), env_spec)
+
+
+def test_keys_of_a_critic_mean_nothing_without_one(env_spec):
+    keys = {"value_type": "action_level", "critic_elapsed": True, "detach_critic_input": True}
+    assert policy_spec(settings(**keys), env_spec) == policy_spec(settings(), env_spec)
 
 
 def test_entries_to_execute_are_proposed(env_spec):

@@ -18,16 +18,20 @@ from rlcore.errors import CheckpointError
 from rlcore.track.files import write_text
 from rlcore.track.headers import TensorHeader, check_fit, damaged
 from rlcore.track.weights import (
+    MergedWeights,
     WeightsFile,
-    merged_weights,
     plain_parameters,
     shapes_of,
     write_weights,
 )
-from rlcore_prismatic.files import (
+from rlcore_prismatic.adapters import (
     ADAPTER_PREFIX,
     ADAPTERS_CONFIG,
     ADAPTERS_FILE,
+    adapter_settings,
+    has_adapters,
+)
+from rlcore_prismatic.files import (
     COMPONENT_HINT,
     COMPONENT_SUFFIX,
     HEADS_FILE,
@@ -35,21 +39,19 @@ from rlcore_prismatic.files import (
     SINGLE_FILE,
     Component,
     Stored,
-    adapter_rank,
     base_folder,
     find_component,
-    has_adapters,
     network_part,
     stored_network,
 )
-from rlcore_prismatic.layout import LORA_TARGETS, VALUE_HEAD
+from rlcore_prismatic.layout import FILM, LORA_TARGETS, VALUE_HEAD, is_film
+from rlcore_prismatic.network import lora_scale
 from rlcore_prismatic.network.actor import TokenActor
 
 SHARD_BYTES = 5 * 10**9
 # Scale of adapters in files of OpenVLA-OFT's trainer: alpha is the rank, but not more than this.
 _TRAINER_ALPHA = 16
 _FILM = "vision_backbone.vision_backbone."
-FILM_ENDS = (".scale.weight", ".scale.bias", ".shift.weight", ".shift.bias")
 
 _log = logging.getLogger(__name__)
 
@@ -120,30 +122,36 @@ def load_value_head(actor: TokenActor, folder: Path) -> None:
 
 
 def load_adapters(actor: TokenActor, folder: Path) -> None:
-    """Fill the network's adapters from the folder's."""
+    """Fill the network's adapters from the folder's, and FiLM's weights where they lie beside."""
     with WeightsFile(folder / ADAPTERS_FILE) as file, torch.no_grad():
         for name, parameter in _adapters(actor.network):
-            parameter.copy_(file.read(name))
+            if name in file.headers:  # adapters that lack their place were refused before
+                parameter.copy_(file.read(name))
 
 
 def save_network(actor: TokenActor, folder: Path) -> None:
-    """Write the network; adapters are merged. More than :data:`SHARD_BYTES` are written in shards
-    with an index."""
-    whole = _whole(actor.network)
-    tensors = {_published(name): whole[name] for name in _published_parameters(actor.network)}
-    shards = list(_shards(tensors))
-    if len(shards) == 1:
-        write_weights(folder / SINGLE_FILE, tensors)
-        return
+    """Write the network. More than :data:`SHARD_BYTES` are written in shards with an index;
+    adapters are merged shard by shard."""
+    own = {_published(name): name for name in _published_parameters(actor.network)}
+    plain, merged = plain_parameters(actor.network), MergedWeights(actor.network)
+    sizes = {name: _bytes(plain[its]) for name, its in own.items()}
+    shards = list(_shards(sizes))
     total = len(shards)
     files = {
         f"model-{number:05d}-of-{total:05d}.safetensors": shard
         for number, shard in enumerate(shards, start=1)
     }
-    for name, shard in files.items():
-        write_weights(folder / name, shard)
+    if total == 1:
+        files = {SINGLE_FILE: shards[0]}
+    for file, names in files.items():
+        write_weights(
+            folder / file,
+            {name: (merged if own[name] in merged else plain)[own[name]] for name in names},
+        )
+    if total == 1:
+        return
     index = {
-        "metadata": {"total_size": sum(_bytes(tensor) for tensor in tensors.values())},
+        "metadata": {"total_size": sum(sizes.values())},
         "weight_map": {tensor: name for name, shard in files.items() for tensor in shard},
     }
     write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
@@ -156,15 +164,17 @@ def save_components(actor: TokenActor, folder: Path, components: Sequence[Compon
         write_weights(folder / f"{component.name}--{COMPONENT_SUFFIX}", _whole(module))
 
 
-def save_adapters(actor: TokenActor, folder: Path, base: str, rank: int) -> None:
+def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
     """Write adapters alone, as peft has them, and where the network is that they adapt."""
+    rank, alpha = lora_scale(actor.network)
     write_weights(folder / ADAPTERS_FILE, dict(_adapters(actor.network)))
     content = {
         "base_model_name_or_path": base,
         "bias": "none",
         "init_lora_weights": True,
-        "lora_alpha": rank,
+        "lora_alpha": alpha,
         "lora_dropout": 0.0,
+        "modules_to_save": list(FILM) if actor.network.film else None,
         "peft_type": "LORA",
         "r": rank,
         "target_modules": list(LORA_TARGETS),
@@ -182,13 +192,12 @@ def save_value_head(actor: TokenActor, folder: Path) -> None:
 def _whole(module: nn.Module) -> dict[str, Tensor]:
     """Weights by the names they have without adapters, with these merged."""
     plain = {name: parameter.detach() for name, parameter in plain_parameters(module).items()}
-    return plain | merged_weights(module)
+    return {**plain, **MergedWeights(module)}
 
 
 def _published_parameters(network: nn.Module) -> list[str]:
     """Names, without adapters, of the weights that the network's own files hold: all but FiLM's."""
-    names = plain_parameters(network)
-    return [n for n in names if not n.endswith(FILM_ENDS) or not n.startswith(_FILM)]
+    return [name for name in plain_parameters(network) if not is_film(name)]
 
 
 def _published(name: str) -> str:
@@ -205,9 +214,9 @@ def _fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _adapters(network: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Parameters of adapters by peft's name in files."""
+    """Parameters of adapters, and what is trained beside them, by peft's name in files."""
     for name, parameter in network.named_parameters():
-        if ".lora_" in name:
+        if ".lora_" in name or is_film(name):
             yield f"{ADAPTER_PREFIX}{name.replace('.default.', '.')}", parameter
 
 
@@ -221,11 +230,13 @@ def _read_all(stored: Stored, names: Sequence[str]) -> Iterator[tuple[str, Tenso
 
 
 def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
-    """Add a folder's adapters to the weights they adapt: W + alpha / r B A."""
-    content = json.loads((folder / ADAPTERS_CONFIG).read_text(encoding="utf-8"))
-    rank = adapter_rank(folder)
-    scale = float(content.get("lora_alpha", rank)) / rank
+    """Add a folder's adapters to the weights they adapt, W + alpha / r B A, and put what was
+    trained beside them in its place."""
+    settings = adapter_settings(folder)
+    scale = settings.alpha / settings.rank
     with WeightsFile(folder / ADAPTERS_FILE) as file:
+        for name in [name for name in file.headers if is_film(name)]:
+            tensors[name.removeprefix(ADAPTER_PREFIX)] = file.read(name)
         for name in [name for name in file.headers if name.endswith(".lora_A.weight")]:
             module = name.removeprefix(ADAPTER_PREFIX).removesuffix(".lora_A.weight")
             a, b = file.read(name), file.read(name.replace(".lora_A.", ".lora_B."))
@@ -291,16 +302,16 @@ def _without_adapters(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return merged
 
 
-def _shards(tensors: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-    """Tensors in order, as many to a shard as fit; one shard at least."""
-    shard: dict[str, Tensor] = {}
-    size = 0
-    for name, tensor in tensors.items():
-        if shard and size + _bytes(tensor) > SHARD_BYTES:
+def _shards(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """Names in order, as many to a shard as their bytes fit; one shard at least."""
+    shard: list[str] = []
+    filled = 0
+    for name, size in sizes.items():
+        if shard and filled + size > SHARD_BYTES:
             yield shard
-            shard, size = {}, 0
-        shard[name] = tensor
-        size += _bytes(tensor)
+            shard, filled = [], 0
+        shard.append(name)
+        filled += size
     yield shard
 
 

@@ -7,8 +7,8 @@ rl_heads.safetensors                      critic, where there is one
 dataset_statistics.json                   normalisation statistics
 tokenizer.json                            Llama's tokenizer
 config.json, preprocessor_config.json     as transformers wants them
-adapter_model.safetensors, adapter_config.json    adapters instead of a network, as peft has
-                                          them; the network is in the folder they name
+adapter_model.safetensors, adapter_config.json    adapters instead of a network, see adapters.py;
+                                          the network is in the folder they name
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
-from rlcore_prismatic.layout import VALUE_HEAD, Shape, adapter_shapes
+from rlcore_prismatic.adapters import ADAPTERS_CONFIG, check_adapters, has_adapters
+from rlcore_prismatic.layout import VALUE_HEAD, Shape
 from rlcore_prismatic.sizes import PrismaticSize
 from rlcore_prismatic.statistics import CONFIG_FILE, read_json
 
 SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 HEADS_FILE = "rl_heads.safetensors"
-ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREPROCESSOR_FILE = "preprocessor_config.json"
-ADAPTER_PREFIX = "base_model.model."
 RESIZE = "resize-naive"
 RLCORE = "rlcore"
 """Key of our settings in `config.json`."""
@@ -48,11 +47,13 @@ class Component:
         name: the file is called `*NAME*checkpoint*`.
         shapes: of its parameters, by their names in that file.
         module: where it is in the policy's actor, a dotted path.
+        key: the setting of the model that asks for it.
     """
 
     name: str
     shapes: Mapping[str, Shape]
     module: str
+    key: str
 
     @property
     def in_network(self) -> bool:
@@ -84,7 +85,7 @@ def base_folder(folder: Path) -> Path:
             f"actor.model.model_path {str(folder)!r} is not a folder",
             hint="give the folder of a checkpoint, or null to start from random weights",
         )
-    if not has_adapters(folder) or (folder / SINGLE_FILE).is_file():
+    if not has_adapters(folder) or any((folder / n).is_file() for n in (SINGLE_FILE, INDEX_FILE)):
         return folder
     base = read_json(folder / ADAPTERS_CONFIG).get("base_model_name_or_path")
     if not isinstance(base, str) or not Path(base).is_dir():
@@ -94,11 +95,6 @@ def base_folder(folder: Path) -> Path:
             "base_model_name_or_path",
         )
     return Path(base)
-
-
-def has_adapters(folder: Path) -> bool:
-    """Whether a checkpoint holds adapters."""
-    return (folder / ADAPTERS_FILE).is_file()
 
 
 def stored_network(folder: Path) -> Stored:
@@ -151,6 +147,7 @@ def check_folder(
     adapted: Mapping[str, Shape],
     head: Mapping[str, Shape],
     components: Sequence[Component],
+    left_out: Sequence[Component],
     lora_rank: int | None,
 ) -> None:
     """The folder's files are whole, and its weights are those of this network. Headers only.
@@ -159,6 +156,7 @@ def check_folder(
         shapes: of the network in its files.
         adapted: of the network itself, where adapters find their places.
         head: of the critic; empty without one. One the folder does not hold starts fresh.
+        components, left_out: those the settings ask for, and those they don't.
         lora_rank: of the adapters that will be trained; None where there are none.
 
     Raises:
@@ -167,6 +165,8 @@ def check_folder(
     base = base_folder(folder)
     stored = stored_network(base)
     _check_written_size(base / CONFIG_FILE, size)
+    for component in left_out:
+        _check_left_out(folder, component, stored)
     check_fit(base, network_part(stored, components), shapes, hint=_FIT)
     for component in components:
         check_component(folder, component, stored)
@@ -176,22 +176,7 @@ def check_folder(
         hint = f"move {HEADS_FILE} away to start with a fresh critic"
         check_fit(folder / HEADS_FILE, found, head, hint=hint)
     if has_adapters(folder):
-        rank = adapter_rank(folder)
-        if lora_rank not in (None, rank):
-            raise CheckpointError(
-                f"{folder} holds adapters of rank {rank}, actor.model.lora_rank is {lora_rank}",
-                hint=f"set actor.model.lora_rank={rank}, or is_lora=false to merge them",
-            )
-        wanted = {f"{ADAPTER_PREFIX}{name}": s for name, s in adapter_shapes(adapted, rank).items()}
-        check_fit(folder / ADAPTERS_FILE, read_headers(folder / ADAPTERS_FILE), wanted, hint=_FIT)
-
-
-def adapter_rank(folder: Path) -> int:
-    """The rank of a folder's adapters."""
-    rank = read_json(folder / ADAPTERS_CONFIG).get("r")
-    if not isinstance(rank, int) or rank < 1:
-        raise damaged(folder / ADAPTERS_CONFIG, f"its rank r is {rank!r}")
-    return rank
+        check_adapters(folder, adapted, lora_rank)
 
 
 def find_component(folder: Path, component: Component, stored: Stored) -> Path | None:
@@ -202,7 +187,7 @@ def find_component(folder: Path, component: Component, stored: Stored) -> Path |
         CheckpointError: it is missing, or there are several.
     """
     for place in (folder, base_folder(folder)):
-        files = [f for f in sorted(place.glob(f"*{component.name}*checkpoint*")) if f.is_file()]
+        files = _files_of(component, place)
         if len(files) == 1:
             return files[0]
         if files:
@@ -212,8 +197,27 @@ def find_component(folder: Path, component: Component, stored: Stored) -> Path |
     raise CheckpointError(
         f"{folder} must hold one file {component.name}--*_checkpoint, got "
         f"{', '.join(file.name for file in files) or 'none'}",
-        hint="choose another actor.model.model_path, or switch the part off in actor.model",
+        hint=f"choose another actor.model.model_path, or set actor.model.{component.key}=false",
     )
+
+
+def _files_of(component: Component, folder: Path) -> list[Path]:
+    return [f for f in sorted(folder.glob(f"*{component.name}*checkpoint*")) if f.is_file()]
+
+
+def _check_left_out(folder: Path, component: Component, stored: Stored) -> None:
+    """Refuse a folder with a part that would go unread: the network was trained with it."""
+    prefix = component.module.removeprefix("network.")
+    places = dict.fromkeys((folder, base_folder(folder)))
+    found = [file.name for place in places for file in _files_of(component, place)]
+    found += [
+        f"{prefix}.{name}" for name in component.shapes if f"{prefix}.{name}" in stored.headers
+    ]
+    if found:
+        raise CheckpointError(
+            f"{folder} holds {found[0]}, which actor.model.{component.key}=false leaves unread",
+            hint=f"set actor.model.{component.key}=true, or move it away if it is of no use",
+        )
 
 
 def check_component(folder: Path, component: Component, stored: Stored) -> None:

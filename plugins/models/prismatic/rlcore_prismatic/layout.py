@@ -21,6 +21,9 @@ LORA_TARGETS = (
     "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head",
 )  # fmt: skip
 
+FILM = ("scale", "shift")
+"""Modules of a block that FiLM adds."""
+
 Shape = tuple[int, ...]
 Shapes = Iterator[tuple[str, Shape]]
 
@@ -75,6 +78,13 @@ def is_unused(name: str, size: PrismaticSize) -> bool:
         if found:
             return rest.startswith(("norm.", "attn_pool.", f"blocks.{its_size.depth - 1}."))
     return False
+
+
+def is_film(name: str) -> bool:
+    """Whether a weight of the network is one that FiLM adds. The network's own files don't hold
+    it; beside adapters it is trained whole."""
+    _, found, rest = name.partition("vision_backbone.vision_backbone.")
+    return bool(found) and rest.split(".")[-2] in FILM
 
 
 def count(shapes: Mapping[str, Shape]) -> int:

@@ -22,12 +22,12 @@ from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, Pol
 from rlcore.rollout.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.track.files import write_text
-from rlcore_prismatic import checkpoint, statistics
+from rlcore_prismatic import checkpoint, sampling, statistics
+from rlcore_prismatic.adapters import adapter_settings, has_adapters
 from rlcore_prismatic.files import (
     CONFIG_FILE,
     PREPROCESSOR_FILE,
     base_folder,
-    has_adapters,
     preprocessor_config,
     transformers_config,
 )
@@ -38,7 +38,7 @@ from rlcore_prismatic.network import (
     freeze_unused,
     set_precision,
 )
-from rlcore_prismatic.network.actor import ActorInputs, TokenActor
+from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor
 from rlcore_prismatic.processor import Processor, demonstrated
 from rlcore_prismatic.prompt import PromptTokenizer, load_tokenizer, train_tokenizer
 from rlcore_prismatic.settings import PrismaticModelConfig
@@ -85,10 +85,12 @@ def make_policy(
         prompts = load_tokenizer(base_folder(folder), config.max_prompt_length, size)
         processor = Processor(config, resolved, prompts, load_statistics(config, resolved))
     set_precision(actor.network, config.precision)
-    if config.is_lora:
-        add_lora(actor.network, config.lora_rank)
-        if config.model_path is not None and has_adapters(Path(config.model_path)):
-            checkpoint.load_adapters(actor, Path(config.model_path))
+    if config.is_lora and config.model_path is not None and has_adapters(Path(config.model_path)):
+        adapters = adapter_settings(Path(config.model_path))
+        add_lora(actor.network, adapters.rank, adapters.alpha)
+        checkpoint.load_adapters(actor, Path(config.model_path))
+    elif config.is_lora:
+        add_lora(actor.network, config.lora_rank, config.lora_rank)
     freeze_unused(actor.network, size)
     return (kind or TokenPolicy)(config, spec, actor, processor, env_spec)
 
@@ -130,24 +132,27 @@ class TokenPolicy(nn.Module):
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
         """Decide: tokens by the inverse CDF of one uniform number each, or the likeliest ones.
 
-        `replay`: action_tokens int64 `[B, C, M]`, indices of bins.
+        `replay`: action_tokens int64 `[B, C, M]`, indices of bins; with `top_k` allowed_tokens
+        int64 `[B, C, M, words]`, those each was drawn from, see :func:`sampling.packed`.
         """
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         uniform = None if deterministic else self._uniform(keys)
-        indices, score = self.actor.decide(self.actor_inputs(tensors), uniform)
-        tokens = indices.unflatten(1, self._tokens)
+        decision, score = self.actor.decide(self.actor_inputs(tensors), uniform)
+        tokens = decision.indices.unflatten(1, self._tokens)
+        replay = {"action_tokens": tokens}
+        if decision.allowed is not None:
+            replay["allowed_tokens"] = sampling.packed(decision.allowed).unflatten(1, self._tokens)
         logprobs = self._executed(score.logprobs)
         return PolicyOutput(
             actions=self.processor.to_env_actions(tokens.cpu().numpy()),
             logprobs=torch.zeros_like(logprobs) if deterministic else logprobs,
             values=score.values,
-            replay={"action_tokens": tokens},
+            replay=replay,
         )
 
     def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
         """Log-probs, values and entropy (elementwise) of stored decisions at current weights."""
-        indices = replay["action_tokens"].to(self.actor.network.device).flatten(1)
-        score = self.actor.score(self.actor_inputs(inputs), indices)
+        score = self.actor.score(self.actor_inputs(inputs), self._decision(replay))
         return Evaluation(
             logprobs=self._executed(score.logprobs),
             values=score.values,
@@ -186,7 +191,7 @@ class TokenPolicy(nn.Module):
         executed entries. It draws nothing."""
         device = self.actor.network.device
         targets = torch.from_numpy(self.processor.to_indices(actions.cpu().numpy())).to(device)
-        tokens = targets.new_full((*targets.shape[:2], self._tokens[1]), self._middle)
+        tokens = targets.new_zeros(*targets.shape[:2], self._tokens[1])
         tokens[..., self._entries] = targets
         losses = self.actor.cross_entropy(self.actor_inputs(inputs), tokens.flatten(1))
         losses = self._executed(losses)
@@ -211,7 +216,7 @@ class TokenPolicy(nn.Module):
         if config.save_adapters_only:
             assert config.model_path is not None
             base = str(base_folder(Path(config.model_path)).resolve())
-            checkpoint.save_adapters(self.actor, path, base, config.lora_rank)
+            checkpoint.save_adapters(self.actor, path, base)
         else:
             checkpoint.save_network(self.actor, path)
         # what lies in the network is, with its adapters, where the network is
@@ -234,15 +239,18 @@ class TokenPolicy(nn.Module):
         """(C, M)."""
         return self.spec.num_action_chunks, self.processor.resolved.action_dim
 
-    @property
-    def _middle(self) -> int:
-        """The token of an entry that nothing is known about."""
-        return self.processor.resolved.size.action_bins // 2
-
     def _uniform(self, keys: RowKeys) -> Tensor:
         chunk, entries = self._tokens
         drawn = keys.uniform("action_tokens", (chunk * entries,))
         return torch.from_numpy(drawn).to(self.actor.network.device)
+
+    def _decision(self, replay: Mapping[str, Tensor]) -> Decision:
+        """What :meth:`act` stored."""
+        kept = {n: part.to(self.actor.network.device).flatten(1, 2) for n, part in replay.items()}
+        allowed = kept.get("allowed_tokens")
+        if allowed is not None:
+            allowed = sampling.unpacked(allowed, self.processor.resolved.size.action_bins)
+        return Decision(kept["action_tokens"], allowed)
 
     def _executed(self, values: Tensor) -> Tensor:
         """`[B, N]` -> `[B, C, A]`: the entries that the env executes."""

@@ -1,26 +1,52 @@
 """From logits of action tokens to log-probs, and from one uniform number to a token.
 
-Acting and evaluating use the same :func:`log_probs`, so they agree at every temperature.
+Acting and evaluating use the same :func:`log_probs`, so they agree at every temperature. Where
+tokens are drawn from the k likeliest, which those were is kept with the decision: a ratio of
+probabilities is one over the same tokens, and a token that has left the k likeliest since would
+have none.
 """
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+WORD = 64
+"""Tokens whose choice is kept in one int64."""
 
-def log_probs(logits: Tensor, *, temperature: float, top_k: int) -> Tensor:
+
+def likeliest(logits: Tensor, k: int) -> Tensor | None:
+    """Which tokens may be drawn, bool `[..., bins]`: the k likeliest, those as likely as the last
+    of them included. None, which is all, where k is 0 or less, or not less than there are."""
+    if not 0 < k < logits.shape[-1]:
+        return None
+    return logits >= logits.topk(k, dim=-1).values[..., -1:]
+
+
+def log_probs(logits: Tensor, *, temperature: float, allowed: Tensor | None = None) -> Tensor:
     """Log-probs fp32 `[..., bins]` of softmax(logits / temperature).
 
     Args:
-        top_k: only the that many likeliest tokens (those as likely as the last of them included);
-            0 or less, or more than there are: all. The others have -inf.
+        allowed: bool `[..., bins]`, the tokens it is over; the others have -inf. None: all.
     """
     scaled = logits.float() / temperature
-    if 0 < top_k < scaled.shape[-1]:
-        least = scaled.topk(top_k, dim=-1).values[..., -1:]
-        scaled = scaled.masked_fill(scaled < least, -torch.inf)
+    if allowed is not None:
+        scaled = scaled.masked_fill(~allowed, -torch.inf)
     return torch.log_softmax(scaled, dim=-1)
+
+
+def packed(allowed: Tensor) -> Tensor:
+    """bool `[..., bins]` -> int64 `[..., words]`, a bit a token."""
+    missing = -allowed.shape[-1] % WORD
+    bits = F.pad(allowed.long(), (0, missing)).unflatten(-1, (-1, WORD))
+    return (bits << torch.arange(WORD, device=bits.device)).sum(dim=-1)
+
+
+def unpacked(words: Tensor, bins: int) -> Tensor:
+    """What :func:`packed` was given."""
+    bits = (words[..., None] >> torch.arange(WORD, device=words.device)) & 1
+    return bits.flatten(-2)[..., :bins].bool()
 
 
 def inverse_cdf(logprobs: Tensor, uniform: Tensor) -> Tensor:

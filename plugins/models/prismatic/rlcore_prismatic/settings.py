@@ -42,8 +42,3 @@ class PrismaticModelConfig(ModelConfig):
     critic_hidden: list[int] = key("hidden widths of the critic", [512, 128], least=1)
     critic_elapsed: bool = key("the critic also reads the elapsed fraction of the episode", False)
     detach_critic_input: bool = key("the value loss trains the critic alone", False)
-    save_adapters_only: bool = key(
-        "with is_lora: checkpoints hold the adapters and point to the model they adapt; false: "
-        "they are merged into its weights",
-        False,
-    )

@@ -14,6 +14,7 @@ from rlcore_prismatic.layout import (
     Shape,
     adapter_shapes,
     count,
+    is_film,
     is_unused,
     network_shapes,
     value_head_shapes,
@@ -36,6 +37,7 @@ class Resolved:
         epsilon: added to the range of an action entry, see :mod:`rlcore_prismatic.statistics`.
         film: whether the sentence modulates the vision towers.
         components: parts of the policy with files of their own.
+        left_out: such parts that the settings don't ask for.
     """
 
     size: PrismaticSize
@@ -47,6 +49,12 @@ class Resolved:
     epsilon: float = 1e-8
     film: bool = False
     components: tuple[Component, ...] = ()
+    left_out: tuple[Component, ...] = ()
+
+    def idle(self, steps: int) -> tuple[int, ...]:
+        """Slots of a decision of that many steps whose entries the env does not execute."""
+        slots = range(steps * self.action_dim)
+        return tuple(slot for slot in slots if slot % self.action_dim not in self.entries)
 
 
 def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
@@ -75,12 +83,6 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
         config.num_images_in_input == 1 or len(size.towers) == 2,
         f"actor.model.num_images_in_input must be 1 with size {config.size!r}, which has one tower",
     )
-    _require(
-        config.add_value_head or (not (config.critic_elapsed or config.detach_critic_input)
-        and config.value_type == "chunk_level"),
-        "actor.model.add_value_head must be true with value_type=action_level, critic_elapsed or "
-        "detach_critic_input: there is no critic",
-    )  # fmt: skip
     _require(
         config.is_lora or not config.save_adapters_only,
         "actor.model.save_adapters_only must be false without is_lora: there are no adapters",
@@ -122,6 +124,7 @@ def checked_spec(
             adapted=network_shapes(resolved.size, film=resolved.film),
             head=head,
             components=resolved.components,
+            left_out=resolved.left_out,
             lora_rank=config.lora_rank if config.is_lora else None,
         )
         base = base_folder(folder)
@@ -215,7 +218,8 @@ def _parameters(
     beside = count(head) + sum(count(shapes) for shapes in own)
     if config.is_lora:
         adapters = adapter_shapes(network, config.lora_rank)
-        trained = {name: s for name, s in adapters.items() if not is_unused(name, size)}
+        film = {name: shape for name, shape in network.items() if is_film(name)}
+        trained = {n: s for n, s in {**adapters, **film}.items() if not is_unused(n, size)}
         return count(network) + count(adapters) + beside, count(trained) + beside
     trained = {name: shape for name, shape in network.items() if not is_unused(name, size)}
     return count(network) + beside, count(trained) + beside

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rlcore_prismatic.network import PrismaticModel, multimodal, set_precision
+from rlcore_prismatic.network import PrismaticModel, add_lora, multimodal, set_precision
 from rlcore_prismatic.sizes import SIZES
+from torch.utils.flop_counter import FlopCounterMode
 from transformers.cache_utils import StaticCache
 
 SIZE = SIZES["tiny"]
@@ -76,6 +77,27 @@ def test_checkpointing_changes_no_gradient(network: PrismaticModel, monkeypatch)
     for name in expected:
         torch.testing.assert_close(plain[name], expected[name])
         torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_logits_of_actions_are_those_of_the_whole_vocabulary(
+    network: PrismaticModel, adapted: bool
+) -> None:
+    """The same numbers, and no multiplication for the other tokens."""
+    if adapted:
+        add_lora(network, 2, 6)
+        with torch.no_grad():
+            network.language_model.lm_head.lora_B["default"].weight.normal_()
+    hidden = torch.randn(2, 3, SIZE.width)
+    with torch.no_grad():
+        everything = network.language_model.lm_head(hidden)
+        with FlopCounterMode(display=False) as counter:
+            logits = network.action_logits(hidden)
+    expected = everything[..., SIZE.vocab - 256 : SIZE.vocab]
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-6)
+    # 6 outputs of 80 entries: 256 products each, and with adapters 2 and 2 * 256 beside
+    products = 6 * 80 * 256 + adapted * 6 * (80 * 2 + 2 * 256)
+    assert counter.get_total_flops() == 2 * products
 
 
 def test_bf16_is_near_fp32(network: PrismaticModel) -> None:

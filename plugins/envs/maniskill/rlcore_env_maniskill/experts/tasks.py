@@ -8,11 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlcore_env_maniskill.experts.arm import Arm, row
-from rlcore_env_maniskill.experts.pick_place import PickPlace
+from rlcore_env_maniskill.experts.pick_place import UP, PickPlace
 from rlcore_env_maniskill.experts.push import Push
+from rlcore_env_maniskill.tasks import TABLETOP, TASKS
 
 # Metres over its goal at which a thing that is put onto another is carried.
-OVER_OTHERS = 0.05
+OVER_OTHERS = 0.07
+# Metres above the table at which the hand grasps what is flatter: the tips reach 0.01 below it.
+FINGERTIPS = 0.013
 
 
 class Expert(Protocol):
@@ -30,7 +33,13 @@ class Expert(Protocol):
 
 
 def _pick_cube(env: Any) -> Expert:
-    return PickPlace(Arm(env), env.cube, lambda: row(env.goal_site.pose.p))
+    arm = Arm(env)
+    return PickPlace(
+        arm,
+        grasp=lambda: row(env.cube.pose.p),
+        goal=lambda: row(env.goal_site.pose.p),
+        held=lambda: arm.holds(env.cube),
+    )
 
 
 def _push_cube(env: Any) -> Expert:
@@ -38,11 +47,34 @@ def _push_cube(env: Any) -> Expert:
 
 
 def _stack_cube(env: Any) -> Expert:
-    height = np.array([0.0, 0.0, 2 * float(env.cube_half_size[2])])
+    arm, height = Arm(env), 2 * float(env.cube_half_size[2]) * UP
+    return PickPlace(
+        arm,
+        grasp=lambda: row(env.cubeA.pose.p),
+        goal=lambda: row(env.cubeB.pose.p) + height,
+        held=lambda: arm.holds(env.cubeA),
+        clearance=OVER_OTHERS,
+        release=True,
+    )
+
+
+def _put_on_plate(env: Any) -> Expert:
+    def grasp() -> np.ndarray:
+        state = env.privileged_state()
+        half = row(state["object_size"])[2] / 2
+        return row(state["object"])[:3] + max(0.0, FINGERTIPS - half) * UP
+
+    def goal() -> np.ndarray:
+        state = env.privileged_state()
+        halves = (row(state["object_size"])[2] + row(state["plate_size"])[2]) / 2
+        lying = row(state["plate"])[:3] + halves * UP
+        return lying + grasp() - row(state["object"])[:3]
+
     return PickPlace(
         Arm(env),
-        env.cubeA,
-        lambda: row(env.cubeB.pose.p) + height,
+        grasp=grasp,
+        goal=goal,
+        held=lambda: bool(env._steps_held[0] > 0),  # which actor it is, only the env knows
         clearance=OVER_OTHERS,
         release=True,
     )
@@ -53,6 +85,7 @@ _MAKERS: dict[str, Callable[[Any], Expert]] = {
     "PushCube-v1": _push_cube,
     "PullCube-v1": _push_cube,
     "StackCube-v1": _stack_cube,
+    **dict.fromkeys(TASKS.keys() - TABLETOP.keys(), _put_on_plate),
 }
 EXPERT_TASKS = frozenset(_MAKERS)
 

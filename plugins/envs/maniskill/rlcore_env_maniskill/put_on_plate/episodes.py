@@ -54,7 +54,9 @@ class Episodes:
         unknown = choices.keys() - {factor.name for factor in self.factors}
         if unknown:
             names = ", ".join(factor.name for factor in self.factors)
-            raise ConfigError(f"an episode here has no {', '.join(sorted(unknown))}; it has {names}")
+            raise ConfigError(
+                f"an episode here has no {', '.join(sorted(unknown))}; it has {names}"
+            )
         number = 0
         for factor in self.factors:
             digit = choices.get(factor.name, factor.first) - factor.first

@@ -71,7 +71,9 @@ def missing_files(root: Path) -> list[str]:
                 needed = [f"{key}/collision.obj"]
                 if _visual(root / folder / key) is None:
                     missing.append(f"{folder}/{key}/{VISUALS[-1]}")
-            missing += [f"{folder}/{name}" for name in needed if not (root / folder / name).exists()]
+            missing += [
+                f"{folder}/{name}" for name in needed if not (root / folder / name).exists()
+            ]
     return missing
 
 

@@ -30,14 +30,14 @@ class Stock:
         actors: ManiSkill actors, the lowest choice first.
         first: the choice that `actors[0]` is.
         sizes: edges of their boxes in their own axes, m `[N, 3]`.
-        depths: how far each reaches below its origin, m `[N]`.
+        depths: how far each reaches below its origin, m, N of them.
         waiting: where each waits, `[N, 3]`.
     """
 
     actors: tuple[Any, ...]
     first: int
     sizes: torch.Tensor
-    depths: torch.Tensor
+    depths: tuple[float, ...]
     waiting: torch.Tensor
 
     @classmethod
@@ -69,7 +69,7 @@ class Stock:
             actors=tuple(actors),
             first=choices.first,
             sizes=to_device([models[number].size for number in used]),
-            depths=to_device([models[number].depth for number in used]),
+            depths=tuple(models[number].depth for number in used),
             waiting=to_device(waiting),
         )
 
@@ -77,9 +77,7 @@ class Stock:
         """Edges `[B, 3]` of the chosen `[B]`."""
         return self.sizes[chosen - self.first]
 
-    def per_row(
-        self, chosen: torch.Tensor, value: Callable[[Any], torch.Tensor]
-    ) -> torch.Tensor:
+    def per_row(self, chosen: torch.Tensor, value: Callable[[Any], torch.Tensor]) -> torch.Tensor:
         """`value(actor)` `[B, ...]` of the actor that each row has chosen (`[B]`)."""
         numbers = torch.unique(chosen - self.first).tolist()
         result = value(self.actors[numbers[0]])
@@ -145,7 +143,7 @@ class Stock:
         actor.set_angular_velocity(torch.zeros(3, device=actor.device))
 
     def _start(self, number: int, place: torch.Tensor, height: float) -> torch.Tensor:
-        lowest = TABLE_HEIGHT + float(self.depths[number]) + GAP
+        lowest = TABLE_HEIGHT + self.depths[number] + GAP
         up = place.new_full((len(place), 1), max(height, lowest))
         return torch.cat([place, up], dim=1)
 

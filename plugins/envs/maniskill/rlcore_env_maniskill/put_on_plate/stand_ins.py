@@ -173,11 +173,11 @@ def _models(rows: tuple[tuple[str, Shape, tuple[int, int, int], RGB], ...]) -> t
 
 def _build_room(scene: Any) -> None:
     builder = scene.create_actor_builder()
-    half = [0.75, 1.0, 0.02]
-    place = sapien.Pose([0.0, 0.0, TABLE_HEIGHT - half[2]])
-    builder.add_box_collision(pose=place, half_size=half)
     paint = sapien.render.RenderMaterial(base_color=[0.45, 0.4, 0.35, 1.0])
-    builder.add_box_visual(pose=place, half_size=half, material=paint)
+    for top, half in ((TABLE_HEIGHT, [0.75, 1.0, 0.02]), (0.0, [8.0, 8.0, 0.02])):  # and a floor
+        place = sapien.Pose([0.0, 0.0, top - half[2]])
+        builder.add_box_collision(pose=place, half_size=half)
+        builder.add_box_visual(pose=place, half_size=half, material=paint)
     builder.initial_pose = sapien.Pose()
     builder.build_static(name="room")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import sapien
 import torch
 from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.sensors.camera import CameraConfig
@@ -16,8 +15,8 @@ from mani_skill.utils import sapien_utils
 from mani_skill.utils.structs.types import SimConfig
 
 from rlcore.errors import ConfigError
-from rlcore_env_maniskill.put_on_plate import overlay
 from rlcore_env_maniskill.put_on_plate.assets import Assets
+from rlcore_env_maniskill.put_on_plate.camera import CAMERA, Composer, camera_config
 from rlcore_env_maniskill.put_on_plate.layouts import arm_offsets
 from rlcore_env_maniskill.put_on_plate.rules import (
     HELD_STEPS,
@@ -27,14 +26,6 @@ from rlcore_env_maniskill.put_on_plate.rules import (
 from rlcore_env_maniskill.put_on_plate.scene import Stock, add_lights, add_shelf
 from rlcore_env_maniskill.put_on_plate.sentences import TEMPLATES
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
-
-CAMERA = "3rd_view_camera"
-# of the camera of the BridgeData V2 recordings, in the frame of their robot's base
-CAMERA_POSE = sapien.Pose([0.147, 0.028, 0.870], [0, 0, 0, 1]) * sapien.Pose(
-    [0.0, -0.16, 0.36], [0.8992917, -0.09263245, 0.35892478, 0.23209205]
-)
-RECORDED_SIZE = (480, 640)
-INTRINSIC = np.array([[623.588, 0, 319.501], [0, 623.588, 239.545], [0, 0, 1]])
 
 OBJECT, PLATE, THIRD = 0, 1, 2  # slots of a layout
 
@@ -46,7 +37,7 @@ class PutOnPlateEnv(BaseEnv):
         variant: its name in the table.
         obj_set: "train", "test" or "all"; None for what the variant is made for.
         assets_path: folder of the benchmark's assets; None for the stand-ins.
-        use_multiple_plates: train on all 17 plates instead of one.
+        use_multiple_plates: all 17 plates instead of those of the set.
         robot_uids: None, or the name of the robot that comes with the assets.
         control_mode: None for that of the robot.
         kwargs: those of ManiSkill's BaseEnv.
@@ -98,22 +89,7 @@ class PutOnPlateEnv(BaseEnv):
 
     @property
     def _default_sensor_configs(self) -> list[CameraConfig]:
-        asked = {**self._custom_sensor_configs, **self._custom_sensor_configs.get(CAMERA, {})}
-        height, width = (
-            asked.get(side, recorded)
-            for side, recorded in zip(("height", "width"), RECORDED_SIZE, strict=True)
-        )
-        # a smaller image is the recorded one squeezed, as policies' resizing squeezes it
-        squeeze = np.diag([width / RECORDED_SIZE[1], height / RECORDED_SIZE[0], 1.0])
-        return [
-            CameraConfig(
-                uid=CAMERA,
-                pose=CAMERA_POSE,
-                width=width,
-                height=height,
-                intrinsic=squeeze @ INTRINSIC,
-            )
-        ]
+        return [camera_config(self._custom_sensor_configs)]
 
     @property
     def _default_human_render_camera_configs(self) -> CameraConfig:
@@ -167,8 +143,8 @@ class PutOnPlateEnv(BaseEnv):
         entities = [link._objs[0].entity for link in self.agent.robot.get_links()]
         entities += [actor._objs[0] for actor in (*self._objects.actors, *self._plates.actors)]
         # ids are given in the order of building, so they are the same in every env of a batch
-        self._drawn_ids = torch.tensor([entity.per_scene_id for entity in entities])
-        self._pictures: dict[tuple[int, bool], torch.Tensor] = {}
+        ids = torch.tensor([entity.per_scene_id for entity in entities])
+        self._composer = Composer(self.assets, self.variant, ids)
 
     # ------------------------------------------------------------------ start
 
@@ -314,7 +290,8 @@ class PutOnPlateEnv(BaseEnv):
     def privileged_state(self) -> dict[str, torch.Tensor]:
         """What a scripted expert needs, float32: poses `[B, 7]` (x y z, w x y z) in the world of
         `object`, `plate` and `tcp`; edges `[B, 3]` of the boxes in their own axes, m, as
-        `object_size` and `plate_size`; bool `[B]` `grasped` (ever in this episode)."""
+        `object_size` and `plate_size`; bool `[B]` whether it is `grasping` the object now and has
+        `grasped` it in this episode."""
         object_at, plate_at = self._poses()
         return {
             "object": object_at,
@@ -322,6 +299,7 @@ class PutOnPlateEnv(BaseEnv):
             "tcp": self._tcp.pose.raw_pose.clone(),
             "object_size": self._objects.sizes_of(self._choices["object"]),
             "plate_size": self._plates.sizes_of(self._choices["plate"]),
+            "grasping": self._steps_held > 0,
             "grasped": self._grasped.clone(),
         }
 
@@ -365,41 +343,13 @@ class PutOnPlateEnv(BaseEnv):
         for name, sensor in self.scene.sensors.items():
             data = sensor.get_obs(rgb=True, depth=False, position=False, segmentation=True)
             if name == CAMERA:
-                data["rgb"] = self._composed(data["rgb"], data["segmentation"])
+                data["rgb"] = self._composer.compose(
+                    data["rgb"], data["segmentation"], self._choices
+                )
             if not self.obs_mode_struct.visual.segmentation:
                 del data["segmentation"]
             images[name] = data
         return images
-
-    def _composed(self, rgb: torch.Tensor, segmentation: torch.Tensor) -> torch.Tensor:
-        """The drawn robot and objects before the row's picture, with the row's texture."""
-        drawn = torch.isin(segmentation[..., 0], self._drawn_ids.to(segmentation.device))
-        change = {"drawn": overlay.texture_on_drawn, "all": overlay.texture_on_all}
-        composed = []
-        for row in range(len(rgb)):
-            picture = self._picture(int(self._choices["table"][row]), rgb, texture=False)
-            image = overlay.behind(rgb[row].float(), drawn[row], picture)
-            if self.variant.change is not None:
-                texture = int(self._choices["texture"][row])
-                mix = self.variant.mix * self.assets.tables[texture].mix
-                picture = self._picture(texture, rgb, texture=True)
-                image = change[self.variant.change](image, drawn[row], picture, mix)
-            composed.append(image)
-        return overlay.to_uint8(composed)
-
-    def _picture(self, table: int, like: torch.Tensor, *, texture: bool) -> torch.Tensor:
-        """A table's picture or texture float32 `[h, w, 3]` for images like `[B, H, W, 3]`."""
-        key = (table, texture)
-        if key not in self._pictures:
-            height, width = like.shape[1:3]
-            source = self.assets.tables[table]
-            if texture:
-                scale = 2 if self.variant.change == "all" else 1
-                pixels = source.texture(scale * height, scale * width)
-            else:
-                pixels = source.image(height, width)
-            self._pictures[key] = torch.as_tensor(pixels).to(like.device).float()
-        return self._pictures[key]
 
 
 def _raw_pose(actor: Any) -> torch.Tensor:

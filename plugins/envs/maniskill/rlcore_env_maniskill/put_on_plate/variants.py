@@ -1,8 +1,9 @@
 """The variants of put-on-plate: what each holds back from training. Facts of RL4VLA.
 
 Every variant is the training setting with one thing changed. With `obj_set="train"` the values
-that it holds back are those of training, which leaves only its second object or plate. The table follows the reference (RL4VLA and its
-descendant in RLinf) but for four places, where the reference changes more than the name says:
+that it holds back are those of training, which leaves only its second object or plate. The
+table follows the reference (RL4VLA and its descendant in RLinf) but for four places, where the
+reference changes more than the name says:
 
 - the second object or plate is always another one (its MultiCarrot test set counts so that
   one distractor in eight is the object itself, which then just stands elsewhere);
@@ -88,7 +89,7 @@ class Variant:
 
         Args:
             obj_set: "train", "test" or "all".
-            all_plates: train on all 17 plates instead of one.
+            all_plates: all 17 plates instead of those of the set.
 
         Raises:
             ConfigError: an unknown set.
@@ -108,7 +109,9 @@ class Variant:
         else:
             objects = values("object", TRAINING_OBJECTS, OBJECTS)
             tables = values("table", TRAINING_TABLES, TABLES)
-        plates = values("plate", PLATES if all_plates else TRAINING_PLATES, PLATES)
+        plates = values("plate", TRAINING_PLATES, PLATES)
+        if all_plates:
+            plates = Factor("plate", PLATES)
         between = [
             values("texture", 1, TEXTURES),
             values("sentence", 1, len(TEMPLATES)),

@@ -1,6 +1,6 @@
 """Vision towers, projector, Llama, critic, and how they are adapted."""
 
-from rlcore_prismatic.network.adapt import add_lora, freeze_unused, set_precision
+from rlcore_prismatic.network.adapt import add_lora, freeze_unused, lora_scale, set_precision
 from rlcore_prismatic.network.heads import ValueHead
 from rlcore_prismatic.network.model import PrismaticModel, multimodal
 
@@ -9,6 +9,7 @@ __all__ = [
     "ValueHead",
     "add_lora",
     "freeze_unused",
+    "lora_scale",
     "multimodal",
     "set_precision",
 ]

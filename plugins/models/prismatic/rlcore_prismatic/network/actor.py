@@ -9,7 +9,7 @@ Legend: B rows, I images, L prompt tokens, N action tokens of a decision, D widt
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -65,6 +65,19 @@ class Score:
     entropy: Tensor
 
 
+@dataclass
+class Decision:
+    """Written tokens.
+
+    Attributes:
+        indices: int64 `[B, N]`.
+        allowed: those that each could have been, bool `[B, N, bins]`; None: any.
+    """
+
+    indices: Tensor
+    allowed: Tensor | None = None
+
+
 Choose = Callable[[Tensor, int], Tensor]
 """From logits `[B, n, bins]` of the tokens `first, first + 1, ...` to their indices `[B, n]`."""
 
@@ -75,8 +88,11 @@ class TokenActor(nn.Module, ABC):
     Args:
         network: the network.
         value_head: the critic; None: values are `[B, 0]`.
-        temperature, top_k: of the distribution of tokens, see :func:`sampling.log_probs`.
+        temperature, top_k: of the distribution of tokens, see :mod:`rlcore_prismatic.sampling`.
         detach_critic_input: the value loss trains the critic alone.
+        idle: slots, of the N, whose entries the env does not execute. Nothing is chosen there: they
+            hold the token in the middle, so that later tokens depend on no choice without a
+            log-prob.
     """
 
     def __init__(
@@ -87,6 +103,7 @@ class TokenActor(nn.Module, ABC):
         temperature: float,
         top_k: int,
         detach_critic_input: bool = False,
+        idle: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.network = network
@@ -94,6 +111,7 @@ class TokenActor(nn.Module, ABC):
         self.temperature = temperature
         self.top_k = top_k
         self.detach_critic_input = detach_critic_input
+        self.idle = tuple(idle)
 
     @abstractmethod
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
@@ -103,38 +121,55 @@ class TokenActor(nn.Module, ABC):
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
         """Write tokens: indices `[B, N]`, and what :meth:`read` gives for them."""
 
-    def decide(self, inputs: ActorInputs, uniform: Tensor | None) -> tuple[Tensor, Score]:
-        """Indices int64 `[B, N]` of written tokens, and their score.
+    def decide(self, inputs: ActorInputs, uniform: Tensor | None) -> tuple[Decision, Score]:
+        """Write tokens, and score them.
 
         Args:
             uniform: numbers of [0, 1) `[B, N]`, one a token; None: the likeliest token each.
         """
+        kept: list[Tensor] = []
 
         def choose(logits: Tensor, first: int) -> Tensor:
+            allowed = sampling.likeliest(logits, self.top_k)
+            if allowed is not None:
+                kept.append(allowed)
             if uniform is None:
-                return logits.argmax(dim=-1)
+                return self._settled(logits.argmax(dim=-1), first)
             drawn = uniform[:, first : first + logits.shape[1]]
-            return sampling.inverse_cdf(self._log_probs(logits), drawn)
+            indices = sampling.inverse_cdf(self._log_probs(logits, allowed), drawn)
+            return self._settled(indices, first)
 
         indices, reading = self.write(inputs, choose)
-        return indices, self._score(inputs, reading, indices)
+        decision = Decision(indices, torch.cat(kept, dim=1) if kept else None)
+        return decision, self._score(inputs, reading, decision)
 
-    def score(self, inputs: ActorInputs, indices: Tensor) -> Score:
-        """Score written tokens under the current weights, with gradients."""
-        return self._score(inputs, self.read(inputs, indices), indices)
+    def score(self, inputs: ActorInputs, decision: Decision) -> Score:
+        """Score written tokens under the current weights, with gradients, among those that were
+        allowed then."""
+        reading = self.read(inputs, self._settled(decision.indices))
+        return self._score(inputs, reading, decision)
 
     def cross_entropy(self, inputs: ActorInputs, indices: Tensor) -> Tensor:
         """-log p of the given tokens at temperature 1, `[B, N]`."""
-        logits = self.read(inputs, indices).logits
+        logits = self.read(inputs, self._settled(indices)).logits
         return -sampling.chosen(torch.log_softmax(logits, dim=-1), indices)
 
-    def _log_probs(self, logits: Tensor) -> Tensor:
-        return sampling.log_probs(logits, temperature=self.temperature, top_k=self.top_k)
+    def _settled(self, indices: Tensor, first: int = 0) -> Tensor:
+        """Tokens `first, first + 1, ...` `[B, n]` as they are written: the idle ones replaced."""
+        places = [slot - first for slot in self.idle if 0 <= slot - first < indices.shape[1]]
+        if not places:
+            return indices
+        settled = indices.clone()
+        settled[:, places] = self.network.size.action_bins // 2
+        return settled
 
-    def _score(self, inputs: ActorInputs, reading: Reading, indices: Tensor) -> Score:
-        logprobs = self._log_probs(reading.logits)
+    def _log_probs(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
+        return sampling.log_probs(logits, temperature=self.temperature, allowed=allowed)
+
+    def _score(self, inputs: ActorInputs, reading: Reading, decision: Decision) -> Score:
+        logprobs = self._log_probs(reading.logits, decision.allowed)
         return Score(
-            logprobs=sampling.chosen(logprobs, indices),
+            logprobs=sampling.chosen(logprobs, decision.indices),
             values=self.values(reading.features, inputs.elapsed),
             entropy=sampling.entropy(logprobs),
         )

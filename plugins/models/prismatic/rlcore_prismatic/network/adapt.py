@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import nn
+from typing import Any
 
-from rlcore_prismatic.layout import LORA_TARGETS, is_unused
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rlcore_prismatic.layout import LORA_TARGETS, is_film, is_unused
 from rlcore_prismatic.sizes import PrismaticSize
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -17,14 +20,14 @@ def set_precision(network: nn.Module, precision: str) -> None:
         parameter.data = parameter.data.to(DTYPES[precision])
 
 
-def add_lora(network: nn.Module, rank: int) -> None:
-    """Put low-rank adapters (alpha = rank, no dropout) on the projections that the reference
-    adapts, in place, and freeze everything else. They start as nothing: B is zero."""
+def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
+    """Put low-rank adapters (without dropout) on the projections that the reference adapts, in
+    place, and freeze everything else but FiLM. They start as nothing: B is zero."""
     from peft import LoraConfig, inject_adapter_in_model
 
     config = LoraConfig(
         r=rank,
-        lora_alpha=rank,
+        lora_alpha=alpha,  # any number, though declared an integer
         lora_dropout=0.0,
         init_lora_weights="gaussian",
         target_modules=list(LORA_TARGETS),
@@ -33,6 +36,27 @@ def add_lora(network: nn.Module, rank: int) -> None:
     for name, parameter in network.named_parameters():
         if ".lora_" in name:  # steps of a small learning rate are lost in bf16
             parameter.data = parameter.data.float()
+        elif is_film(name):
+            parameter.requires_grad_(True)
+
+
+def output_entries(layer: Any, x: Tensor, entries: slice) -> Tensor:
+    """Some entries of the output of a linear map without a bias, adapted or not, of `x` `[..., D]`:
+    those of the other rows of its weights are never computed."""
+    y = F.linear(x, getattr(layer, "base_layer", layer).weight[entries])
+    for name in getattr(layer, "active_adapters", ()):
+        a, b = layer.lora_A[name].weight, layer.lora_B[name].weight[entries]
+        y = y + layer.scaling[name] * F.linear(F.linear(x.to(a.dtype), a), b)
+    return y
+
+
+def lora_scale(network: nn.Module) -> tuple[int, float]:
+    """Rank and alpha of the network's adapters, which all have the same."""
+    from peft.tuners.lora import LoraLayer
+
+    layer = next(part for part in network.modules() if isinstance(part, LoraLayer))
+    (name,) = layer.active_adapters
+    return layer.r[name], layer.lora_alpha[name]
 
 
 def freeze_unused(network: nn.Module, size: PrismaticSize) -> None:

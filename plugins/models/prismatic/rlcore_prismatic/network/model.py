@@ -20,6 +20,7 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaForCausalLM, LlamaRotaryEmbedding
 
 from rlcore_prismatic.layout import projector_widths
+from rlcore_prismatic.network.adapt import output_entries
 from rlcore_prismatic.network.vision import FilmVisionBackbone, VisionBackbone
 from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 
@@ -135,9 +136,8 @@ class PrismaticModel(nn.Module):
 
     def action_logits(self, hidden: Tensor) -> Tensor:
         """Output `[..., D]` -> logits of the action tokens alone, fp32 `[..., bins]`."""
-        size = self.size
-        logits = self.language_model.lm_head(hidden)[..., size.first_action : size.vocab]
-        return logits.float()
+        rows = slice(self.size.first_action, self.size.vocab)
+        return output_entries(self.language_model.lm_head, hidden, rows).float()
 
     def set_checkpointing(self, enabled: bool) -> None:
         """Recompute the activations of transformer blocks in the backward pass, to save memory."""

@@ -1,0 +1,28 @@
+"""The training setting of put-on-plate and its out-of-distribution suites, as published. Light."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.specs import ProtocolSpec
+from rlcore_env_maniskill.tasks import MAIN, SUITES
+
+STEPS = 80
+
+
+def _row(task: str) -> dict[str, Any]:
+    """Its own set of objects: those of training for the main task, held-out ones for a variant."""
+    return {"tasks": [task], "object_set": None, "max_episode_steps": STEPS}
+
+
+OOD = ProtocolSpec(
+    env="maniskill",
+    groups={
+        "Training setting (IND)": {MAIN: _row(MAIN)},
+        **{
+            suite.capitalize(): {task: _row(task) for task in tasks}
+            for suite, tasks in SUITES.items()
+        },
+    },
+    averages={"Average of OOD": tuple(suite.capitalize() for suite in SUITES)},
+)

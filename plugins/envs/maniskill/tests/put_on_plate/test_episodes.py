@@ -1,0 +1,96 @@
+"""Episode ids: digits, ranges, trials."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from rlcore_env_maniskill.put_on_plate.episodes import Episodes, Factor
+from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
+
+from rlcore.errors import ConfigError
+
+SMALL = Episodes((Factor("object", 3, 10), Factor("table", 2), Factor("yaw", 4)))
+
+
+def test_an_id_is_a_number_with_the_first_factor_most_significant() -> None:
+    # 3 * 2 * 4 = 24 episodes; 21 = 2 * 8 + 1 * 4 + 1, and 21 + 24 is the same one
+    assert SMALL.total == 24
+    chosen = SMALL.choices(torch.tensor([0, 21, 45]))
+    assert {name: values.tolist() for name, values in chosen.items()} == {
+        "object": [10, 12, 12],
+        "table": [0, 1, 1],
+        "yaw": [0, 1, 1],
+    }
+    assert SMALL.id_of(object=12, table=1, yaw=1) == 21
+
+
+def test_every_id_comes_back() -> None:
+    ids = torch.arange(24)
+    chosen = SMALL.choices(ids)
+    rows = [{name: int(values[row]) for name, values in chosen.items()} for row in range(24)]
+    assert [SMALL.id_of(**row) for row in rows] == ids.tolist()
+
+
+def test_a_choice_out_of_range_is_named() -> None:
+    with pytest.raises(ConfigError, match="object must be 10 to 12, got 13"):
+        SMALL.id_of(object=13)
+    with pytest.raises(ConfigError, match="no plate; it has object, table, yaw"):
+        SMALL.id_of(plate=0)
+
+
+def test_trials_spread_over_every_factor() -> None:
+    chosen = SMALL.choices(torch.tensor([SMALL.id_of_trial(trial) for trial in range(100)]))
+    assert {name: len(values.unique()) for name, values in chosen.items()} == {
+        "object": 3,
+        "table": 2,
+        "yaw": 4,
+    }
+
+
+@pytest.mark.parametrize("name", ["VisionImage", "VisionTexture03", "Instruct", "EEPose", "Plate"])
+def test_a_trial_is_paired_across_variants(name: str) -> None:
+    """Trial k differs from trial k of the training setting only in what the variant changes."""
+    training, variant = VARIANTS["Main"].episodes("train"), VARIANTS[name].episodes("test")
+    for trial in range(20):
+        before, after = (
+            {key: int(value) for key, value in each.choices(_id(each, trial)).items()}
+            for each in (training, variant)
+        )
+        changed = {key for key in after if after[key] != before.get(key, 0)}
+        assert changed <= set(VARIANTS[name].held_out)
+        assert changed
+
+
+def _id(episodes: Episodes, trial: int) -> torch.Tensor:
+    return torch.tensor(episodes.id_of_trial(trial))
+
+
+def test_counts_of_the_benchmark() -> None:
+    """Worked from the factors: 784 pairs and 2,104 triples of the 36 points, 4 turns."""
+
+    def total(name: str, obj_set: str) -> int:
+        return VARIANTS[name].episodes(obj_set).total
+
+    assert total("Main", "train") == 16 * 1 * 16 * 784 * 4
+    assert total("Main", "test") == 9 * 1 * 5 * 784 * 4
+    assert total("Main", "all") == 25 * 1 * 21 * 784 * 4
+    assert VARIANTS["Main"].episodes("train", all_plates=True).total == 17 * total("Main", "train")
+    assert total("Plate", "test") == 16 * 16 * 16 * 784 * 4
+    assert total("MultiCarrot", "test") == 9 * 8 * 16 * 2104 * 4
+    assert total("MultiPlate", "test") == 16 * 16 * 15 * 16 * 2104 * 4
+    assert total("Instruct", "test") == 16 * 16 * 16 * 784 * 4
+    # 28 points of the ring give 628 pairs; 23 of 25 leans of shoulder and elbow, 5**4 of the rest
+    assert total("Position", "test") == 16 * 16 * 628 * 4
+    assert total("EEPose", "test") == 16 * 23 * 5**4 * 16 * 784 * 4
+    assert total("PutCarrot", "train") == 12 * 2
+
+
+def test_without_its_held_out_values_a_variant_is_the_training_setting() -> None:
+    main = VARIANTS["Main"].episodes("train").total
+    for name in ("VisionImage", "VisionTexture03", "Carrot", "Plate", "Instruct", "Position"):
+        assert VARIANTS[name].episodes("train").total == main
+
+
+def test_an_unknown_set_is_named() -> None:
+    with pytest.raises(ConfigError, match="obj_set must be one of train, test, all, got 'held'"):
+        VARIANTS["Main"].episodes("held")

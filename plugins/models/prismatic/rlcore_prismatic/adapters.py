@@ -1,0 +1,110 @@
+"""Low-rank adapters on disk, in peft's format, judged before any worker starts. No tensor library.
+
+adapter_model.safetensors   W + alpha / r B A: A and B by the name of the module they adapt; what is
+                            trained whole beside them by its own name
+adapter_config.json         r, alpha and the like, and where the network is
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import CheckpointError
+from rlcore.track.headers import check_fit, damaged, read_headers
+from rlcore_prismatic.layout import FILM, Shape, adapter_shapes, is_film
+from rlcore_prismatic.statistics import read_json
+
+ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+ADAPTER_PREFIX = "base_model.model."
+
+# Keys that change no number of a loaded adapter. Which modules are adapted, the tensors tell.
+_SAYING_NOTHING = frozenset(
+    {
+        "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode",
+        "layers_pattern", "layers_to_transform", "lora_dropout", "megatron_core", "peft_version",
+        "qalora_group_size", "revision", "target_modules", "task_type",
+    }
+)  # fmt: skip
+# What a key may be beside empty. Other ways to draw adapters change the weights they are put on.
+_MAY_BE: dict[str, tuple[object, ...]] = {
+    "peft_type": ("LORA",),
+    "bias": ("none",),
+    "init_lora_weights": (True, "gaussian"),
+    "modules_to_save": (list(FILM), list(reversed(FILM))),
+}
+
+
+@dataclass(frozen=True)
+class AdapterSettings:
+    """What a folder's adapters are.
+
+    Attributes:
+        rank: r.
+        alpha: what is added to a weight is alpha / r B A.
+        film: FiLM's weights, trained whole, lie beside them.
+    """
+
+    rank: int
+    alpha: float
+    film: bool
+
+
+def has_adapters(folder: Path) -> bool:
+    """Whether a checkpoint holds adapters."""
+    return (folder / ADAPTERS_FILE).is_file()
+
+
+def adapter_settings(folder: Path) -> AdapterSettings:
+    """Rank and alpha of a folder's adapters.
+
+    Raises:
+        CheckpointError: a damaged file, or adapters of another kind than plain LoRA.
+    """
+    path = folder / ADAPTERS_CONFIG
+    content = read_json(path)
+    rank, alpha = content.pop("r", None), content.pop("lora_alpha", None)
+    others = [f"{name}={value!r}" for name, value in content.items() if not _is_plain(name, value)]
+    if others or not content.get("peft_type"):
+        raise CheckpointError(
+            f"{path} is not of plain LoRA adapters: {', '.join(others) or 'it has no peft_type'}",
+            hint="merge them into the model with the program that made them, and give its folder",
+        )
+    if type(rank) is not int or rank < 1:
+        raise damaged(path, f"its rank r is {rank!r}")
+    if type(alpha) not in (int, float) or not 0 < alpha < math.inf:
+        raise damaged(path, f"its lora_alpha is {alpha!r}")
+    return AdapterSettings(rank, alpha, film=bool(content.get("modules_to_save")))
+
+
+def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | None) -> None:
+    """Refuse adapters that don't fit the network, or what will be trained. Headers only.
+
+    Args:
+        weights: shapes of the network they find their places in.
+        lora_rank: of the adapters that will be trained; None where they are merged.
+    """
+    settings = adapter_settings(folder)
+    if lora_rank not in (None, settings.rank):
+        raise CheckpointError(
+            f"{folder} holds adapters of rank {settings.rank}, actor.model.lora_rank is "
+            f"{lora_rank}",
+            hint=f"set actor.model.lora_rank={settings.rank}, or is_lora=false to merge them",
+        )
+    shapes = adapter_shapes(weights, settings.rank)
+    if settings.film:
+        shapes |= {name: shape for name, shape in weights.items() if is_film(name)}
+    wanted = {f"{ADAPTER_PREFIX}{name}": shape for name, shape in shapes.items()}
+    check_fit(
+        folder / ADAPTERS_FILE,
+        read_headers(folder / ADAPTERS_FILE),
+        wanted,
+        hint="check actor.model.size, which fixes the network's shape",
+    )
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    return not value or name in _SAYING_NOTHING or value in _MAY_BE.get(name, ("none",))

@@ -1,0 +1,71 @@
+"""What a checkpoint of ours says it was trained with, held against what is asked of it. No torch.
+
+Weights fit many settings that they were not trained for: a decision of other length, another form
+of the sequence. Published checkpoints don't say; ours keep the settings in `config.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import CheckpointError
+from rlcore_prismatic.files import RLCORE, base_folder
+from rlcore_prismatic.settings import PrismaticModelConfig
+from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+
+
+def written_settings(folder: Path) -> dict[str, Any]:
+    """The settings that a checkpoint of ours was saved with; empty for others. Adapters that come
+    without any have those of the model they adapt."""
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        path = base_folder(folder) / CONFIG_FILE
+    if not path.is_file():
+        return {}
+    ours = read_json(path).get(RLCORE)
+    settings = ours.get("model") if isinstance(ours, dict) else None
+    return settings if isinstance(settings, dict) else {}
+
+
+def check_kind(config: PrismaticModelConfig, folder: Path) -> None:
+    """Refuse a checkpoint of another model.
+
+    Raises:
+        CheckpointError: names the model it is of.
+    """
+    kind = written_settings(folder).get("model_type", config.model_type)
+    if kind != config.model_type:
+        raise CheckpointError(
+            f"{folder} is a checkpoint of model {kind!r}, not of {config.model_type!r}",
+            hint=f"choose model={kind}, or another actor.model.model_path",
+        )
+
+
+def check_same(config: PrismaticModelConfig, folder: Path, names: Sequence[str]) -> None:
+    """Refuse settings that are not those the checkpoint was trained with.
+
+    Args:
+        names: of the settings; one that the checkpoint says nothing of is not looked at.
+
+    Raises:
+        CheckpointError: one error for all that differ.
+    """
+    trained, asked = written_settings(folder), vars(config)
+    different = [name for name in names if trained.get(name, asked[name]) != asked[name]]
+    if different:
+        sentences = [
+            f"actor.model.{name} must be {_written(trained[name])}, got {_written(asked[name])}"
+            for name in different
+        ]
+        raise CheckpointError(
+            f"{folder} was trained otherwise: {'; '.join(sentences)}",
+            hint="set "
+            + " ".join(f"actor.model.{name}={_written(trained[name])}" for name in different),
+        )
+
+
+def _written(value: object) -> str:
+    """As it is written in a configuration."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,59 @@
+"""`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: a policy for other programs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.cli.main import VERBS
+from rlcore.cli.replay import ONE_PROCESS
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the folder and say what it is.
+
+    Raises:
+        UserError: no such run or checkpoint, a damaged one, or a folder that is taken.
+    """
+    options = _parser().parse_args(arguments)
+    from rlcore.config.compose import load
+    from rlcore.loop.export import export
+    from rlcore.plugins import load_plugins
+    from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
+    from rlcore.track.folder import RunFolder
+
+    path = Path(options.run).expanduser().absolute()
+    run = RunFolder.containing(path)
+    name = options.checkpoint
+    checkpoint = load_checkpoint(path if name is None else named_checkpoint(run.checkpoints, name))
+    registry = load_plugins()
+    config = load(run.config, ONE_PROCESS, registry, require=("env", "model"))
+    written = export(
+        config, checkpoint, Path(options.dest), registry, adapters_only=options.adapter_only
+    )
+    print(f"{config.actor.model.model_type} after {checkpoint.step} updates: {written.path}")
+    if written.base is not None:
+        print(f"adapters alone; the model they adapt: {written.base}")
+    print(f"load it with actor.model.model_path={written.path}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rlcore export", description=VERBS["export"].capitalize() + "."
+    )
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or of one of its checkpoints")
+    parser.add_argument("dest", metavar="DEST", help="folder to write, empty or not there yet")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME",
+        help="step_000010, best or latest; default: the one RUN names, or the latest",
+    )
+    parser.add_argument(
+        "--adapter-only",
+        action="store_true",
+        help="of a run with actor.model.is_lora: the adapters alone, in peft's format, with the "
+        "path of the model they adapt; without it they are merged into its weights",
+    )
+    return parser

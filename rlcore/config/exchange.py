@@ -1,0 +1,77 @@
+"""A recipe whose component is exchanged: `experiment=NAME algorithm=OTHER`.
+
+The values of the recipe's section were chosen for the component it names. What another one shares
+with it (keys that all components of the kind have, and that mean the same to both) is kept; the
+rest is left out, and said.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from rlcore.config.bind import SLOTS, Slot, default_settings
+from rlcore.config.catalog import TYPE_KEYS, Catalog
+from rlcore.config.files import FileValues, compose_files
+from rlcore.config.old_names import warn
+from rlcore.plugins import Registry
+
+EXPERIMENT = "experiment="
+
+
+def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> FileValues:
+    """`files` without what its recipe says for components that others take the place of.
+
+    Args:
+        groups: all group choices.
+        files: what they come to.
+    """
+    recipes = [group for group in groups if group.startswith(EXPERIMENT)]
+    if not recipes or len(recipes) == len(groups):
+        return files
+    recipe = compose_files(catalog, recipes).values
+    for slot in SLOTS:
+        section = _section(files.values, slot)
+        meant, chosen = _name(_section(recipe, slot), slot), _name(section, slot)
+        if meant is None or chosen is None or meant == chosen:
+            continue
+        own = _section(compose_files(catalog, [_choice(files, slot)]).values, slot)
+        shared = _shared(catalog.registry, slot, meant, chosen)
+        dropped = [n for n, value in section.items() if n not in shared and own.get(n) != value]
+        for name in dropped:
+            del section[name]
+        section.update({name: value for name, value in own.items() if name not in section})
+        if dropped:
+            keys = ", ".join(f"{slot.section}.{name}" for name in dropped)
+            warn(f"{recipes[-1]} is for {meant}: what it sets of {keys} is left out for {chosen}")
+    return files
+
+
+def _choice(files: FileValues, slot: Slot) -> str:
+    """The `group=option` that fills a section."""
+    group = {"env": slot.section.replace(".", "/")}.get(slot.kind, slot.kind)
+    return f"{slot.kind}={files.choices[group]}"
+
+
+def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]:
+    """Keys that mean the same to both: those of the kind that neither declares anew."""
+    anew: set[str] = set()
+    for name in (meant, chosen):
+        kind = type(default_settings(registry, slot, name))
+        for cls in kind.__mro__[: kind.__mro__.index(slot.base)]:
+            anew |= set(inspect.get_annotations(cls))
+    return {field.name for field in fields(slot.base)} - (anew - {TYPE_KEYS[slot.kind]})  # type: ignore[arg-type]
+
+
+def _section(values: Mapping[str, Any], slot: Slot) -> dict[str, Any]:
+    found: Any = values
+    for name in slot.section.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _name(section: Mapping[str, Any], slot: Slot) -> str | None:
+    name = section.get(TYPE_KEYS[slot.kind])
+    return name if isinstance(name, str) else None

@@ -1,0 +1,47 @@
+"""Trained parameters as tensors by name, for checkpoints whose policy has its adapters merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rlcore.errors import CheckpointError
+
+PREFIX = "parameters."
+
+Groups = Mapping[str, Sequence[nn.Parameter]]
+
+
+def kept(groups: Groups) -> dict[str, Tensor]:
+    """Copies on the CPU, named by group and place: `parameters.policy.0`."""
+    return {name: parameter.detach().cpu().clone() for name, parameter in _named(groups).items()}
+
+
+def restore(groups: Groups, tensors: Mapping[str, Tensor]) -> None:
+    """Put what :func:`kept` gave into the parameters; other tensors are passed over.
+
+    Raises:
+        CheckpointError: it is of other parameters.
+    """
+    trained = _named(groups)
+    stored = {name: tensor for name, tensor in tensors.items() if name.startswith(PREFIX)}
+    if {n: p.shape for n, p in trained.items()} != {n: t.shape for n, t in stored.items()}:
+        raise CheckpointError(
+            f"the {len(stored)} trained parameters of the checkpoint and the {len(trained)} of the "
+            "policy differ in names or shapes",
+            hint="set actor.model.is_lora and lora_rank as they were, or start a new run from its "
+            "weights",
+        )
+    with torch.no_grad():
+        for name, parameter in trained.items():
+            parameter.copy_(stored[name])
+
+
+def _named(groups: Groups) -> dict[str, nn.Parameter]:
+    return {
+        f"{PREFIX}{group}.{index}": parameter
+        for group in ("policy", "value")
+        for index, parameter in enumerate(groups[group])
+    }

@@ -1,0 +1,142 @@
+"""`rlcore export`: the policy of a checkpoint in a folder of its own, as its model lays it out.
+
+What a checkpoint holds is in that layout already, so it is mostly copied. Only to turn merged
+adapters into adapters alone, or the other way round, is the policy built; no env, no worker.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlcore.config.facts import gather_facts
+from rlcore.config.schema import RunConfig
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.plugins import Registry, load_target
+from rlcore.track.checkpoint import Checkpoint, read_learner, writing
+from rlcore.track.files import replacing_folder
+from rlcore.track.folder import RunFolder
+
+ADAPTERS_CONFIG = "adapter_config.json"  # peft's name, and the key below
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        path: the folder; `actor.model.model_path` reads it.
+        base: the folder of the model that adapters alone adapt; None for a whole policy.
+    """
+
+    path: Path
+    base: str | None = None
+
+
+def export(
+    config: RunConfig,
+    checkpoint: Checkpoint,
+    target: Path,
+    registry: Registry,
+    *,
+    adapters_only: bool = False,
+) -> Exported:
+    """Write the policy of a checkpoint to `target`, which is whole afterwards or not there.
+
+    Args:
+        config: of the run, with a placement for this machine.
+        checkpoint: which.
+        target: a folder that is empty or not there yet.
+        adapters_only: leave out the weights that were not trained.
+
+    Raises:
+        ConfigError: `target` is taken, or there are no adapters to be had.
+        CheckpointError: the model that adapters adapt is gone, or nothing can be written.
+    """
+    target = target.expanduser().absolute()
+    _require_free(target)
+    model = config.actor.model
+    if adapters_only and not model.is_lora:
+        raise ConfigError(
+            "--adapter-only is for runs with actor.model.is_lora=true: here all weights were "
+            "trained",
+            hint=f"rlcore export {checkpoint.path} {target}",
+        )
+    with writing(target), replacing_folder(target) as partial:
+        if adapters_only == (model.is_lora and model.save_adapters_only):
+            shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
+        else:
+            _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)
+        _judge(config, partial, registry)
+    return Exported(target, _base(target) if adapters_only else None)
+
+
+def _require_free(target: Path) -> None:
+    if target.exists() and not target.is_dir():
+        raise ConfigError(f"{target} is a file: export writes a folder")
+    if target.is_dir() and any(target.iterdir()):
+        raise ConfigError(
+            f"{target} is not empty: nothing is overwritten",
+            hint="name another folder, or empty it",
+        )
+
+
+def _convert(
+    config: RunConfig,
+    checkpoint: Checkpoint,
+    folder: Path,
+    registry: Registry,
+    *,
+    adapters_only: bool,
+) -> None:
+    """Build the policy with its adapters apart and save it in the other form.
+
+    They are in the checkpoint's policy, or, where that has them merged, with the learner; then
+    they belong to the weights the run began with.
+    """
+    from rlcore.learner import trained
+
+    start = checkpoint.policy_path if not adapters_only else _start(config, checkpoint)
+    model = replace(config.actor.model, model_path=str(start), save_adapters_only=adapters_only)
+    facts = gather_facts(_with_model(config, model), registry)
+    target = registry.get("model", model.model_type).spec.target
+    policy = load_target(target)(model, env_spec=facts.envs["train"])
+    if adapters_only:
+        tensors = read_learner(checkpoint.path)["tensors"]
+        trained.restore(policy.parameter_groups(), tensors)
+    policy.save_pretrained(folder)
+
+
+def _start(config: RunConfig, checkpoint: Checkpoint) -> Path:
+    """The folder of the weights that reinforcement began with."""
+    path = config.actor.model.model_path
+    if config.sft.enabled:
+        return RunFolder.containing(checkpoint.path).sft
+    if path is None:
+        raise ConfigError(
+            "--adapter-only needs a model that the adapters adapt: this run began with random "
+            "weights, which are in no folder",
+            hint=f"rlcore export {checkpoint.path} DEST writes the merged weights",
+        )
+    return Path(path)
+
+
+def _judge(config: RunConfig, folder: Path, registry: Registry) -> None:
+    """Refuse what could not be loaded again, by its headers."""
+    adapters = (folder / ADAPTERS_CONFIG).is_file()
+    model = replace(config.actor.model, model_path=str(folder), save_adapters_only=adapters)
+    gather_facts(_with_model(config, model), registry)
+
+
+def _with_model(config: RunConfig, model: object) -> RunConfig:
+    return replace(config, actor=replace(config.actor, model=model))  # type: ignore[arg-type]
+
+
+def _base(folder: Path) -> str:
+    content = json.loads((folder / ADAPTERS_CONFIG).read_text(encoding="utf-8"))
+    base = content.get("base_model_name_or_path")
+    if not isinstance(base, str):
+        raise CheckpointError(f"{folder / ADAPTERS_CONFIG} names no base_model_name_or_path")
+    return base

@@ -1,0 +1,207 @@
+"""`rlcore eval RUN protocol=NAME`: one policy under all settings of a protocol, and its table.
+
+eval/NAME.plan.json    what is evaluated: policy, seed, starts and settings of each row
+eval/NAME/ROW.parquet  episodes of a row, once it is done
+eval/NAME.json         the table
+
+Rows are played one after another by the same workers, so the policy is loaded once. Asked again,
+an evaluation with an equal plan goes on in its folder: rows that are done are read back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.loop.assembly import Assembly, assemble
+from rlcore.loop.evaluate import evaluate
+from rlcore.loop.session import Session, open_session, protocol, sampling
+from rlcore.loop.tables import (
+    EpisodeResult,
+    SuccessRow,
+    headline,
+    plain_table,
+    protocol_rows,
+    read_results,
+)
+from rlcore.plugins import Registry, load_plugins, load_target
+from rlcore.specs import ProtocolSpec
+from rlcore.track.files import write_text
+from rlcore.track.folder import RunFolder
+from rlcore.track.manifest import versions
+
+
+def run(config: RunConfig, *, protocol: str) -> list[SuccessRow]:
+    """Evaluate `actor.model.model_path` under all settings of a protocol, and print the table.
+
+    Args:
+        config: a run that evaluates only; a row changes keys of its `env.eval`.
+        protocol: a registered name.
+
+    Raises:
+        ConfigError: a protocol of another env, or settings that some check refuses.
+        PluginError: no such protocol, or one that is none.
+    """
+    registry = load_plugins()
+    spec = protocol_spec(registry, protocol)
+    configs = row_configs(config, protocol, spec)
+    assembly = assemble(config, registry, configs)
+    plan = json.loads(json.dumps(_plan(assembly, configs)))
+    with open_session(
+        config, registry, folder=_begun(config, protocol, plan), further=configs
+    ) as s:
+        write_text(_plan_file(s.folder, protocol), json.dumps(plan, indent=1) + "\n")
+        results = {name: _play(s, row, protocol, name) for name, row in configs.items()}
+        rows = _rows(spec, results)
+        table = {"protocol": protocol, "rows": [asdict(row) for row in rows]}
+        facts = {**table, **plan, "versions": versions()}
+        path = s.folder.evaluations / f"{protocol}.json"
+        write_text(path, json.dumps(facts, indent=1) + "\n")
+        s.progress.line(plain_table(rows, f"success, {protocol}"))
+        s.progress.line(headline(rows, protocol))
+        s.progress.line(f"table: {path}")
+    return rows
+
+
+def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
+    """A registered protocol.
+
+    Raises:
+        PluginError: there is none of that name, or its plugin names something else.
+    """
+    component = registry.get("protocol", name)
+    found = load_target(component.spec.target)
+    if not isinstance(found, ProtocolSpec):
+        raise PluginError(
+            f"protocol {name!r} of {component.distribution}: {component.spec.target} must be a "
+            f"ProtocolSpec, got {type(found).__name__}"
+        )
+    names = [row for rows in found.groups.values() for row in rows]
+    unknown = {group for of in found.averages.values() for group in of} - set(found.groups)
+    if len(set(names)) != len(names) or not names or unknown:
+        raise PluginError(
+            f"protocol {name!r} of {component.distribution}: rows must have names of their own "
+            f"and averages be of its groups, got {', '.join([*names, *sorted(unknown)])}"
+        )
+    return found
+
+
+def row_configs(config: RunConfig, name: str, spec: ProtocolSpec) -> dict[str, RunConfig]:
+    """The configuration of each row, by its name.
+
+    Raises:
+        ConfigError: the run has another env.
+        PluginError: a key that this env does not have.
+    """
+    env = config.env.eval
+    if env.env_type != spec.env:
+        raise ConfigError(
+            f"protocol={name} is for env {spec.env}, env.eval is {env.env_type}",
+            hint=f"choose env={spec.env}, or another protocol",
+        )
+    keys = {field.name for field in fields(env)}
+    configs = {}
+    for row, changes in _settings(spec):
+        for key in changes.keys() - keys:
+            raise PluginError(
+                f"protocol {name!r} sets {key!r} for {row!r}, which env {spec.env} does not have."
+                f"{did_you_mean(key, keys)}"
+            )
+        changed = replace(config, env=replace(config.env, eval=replace(env, **changes)))
+        changed.freeze()
+        configs[row] = changed
+    return configs
+
+
+def _settings(spec: ProtocolSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for rows in spec.groups.values():
+        yield from rows.items()
+
+
+def _play(session: Session, config: RunConfig, name: str, row: str) -> list[EpisodeResult]:
+    """A row's episodes, played now or read back; its simulators are closed again."""
+    label = f"{name}/{quote(row, safe=' ')}"
+    done = session.folder.evaluations / f"{label}.parquet"
+    if done.is_file():
+        session.progress.line(f"{label}: done before")
+        return read_results(done)
+    found = evaluate(_of_row(session, config, row), label, side=row)
+    session.group.env("release", [{"side": row}] * session.group.ranks("env"))
+    return found
+
+
+def _of_row(session: Session, config: RunConfig, row: str) -> Session:
+    """The session as an evaluation of one row sees it."""
+    return replace(session, assembly=_assembly_of(session.assembly, config, row))
+
+
+def _assembly_of(assembly: Assembly, config: RunConfig, row: str) -> Assembly:
+    return replace(
+        assembly,
+        config=config,
+        sides={**assembly.sides, "eval": assembly.sides[row]},
+        env_specs={**assembly.env_specs, "eval": assembly.env_specs[row]},
+    )
+
+
+def _rows(spec: ProtocolSpec, results: Mapping[str, list[EpisodeResult]]) -> list[SuccessRow]:
+    groups = {
+        group: {row: [result.success for result in results[row]] for row in rows}
+        for group, rows in spec.groups.items()
+    }
+    return protocol_rows(groups, spec.averages)
+
+
+def _plan(assembly: Assembly, configs: Mapping[str, RunConfig]) -> dict[str, Any]:
+    """What decides how the episodes come out, as far as it is ours to say."""
+    config = assembly.config
+    model = asdict(config.actor.model)
+    rows = {
+        row: {
+            "starts": asdict(protocol(_assembly_of(assembly, changed, row))),
+            "render_settings": dict(assembly.env_specs[row].render_settings),
+            "env": asdict(changed.env.eval),
+        }
+        for row, changed in configs.items()
+    }
+    return {
+        "model": model,
+        "checkpoint": _written(config),
+        "seed": config.runner.seed,
+        "sampling": sampling(config),
+        "evaluated": rows,
+    }
+
+
+def _written(config: RunConfig) -> dict[str, int]:
+    """When the policy's files were written, so that another policy at the same place is another."""
+    if config.actor.model.model_path is None:
+        return {}
+    folder = Path(config.actor.model.model_path)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in files}
+
+
+def _begun(config: RunConfig, name: str, plan: dict[str, Any]) -> RunFolder | None:
+    """The folder of an earlier evaluation with the same plan; None if there is none."""
+    logger = config.runner.logger
+    wanted = Path(logger.log_path) / logger.experiment_name
+    places = wanted.parent.iterdir() if wanted.parent.is_dir() else ()
+    for path in sorted(path for path in places if path.name.startswith(wanted.name)):
+        file = _plan_file(RunFolder(path), name)
+        try:
+            if json.loads(file.read_text(encoding="utf-8")) == plan:
+                return RunFolder(path)
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _plan_file(folder: RunFolder, name: str) -> Path:
+    return folder.evaluations / f"{name}.plan.json"

@@ -1,0 +1,179 @@
+"""A checkpoint exported loads back: whole, with its adapters merged, or adapters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from rlcore.cli.main import main
+from rlcore.config.compose import compose, to_yaml
+from rlcore.config.schema import RunConfig
+from rlcore.learner.update import Learner
+from rlcore.plugins import load_plugins, load_target
+from rlcore.rollout.rng import RowKeys
+from rlcore.testing.conformance.paper import paper_observation
+from rlcore.track.checkpoint import POLICY, save_checkpoint, write_learner
+from rlcore.track.folder import RunFolder
+from rlcore.track.headers import read_headers
+
+ROWS = 2
+KEYS = RowKeys(tuple((7, row) for row in range(ROWS)))
+COMMON = (
+    "env=metaworld",
+    "env.train.tasks=[button-press-v3]",
+    "env.eval.tasks=[button-press-v3]",
+    "algorithm=ppo",
+    "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+)
+LORA = ("actor.model.is_lora=true", "actor.model.lora_rank=4")
+MODELS = ("openvla_tiny", "openvla_oft_tiny", "pi0_tiny")
+
+
+def built(config: RunConfig, **changes):
+    """The policy of a configuration, without workers."""
+    model = replace(config.actor.model, **changes)
+    target = load_plugins().get("model", model.model_type).spec.target
+    torch.manual_seed(0)
+    return load_target(target)(model, env_spec=env_of(config))
+
+
+def env_of(config: RunConfig):
+    spec = load_plugins().get("env", config.env.train.env_type).spec.spec
+    return load_target(spec)(config.env.train)
+
+
+def decisions(policy, config: RunConfig):
+    return policy.act(policy.prepare(paper_observation(env_of(config), ROWS)), KEYS)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., tuple[Path, object, RunConfig]]:
+    """`run(model, *overrides)`: folder, policy and configuration of a run after one update,
+    whose policy is off its start."""
+
+    def made(model: str, *overrides: str):
+        config = compose([*COMMON, f"model={model}", *overrides])
+        policy = built(config)
+        torch.manual_seed(1)
+        with torch.no_grad():
+            for parameter in policy.parameters():
+                if parameter.requires_grad:
+                    parameter += 0.05 * torch.randn(parameter.shape)
+        folder = RunFolder.create(tmp_path, "run")
+        folder.write_config(to_yaml(config))
+        target = load_plugins().get("algorithm", "ppo").spec.target
+        algorithm = load_target(target)(config.algorithm)
+        learner = Learner(policy, algorithm, config.actor, config.algorithm, seed=0)
+        save_checkpoint(
+            folder.checkpoints,
+            1,
+            save_policy=policy.save_pretrained,
+            save_learner=lambda path: write_learner(path, learner.state_dict()),
+        )
+        return folder.path, policy, config
+
+    return made
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Callable[[str], Path]:
+    """`base(model)`: a folder with a model that adapters may adapt."""
+
+    def made(model: str) -> Path:
+        config = compose([*COMMON, f"model={model}"])
+        built(config).save_pretrained(tmp_path / "base")
+        return tmp_path / "base"
+
+    return made
+
+
+def assert_alike(expected, got, atol: float) -> None:
+    torch.testing.assert_close(
+        torch.as_tensor(got.actions), torch.as_tensor(expected.actions), atol=atol, rtol=0
+    )
+    torch.testing.assert_close(got.logprobs, expected.logprobs, atol=10 * atol, rtol=0)
+    torch.testing.assert_close(got.values, expected.values, atol=10 * atol, rtol=0)
+
+
+def lora(model: str, base: Path) -> list[str]:
+    more = ["actor.model.openpi.train_expert_only=false"] if model == "pi0_tiny" else []
+    return [*LORA, *more, f"actor.model.model_path={base}"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_policy_loads_back(run, tmp_path, capsys, model):
+    """All bits of it, under the names it was saved with."""
+    folder, policy, config = run(model)
+    dest = tmp_path / "out"
+    assert main(["export", str(folder), str(dest)]) == 0
+    assert f"actor.model.model_path={dest}" in capsys.readouterr().out
+    saved = folder / "checkpoints" / "step_000001" / POLICY
+    files = {path.relative_to(saved) for path in saved.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(dest) for path in dest.rglob("*") if path.is_file()}
+    expected = decisions(policy, config)
+    assert_alike(expected, decisions(built(config, model_path=str(dest)), config), 0)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_adapters_are_merged(run, base, tmp_path, model):
+    """Read by a configuration that knows of none."""
+    folder, policy, config = run(model, *lora(model, base(model)))
+    assert main(["export", str(folder), str(tmp_path / "out")]) == 0
+    names = read_headers(tmp_path / "out" / "model.safetensors")
+    assert not any("lora" in name for name in names)
+    expected = decisions(policy, config)
+    whole = built(config, model_path=str(tmp_path / "out"), is_lora=False)
+    assert_alike(expected, decisions(whole, config), 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "kept_alone"), [("openvla_tiny", False), ("openvla_oft_tiny", True)]
+)
+def test_adapters_alone_and_back(run, base, tmp_path, capsys, model, kept_alone):
+    """Whichever form the run's checkpoints have: alone they are the trained ones to the bit, and
+    say what they adapt; merged again nobody needs that."""
+    start = base(model)
+    setting = f"actor.model.save_adapters_only={kept_alone}"
+    folder, policy, config = run(model, *lora(model, start), setting)
+    alone, whole = tmp_path / "alone", tmp_path / "whole"
+    assert main(["export", str(folder), str(alone), "--adapter-only"]) == 0
+    assert f"the model they adapt: {start}" in capsys.readouterr().out
+    assert not (alone / "model.safetensors").exists()
+    expected = decisions(policy, config)
+    assert_alike(expected, decisions(built(config, model_path=str(alone)), config), 0)
+    assert main(["export", str(folder), str(whole)]) == 0
+    start.rename(tmp_path / "gone")
+    changes = {"model_path": str(whole), "is_lora": False, "save_adapters_only": False}
+    assert_alike(expected, decisions(built(config, **changes), config), 1e-4)
+
+
+def refused(capsys, *arguments: str) -> str:
+    assert main(["export", *arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_what_is_refused(run, base, tmp_path, capsys):
+    """One sentence each, and nothing is left behind."""
+    folder, _, _ = run("openvla_tiny")
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "notes").write_text("mine")
+    assert f"{taken} is not empty" in refused(capsys, str(folder), str(taken))
+    assert f"{taken / 'notes'} is a file" in refused(capsys, str(folder), str(taken / "notes"))
+    assert (taken / "notes").read_text() == "mine"
+    out = str(tmp_path / "out")
+    assert "all weights were trained" in refused(capsys, str(folder), out, "--adapter-only")
+    assert "has no checkpoint 'step_000002'" in refused(
+        capsys, str(folder), out, "--checkpoint=step_000002"
+    )
+    assert "there is no run at" in refused(capsys, str(tmp_path / "nowhere"), out)
+    fresh, _, _ = run("openvla_tiny", *LORA)
+    assert "began with random weights" in refused(capsys, str(fresh), out, "--adapter-only")
+    based, _, _ = run("pi0_tiny", *lora("pi0_tiny", base("pi0_tiny")))
+    message = refused(capsys, str(based), out, "--adapter-only")
+    assert "whole action expert is trained" in message
+    assert not Path(out).exists() and not list(tmp_path.glob(".partial*"))

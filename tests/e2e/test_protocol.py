@@ -1,0 +1,135 @@
+"""A protocol: one policy under several settings of an env, and the table of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlcore.cli.main import main
+from rlcore.config.compose import compose
+from rlcore.loop import protocol, train
+from rlcore.loop.protocol import protocol_spec, row_configs
+from rlcore.loop.tables import read_results
+from rlcore.plugins import load_plugins
+from rlcore.workers.env_worker import EnvWorker
+
+TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
+ROWS = ["as trained", "8 steps", "4 steps", "left", "right"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy that reaches its side, but takes its time."""
+    logs = tmp_path_factory.mktemp("logs")
+    words = ["runner.max_epochs=1", "runner.val_before_train=false", "env.eval.trials_per_task=5"]
+    words += ["sft.enabled=true", "sft.max_steps=150", "collect.episodes_per_task=3"]
+    train.run(compose([*TOY, *words, f"runner.logger.log_path={logs}"]))
+    return logs / "run"
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The sides whose simulators were closed, in order."""
+    sides: list[str] = []
+    close = EnvWorker.release
+
+    def release(worker: EnvWorker, side: str) -> None:
+        close(worker, side)
+        sides.append(side)
+
+    from rlcore.workers.roles import ROLES
+
+    monkeypatch.setitem(ROLES["env"].calls, "release", release)
+    yield sides
+
+
+def test_every_row_is_played_and_the_table_is_right(run, released, capsys):
+    assert main(["eval", str(run), "protocol=toy_haste"]) == 0
+    said = capsys.readouterr().out
+    folder = run.with_name("run-toy_haste")
+    table = json.loads((folder / "eval/toy_haste.json").read_text())
+    rows = {row["label"]: row for row in table["rows"]}
+    assert [row["label"] for row in table["rows"]] == [
+        *ROWS,
+        "IND",
+        "Hurry",
+        "Sides",
+        "Average of OOD",
+    ]
+    results = {row: read_results(folder / "eval/toy_haste" / f"{row}.parquet") for row in ROWS}
+    # four tasks x 5 starts; a side alone has one task
+    assert [len(results[row]) for row in ROWS] == [20, 20, 20, 5, 5]
+    assert all(result.length <= 4 for result in results["4 steps"])
+    assert {result.task for result in results["left"]} == {"reach-left"}
+    for row in ROWS:
+        assert rows[row]["rate"] == sum(r.success for r in results[row]) / len(results[row])
+        assert rows[row]["lo"] <= rows[row]["rate"] <= rows[row]["hi"]
+    # what was trained succeeds more often than with a fifth of the time
+    assert rows["as trained"]["rate"] > rows["4 steps"]["rate"]
+    # groups are pooled, averages are means of groups, as in the published table
+    hurry = [r.success for name in ("8 steps", "4 steps") for r in results[name]]
+    assert rows["Hurry"]["rate"] == sum(hurry) / 40
+    mean = (rows["Hurry"]["rate"] + rows["Sides"]["rate"]) / 2
+    assert (
+        rows["Average of OOD"]["rate"] == pytest.approx(mean)
+        and rows["Average of OOD"]["lo"] is None
+    )
+    # the same starts as an evaluation of its own: what a row does not change is the run's
+    after = {(r.task, r.trial): r for r in read_results(run / "eval/after.parquet")}
+    assert results["as trained"] == list(after.values())
+    assert f"{100 * mean:.2f}%" in said and "Average of OOD" in said
+    assert released == ROWS
+
+
+def test_an_interrupted_one_goes_on_with_the_rows_that_are_left(run, released, monkeypatch):
+    words = [str(run), "protocol=toy_haste", "env.eval.trials_per_task=2"]
+    play, seen = protocol.evaluate, []
+
+    def stop_at_the_third(session, label, **more):
+        seen.append(label)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return play(session, label, **more)
+
+    monkeypatch.setattr(protocol, "evaluate", stop_at_the_third)
+    assert main(["eval", *words]) == 130
+    folder = sorted(run.parent.glob("run-toy_haste*"))[-1]
+    done = sorted((folder / "eval/toy_haste").iterdir())
+    before = [path.read_bytes() for path in done]
+    assert [path.stem for path in done] == ["8 steps", "as trained"]
+    assert not (folder / "eval/toy_haste.json").exists()
+    assert main(["eval", *words]) == 0
+    assert seen[3:] == [f"toy_haste/{row}" for row in ROWS[2:]]
+    assert [path.read_bytes() for path in done] == before
+    rows = json.loads((folder / "eval/toy_haste.json").read_text())["rows"]
+    assert [row["n"] for row in rows if row["kind"] == "task"] == [8, 8, 8, 2, 2]
+    assert sorted(run.parent.glob("run-toy_haste*"))[-1] == folder
+
+
+def test_what_is_refused(run, capsys):
+    def refused(*words: str) -> str:
+        assert main(["eval", *words]) == 2
+        return capsys.readouterr().err
+
+    assert "there is no protocol 'toy_hast'" in refused(str(run), "protocol=toy_hast")
+    named = refused(*TOY, "env/eval=metaworld", "protocol=toy_haste")
+    assert "protocol=toy_haste is for env toy, env.eval is metaworld" in named
+    twice = refused(str(run), "protocol=toy_haste", "protocol=other")
+    assert "one protocol at a time" in twice
+    many = refused(str(run), "protocol=toy_haste", "env.eval.trials_per_task=1001")
+    assert "env.eval.trials_per_task must be at most 1000" in many
+
+
+@pytest.mark.parametrize("name", load_plugins().names("protocol"))
+def test_the_rows_of_every_installed_protocol_pass_the_checks(name):
+    from rlcore.config.checks import check
+
+    registry = load_plugins()
+    spec = protocol_spec(registry, name)
+    ours = [option for option in registry.names("env") if option == spec.env]
+    config = compose([f"env={ours[0]}", "runner.only_eval=true"], require=("env",))
+    for row in row_configs(config, name, spec).values():
+        check(row, registry)
