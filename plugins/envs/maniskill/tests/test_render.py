@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import rlcore_env_maniskill.raw as raw
-from maniskill_cases import CAMERA, PICK, PUSH, EnvMaker, small_config
 from mani_skill.utils.registration import REGISTERED_ENVS
+from maniskill_cases import CAMERA, PICK, PUSH, EnvMaker, small_config
 from rlcore_env_maniskill.simulator import Simulator
 from rlcore_env_maniskill.starts import seed_of
 from rlcore_env_maniskill.tasks import MAIN
@@ -64,9 +64,11 @@ def test_the_goal_shows_green_where_it_is_not_hidden() -> None:
     greens = []
     for show in (True, False):
         simulator = Simulator(small_config(tasks=[PICK], show_goal=show), PICK)
-        simulator.start(Episode(0, 3))
-        red, green, blue = np.moveaxis(drawn(simulator)[CAMERA].astype(int), -1, 0)
-        greens.append(int(((green > red + 60) & (green > blue + 60)).sum()))
+        greens.append(0)
+        for trial in range(6):  # in some it is behind the hand
+            simulator.start(Episode(0, trial))
+            red, green, blue = np.moveaxis(drawn(simulator)[CAMERA].astype(int), -1, 0)
+            greens[-1] += int(((green > red + 60) & (green > blue + 60)).sum())
         simulator.close()
     assert greens[0] > 5 and greens[1] == 0
 
