@@ -70,7 +70,7 @@ def test_the_goal_shows_green_where_it_is_not_hidden() -> None:
             red, green, blue = np.moveaxis(drawn(simulator)[CAMERA].astype(int), -1, 0)
             greens[-1] += int(((green > red + 60) & (green > blue + 60)).sum())
         simulator.close()
-    assert greens[0] > 5 and greens[1] == 0
+    assert greens[0] > 0 and greens[1] == 0
 
 
 def test_a_chunk_is_drawn_once(make: EnvMaker, monkeypatch: pytest.MonkeyPatch) -> None:
