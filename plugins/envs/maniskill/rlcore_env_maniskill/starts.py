@@ -67,7 +67,7 @@ class Starts:
     def __init__(self, config: ManiSkillConfig, task: str) -> None:
         self._task = task
         self._numbered = task_of(task) is PUT_ON_PLATE
-        alone = replace(config, sim_backend="cpu", obs_mode="state")
+        alone = replace(config, sim_backend="cpu", obs_mode="none")
         self._scene = None if self._numbered else make_raw(alone, task)
         self._kept: dict[int, dict[str, dict[str, torch.Tensor]]] = {}
 

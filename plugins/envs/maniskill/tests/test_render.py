@@ -1,0 +1,123 @@
+"""Pixels: ManiSkill's own, drawn only when somebody looks, in any process."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import rlcore_env_maniskill.raw as raw
+from mani_skill.utils.registration import REGISTERED_ENVS
+from maniskill_cases import CAMERA, PICK, PUSH, EnvMaker, small_config
+from rlcore_env_maniskill.simulator import Simulator
+from rlcore_env_maniskill.starts import seed_of
+from rlcore_env_maniskill.tasks import MAIN
+from rlcore_env_maniskill.vulkan import rendering_device
+
+from rlcore.errors import ConfigError
+from rlcore.specs import Episode
+
+SIZE = 32
+ACTION = np.array([0.3, -0.4, -0.6, 0.0, 0.0, 0.0, -1.0], dtype=np.float32)
+
+
+def drawn(simulator: Simulator, names: tuple[str, ...] = (CAMERA,)) -> dict[str, np.ndarray]:
+    out = {name: np.zeros((SIZE, SIZE, 3), dtype=np.uint8) for name in names}
+    simulator.draw(out)
+    return out
+
+
+def maniskills_own(task: str, robot: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Frames that ManiSkill's own image observation has of trial 3: at its start, a step later."""
+    env = REGISTERED_ENVS[task].cls(
+        obs_mode="rgb",
+        control_mode="pd_ee_delta_pose",
+        robot_uids=robot,
+        sim_backend="physx_cpu",
+        render_backend=rendering_device(),
+        sensor_configs={"width": SIZE, "height": SIZE},
+    )
+    start, _ = env.reset(seed=seed_of(task, 3))
+    start = {name: data["rgb"][0].numpy() for name, data in start["sensor_data"].items()}
+    step, *_ = env.step(ACTION)
+    step = {name: data["rgb"][0].numpy() for name, data in step["sensor_data"].items()}
+    env.close()
+    return start, step
+
+
+def test_frames_are_maniskills_own_by_the_cameras_names() -> None:
+    names = ("hand_camera", "base_camera")
+    config = small_config(
+        tasks=[PICK], cameras=list(names), robot="panda_wristcam", show_goal=False
+    )
+    ours = Simulator(config, PICK)
+    theirs = maniskills_own(PICK, "panda_wristcam")
+    ours.start(Episode(0, 3))
+    for frames in theirs:
+        for name, frame in drawn(ours, names).items():
+            np.testing.assert_array_equal(frame, frames[name])
+            assert frame.std() > 10
+        ours.step(ACTION)
+    ours.close()
+
+
+def test_the_goal_shows_green_where_it_is_not_hidden() -> None:
+    """ManiSkill hides PickCube's goal, a green ball, from cameras; no image could tell it."""
+    greens = []
+    for show in (True, False):
+        simulator = Simulator(small_config(tasks=[PICK], show_goal=show), PICK)
+        greens.append(0)
+        for trial in range(6):  # in some it is behind the hand
+            simulator.start(Episode(0, trial))
+            red, green, blue = np.moveaxis(drawn(simulator)[CAMERA].astype(int), -1, 0)
+            greens[-1] += int(((green > red + 60) & (green > blue + 60)).sum())
+        simulator.close()
+    assert greens[0] > 0 and greens[1] == 0
+
+
+def test_a_chunk_is_drawn_once(make: EnvMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is rendered in a step: two rows, three chunks of five steps are 2 (1 + 3) frames."""
+    env = make(2, 0)
+    env.reset()  # ManiSkill renders once when a simulator is made
+    captured = []
+    capture = raw.BaseEnv.capture_sensor_data
+    monkeypatch.setattr(
+        raw.BaseEnv, "capture_sensor_data", lambda self: captured.append(1) or capture(self)
+    )
+    env.reset(options={"episodes": [Episode(0, 0), Episode(0, 1)]})
+    for _ in range(3):
+        env.chunk_step(np.tile(ACTION, (2, 5, 1)))
+    assert len(captured) == 8
+
+
+def test_an_unknown_camera_is_named_with_those_there_are() -> None:
+    simulator = Simulator(small_config(cameras=["bas_camera"]), PUSH)
+    with pytest.raises(ConfigError, match="it has base_camera") as caught:
+        simulator.start(Episode(0, 0))
+    assert "Did you mean 'base_camera'" in str(caught.value)
+    simulator.close()
+
+
+def test_put_on_plate_has_a_sentence_and_a_frame_of_its_own(make: EnvMaker) -> None:
+    env = make(1, 0, tasks=[MAIN], reward="grasp")
+    sentences, frames = set(), []
+    for trial in range(4):
+        observation, _ = env.reset(options={"episodes": [Episode(0, trial)]})
+        sentences.add(observation["task_descriptions"][0])
+        frames.append(observation["cameras"][CAMERA][0])
+    assert len(sentences) > 1 and all(sentence.startswith("put ") for sentence in sentences)
+    assert frames[0].std() > 10 and not np.array_equal(frames[0], frames[1])
+    result = env.chunk_step(np.zeros((1, 2, 7), dtype=np.float32))
+    assert result.rewards.tolist() == [[0.0, 0.0]]  # nothing is grasped yet
+
+
+def test_frames_and_states_do_not_depend_on_the_process(make: EnvMaker) -> None:
+    episodes = [Episode(0, 4), Episode(0, 5), Episode(0, 4)]
+    actions = np.tile(ACTION, (3, 4, 1))
+    spread, here = make(3, 2), make(1, 0)
+    start, _ = spread.reset(options={"episodes": episodes})
+    end = spread.chunk_step(actions).observation
+    for row, episode in enumerate(episodes):
+        alone, _ = here.reset(options={"episodes": [episode]})
+        after = here.chunk_step(actions[:1]).observation
+        for many, one in ((start, alone), (end, after)):
+            np.testing.assert_array_equal(many["states"][row], one["states"][0])
+            np.testing.assert_array_equal(many["cameras"][CAMERA][row], one["cameras"][CAMERA][0])
