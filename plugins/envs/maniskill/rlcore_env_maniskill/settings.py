@@ -70,6 +70,11 @@ class ManiSkillConfig(SimulatedEnvConfig):
     state_size: int | None = key(
         "entries of ManiSkill's flat state, where rlcore does not know the task", least=1
     )
+    rebuild_scene: bool = key(
+        "build the scene anew at each start, so that all that follows it repeats to the bit; "
+        "without, starts do, but what touches may move otherwise by what was played before",
+        True,
+    )
     cached_simulators: int = key(
         "idle simulators a process keeps for the next episode of their task", 4, least=0
     )

@@ -15,7 +15,7 @@ import torch
 from rlcore.simulation.simulator import Step
 from rlcore.specs import Episode
 from rlcore_env_maniskill.actions import ActionScale
-from rlcore_env_maniskill.experts import expert_for
+from rlcore_env_maniskill.experts import Expert, expert_for
 from rlcore_env_maniskill.raw import (
     capture,
     make_raw,
@@ -43,16 +43,15 @@ class Simulator:
         self.env = make_raw(config, task)
         self._cameras: dict[str, str] = {}
         self._state = torch.zeros(0)
-        known = control_of(config, task) == EXPERT_CONTROL
-        self._expert = expert_for(task, self.env) if known else None
+        self._expert: Expert | None = None
 
     def start(self, episode: Episode) -> str:
         """Put the task into the start of (task, trial); returns its sentence."""
         seed, options = start_of(self.env, self.task, episode.trial)
-        observation, _ = reset_exactly(self.env, seed, options)
+        rebuild = self._config.rebuild_scene
+        observation, _ = reset_exactly(self.env, seed, options, rebuild=rebuild)
         self._cameras = prepare_frames(self.env, self._config)
-        if self._expert is not None:
-            self._expert.reset()
+        self._expert = self._new_expert()
         self._observe(observation)
         return sentences(self.env, self.task)[0]
 
@@ -80,6 +79,15 @@ class Simulator:
     def close(self) -> None:
         """Free the scene."""
         self.env.close()
+
+    def _new_expert(self) -> Expert | None:
+        """Of each start: an expert holds on to things of the scene, which may be new."""
+        if control_of(self._config, self.task) != EXPERT_CONTROL:
+            return None
+        expert = expert_for(self.task, self.env)
+        if expert is not None:
+            expert.reset()
+        return expert
 
     def _observe(self, observation: torch.Tensor | dict) -> None:
         rgb = self._config.obs_mode == "rgb"

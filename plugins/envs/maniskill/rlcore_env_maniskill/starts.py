@@ -30,15 +30,20 @@ def start_of(env: BaseEnv, task: str, trial: int) -> tuple[int, dict[str, Any]]:
     return seed_of(task, trial), _numbers(env, [trial]) if numbered else {}
 
 
-def reset_exactly(env: BaseEnv, seed: int, options: dict[str, Any]) -> tuple[Any, dict]:
+def reset_exactly(
+    env: BaseEnv, seed: int, options: dict[str, Any], *, rebuild: bool
+) -> tuple[Any, dict]:
     """`env.reset` of a scene on the CPU, with nothing left of the episode before.
 
     ManiSkill sets poses and velocities. What it can't set is what the physics engine remembers of
     its last step: forces between bodies, by which a cube that was held would count as grasped at
     the start, and the contact points of pairs that still touch, from which the next step goes on.
     So every body is taken far from all others for one step, in which no pair touches, and the
-    start is set again.
+    start is set again. Even so later contacts may come out otherwise; only a scene built anew
+    (`rebuild`) has no history at all.
     """
+    if rebuild:
+        return env.reset(seed=seed, options=options | {"reconfigure": True})
     env.reset(seed=seed, options=options)
     robot = env.agent.robot
     robot.set_joint_drive_targets(robot.qpos, robot.active_joints)  # the arm is to stay
@@ -94,6 +99,6 @@ class Starts:
 
     def _state(self, scene: BaseEnv, trial: int) -> dict[str, dict[str, torch.Tensor]]:
         if trial not in self._kept:
-            reset_exactly(scene, seed_of(self._task, trial), {})
+            reset_exactly(scene, seed_of(self._task, trial), {}, rebuild=False)
             self._kept[trial] = scene.scene.get_sim_state()
         return self._kept[trial]

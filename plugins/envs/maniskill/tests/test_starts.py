@@ -68,6 +68,29 @@ def test_start_and_course_are_bitwise_the_same_after_dirty_episodes(task: str) -
     used.close()
 
 
+def test_a_whole_push_repeats_to_the_bit_after_other_pushes() -> None:
+    """Contacts are where a physics engine that is used again comes out otherwise."""
+    used = simulator(PUSH)
+    used.start(Episode(0, 0))
+    actions = []
+    for _ in range(12):
+        actions.append(used.expert_action(speed=1.0))
+        used.step(actions[-1])
+    noise = np.random.default_rng(2)
+    courses = []
+    for number in range(4):
+        used.start(Episode(0, number))
+        for _ in range(4 * number):
+            wild = used.expert_action(speed=1.0) + 0.2 * noise.standard_normal(7)
+            used.step(wild.astype(np.float32))
+        used.start(Episode(0, 0))
+        courses.append([])
+        for action in actions:
+            used.step(action)
+            courses[-1].append(whole_state(used))
+        np.testing.assert_array_equal(courses[-1], courses[0])
+
+
 def test_start_is_bitwise_the_same_in_another_process() -> None:
     here = simulator(PICK)
     make_dirty(here, trial=7)
