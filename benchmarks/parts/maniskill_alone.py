@@ -2,9 +2,9 @@
 
     bound = env_steps / (episodes * reset + env_steps * step + decisions * (frame + row))
 
-One device simulates, renders and acts in turns, so their times add up. Simulation is ManiSkill's own
-env as its users make it, without rlcore's rows, without copies to the host; the policy runs at the
-batch that suits it best.
+One device simulates, renders and acts in turns, so their times add up. Simulation is ManiSkill's
+own env without rlcore's rows and without copies to the host; the policy runs at the batch that
+suits it best.
 """
 
 from __future__ import annotations
@@ -55,11 +55,7 @@ class Simulation:
 
     def seconds(self, work: Work) -> float:
         """All that the work needs of it."""
-        return (
-            work.episodes * self.reset
-            + work.env_steps * self.step
-            + work.decisions * self.frame
-        )
+        return work.episodes * self.reset + work.env_steps * self.step + work.decisions * self.frame
 
 
 @dataclass(frozen=True)
@@ -105,14 +101,12 @@ def simulation_alone(
             drawn = random.uniform(low, high, (chunks * chunk, rows, spec.action_dim))
             actions = torch.as_tensor(scale.to_robot(drawn), device=raw.device)
             seeds = [repeat * rows + row for row in range(rows)]
-            begin = _now()
-            raw.reset(seed=seeds, options={})
-            reset, step, frame = _now() - begin, 0.0, 0.0
+            reset, step, frame = _took(lambda s: raw.reset(seed=s, options={}), seeds), 0.0, 0.0
             cameras = prepare_frames(raw, config)
             for number in range(chunks):
-                frame += _took(lambda: capture(raw, cameras))
-                part = actions[number * chunk : (number + 1) * chunk]
-                step += _took(lambda part=part: [raw.step(action) for action in part])
+                frame += _took(capture, raw, cameras)
+                for action in actions[number * chunk : (number + 1) * chunk]:
+                    step += _took(raw.step, action)
             found.append((reset / rows, step / len(actions) / rows, frame / chunks / rows))
     finally:
         raw.close()
@@ -128,20 +122,19 @@ def policy_alone(
     for batch in batches:
         observation = take_rows(seen, np.arange(batch) % len(seen["states"]))
         keys = RowKeys(tuple((seed, "alone", row) for row in range(batch)))
-        spent = [
-            _took(lambda o=observation, k=keys: policy.act(policy.prepare(o), k))
-            for _ in range(REPEATS + 1)
-        ]
+        spent = [_took(_decide, policy, observation, keys) for _ in range(REPEATS + 1)]
         found[batch] = median(spent[1:]) / batch
     return found
 
 
-def _took(work: Callable[[], object]) -> float:
-    begin = _now()
-    work()
-    return _now() - begin
+def _decide(policy: Policy, observation: Observation, keys: RowKeys) -> None:
+    policy.act(policy.prepare(observation), keys)
 
 
-def _now() -> float:
+def _took(work: Callable[..., object], *arguments: object) -> float:
+    """Seconds of a call, the device waited for before and after."""
     synchronize()
-    return time.perf_counter()
+    begin = time.perf_counter()
+    work(*arguments)
+    synchronize()
+    return time.perf_counter() - begin
