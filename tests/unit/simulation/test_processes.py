@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from rlcore.errors import SimulatorError, WorkerError
+from rlcore.errors import AssetError, SimulatorError, WorkerError
 from rlcore.specs import Episode
 
 EPISODES = [Episode(0, 21), Episode(1, 22)]
@@ -81,6 +81,25 @@ def test_a_simulator_that_can_not_be_built_is_said_at_the_first_command(make) ->
     env = make(1, 1, pause=-1.0)
     with pytest.raises(WorkerError, match="pause must not be negative"):
         env.reset()
+
+
+def test_what_a_user_can_mend_comes_as_such_from_a_process(make) -> None:
+    env = make(2, 1, asset="/no/such/file")
+    with pytest.raises(AssetError) as caught:
+        env.reset()
+    assert type(caught.value) is AssetError  # not the plugin's class, which may import much
+    assert caught.value.message == "line simulator process 1 of 1: no /no/such/file"
+    assert caught.value.hint == "make it" and caught.value.exit_code == 2
+
+
+def test_processes_stay_in_step_when_one_lacks_something(make, tmp_path) -> None:
+    env = make(2, 2, asset=str(tmp_path))
+    env.reset(options={"episodes": EPISODES})
+    tmp_path.rename(tmp_path.with_name("gone"))
+    with pytest.raises(AssetError, match="process 1 of 2"):  # row 1 has its simulator already
+        env.reset(options={"episodes": [Episode(1, 3), Episode(1, 4)]})
+    only = {"reset_mask": np.array([False, True]), "episodes": [Episode(1, 5)] * 2}
+    assert env.reset(options=only)[0]["task_descriptions"][1] == "go right in trial 5"
 
 
 def test_in_this_process_errors_come_as_they_are(make) -> None:
