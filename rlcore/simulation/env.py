@@ -6,6 +6,7 @@ sentences travel over pipes. Importing it loads no simulator.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -64,16 +65,16 @@ class SimulatedEnv:
         self._playing: list[Simulators] = []
         self._demonstrating = False
         self._closed = False
-        self._block = ObservationBlock(num_envs, spec)
-        self._fleet = SimulatorFleet(
-            spec, source, config,
-            num_envs=num_envs, num_processes=num_processes, block=self._block,
-        )  # fmt: skip
-        try:
+        with contextlib.ExitStack() as undo:  # of an env that can't be made nothing is left
+            self._block = ObservationBlock(num_envs, spec)
+            undo.callback(self._block.close)
+            self._fleet = SimulatorFleet(
+                spec, source, config,
+                num_envs=num_envs, num_processes=num_processes, block=self._block,
+            )  # fmt: skip
+            undo.callback(self._fleet.close)
             self._fleet.start()
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     # -- gymnasium's vocabulary -------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import psutil
 import pytest
+from line_simulator import LineConfig, make_env
 
 from rlcore.errors import AssetError, SimulatorError, WorkerError
 from rlcore.specs import Episode
@@ -122,6 +123,18 @@ def test_close_ends_processes_and_frees_the_memory(make) -> None:
     env.close()
     with pytest.raises(WorkerError, match="env of line is closed"):
         env.chunk_step(STILL)
+
+
+def test_an_env_that_can_not_be_made_leaves_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(config: LineConfig) -> None:
+        raise ValueError("no pool")
+
+    monkeypatch.setattr("line_simulator.make_pool", broken)
+    before = memory_descriptors()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no pool"):
+            make_env(LineConfig(), num_envs=1)
+    assert memory_descriptors() == before
 
 
 def test_no_orphans_when_the_parent_is_killed() -> None:
