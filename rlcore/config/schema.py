@@ -287,7 +287,12 @@ class CollectConfig(Settings):
 
     path: str | None = key("data set folder to write or to read; null: <run>/demonstrations")
     episodes_per_task: int = key("successful demonstrations kept per task", 10, least=1)
-    action_noise: float = key("std of the noise on executed actions, for recovery", 0.0, least=0)
+    action_noise: float = key(
+        "std of the noise on executed actions, for recovery, in units of half of each entry's "
+        "range: of the action itself where it lies in [-1, 1]",
+        0.0,
+        least=0,
+    )
     speed: float = key("factor on the expert's motion commands, in (0, 1]", 1.0, above=0, most=1)
     stride: int = key("env steps between rendered frames", 1, least=1)
     max_episode_steps: int | None = key(

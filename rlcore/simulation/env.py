@@ -6,6 +6,7 @@ sentences travel over pipes. Importing it loads no simulator.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -62,17 +63,18 @@ class SimulatedEnv:
         self._sentences = [""] * num_envs
         self._success = np.zeros(num_envs, dtype=bool)
         self._playing: list[Simulators] = []
+        self._demonstrating = False
         self._closed = False
-        self._block = ObservationBlock(num_envs, spec)
-        self._fleet = SimulatorFleet(
-            spec, source, config,
-            num_envs=num_envs, num_processes=num_processes, block=self._block,
-        )  # fmt: skip
-        try:
+        with contextlib.ExitStack() as undo:  # of an env that can't be made nothing is left
+            self._block = ObservationBlock(num_envs, spec)
+            undo.callback(self._block.close)
+            self._fleet = SimulatorFleet(
+                spec, source, config,
+                num_envs=num_envs, num_processes=num_processes, block=self._block,
+            )  # fmt: skip
+            undo.callback(self._fleet.close)
             self._fleet.start()
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     # -- gymnasium's vocabulary -------------------------------------------------------------
 
@@ -172,7 +174,8 @@ class SimulatedEnv:
         max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
         """Expert episodes (see the protocol), in parallel over the processes, in the order in
-        which they end. The rows keep their episodes."""
+        which they end. The rows keep their episodes. From the first one on, nothing else may be
+        asked of the env until the iterator is at its end or closed."""
         if not self.spec.has_expert:
             raise UserError(f"{self.spec.name} has no expert to demonstrate these tasks")
         limit = self.spec.max_episode_steps if max_steps is None else max_steps
@@ -182,12 +185,20 @@ class SimulatedEnv:
                 f"action_noise >= 0, got {speed}, {stride}, {limit} and {action_noise}"
             )
         self._require_ready()
-        return self._fleet.demonstrate(
+        return self._demonstrations(
             deque(
                 Demonstrate(self._checked(episode), action_noise, speed, stride, seed, limit)
                 for episode in episodes
             )
         )
+
+    def _demonstrations(self, wishes: deque[Demonstrate]) -> Iterator[Demonstration]:
+        self._require_ready()  # again: the iterator may be begun at any time
+        self._demonstrating = True
+        try:
+            yield from self._fleet.demonstrate(wishes)
+        finally:
+            self._demonstrating = False
 
     def record(self, rows: Sequence[int]) -> None:
         """Keep every frame of these rows from now on (none: stop), for videos."""
@@ -222,6 +233,10 @@ class SimulatedEnv:
             raise WorkerError(f"this env of {self.spec.name} is closed")
         if self._playing:
             raise RuntimeError("a chunk is under way: call chunk_step_wait first")
+        if self._demonstrating:
+            raise RuntimeError(
+                "demonstrations are under way: take the rest of them or close their iterator first"
+            )
 
     def _observation(self) -> Observation:
         """A copy: the processes write on into the block."""

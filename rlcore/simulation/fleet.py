@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from rlcore.errors import WorkerError
+from rlcore.errors import UserError
 from rlcore.protocols import Demonstration
 from rlcore.simulation.block import ObservationBlock
 from rlcore.simulation.inprocess import InProcessSimulators
@@ -85,14 +85,15 @@ class SimulatorFleet:
         so that the living ones stay in step with their commands.
 
         Raises:
-            WorkerError: a command failed (SimulatorError: the process died or hung).
+            UserError: a command failed (SimulatorError: the process died or hung; any other
+                WorkerError: no fault of the user's).
         """
         replies: list[Reply] = []
-        failures: list[WorkerError] = []
+        failures: list[UserError] = []
         for member in senders:
             try:
                 replies.append(member.receive())
-            except WorkerError as error:
+            except UserError as error:
                 failures.append(error)
         if failures:
             raise failures[0]
