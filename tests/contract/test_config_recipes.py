@@ -68,6 +68,19 @@ def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
     assert compose(["experiment=quickstart", "algorithm=ppo"]).algorithm.gamma == 0.97
 
 
+def test_names_that_belong_to_one_component_stay_behind():
+    """MetaWorld's tasks are none of the toy env's, and a width of actions goes with the entries
+    that one model picks of them; a time limit means the same to all."""
+    config = checked("experiment=quickstart", "env=toy", "model=toy")
+    for side in (config.env.train, config.env.eval):
+        assert (side.env_type, side.tasks) == ("toy", None)
+    assert config.env.train.max_episode_steps == 95
+    chosen = checked("experiment=quickstart", "env=toy", "env.train.tasks=[reach-left]")
+    assert (chosen.env.train.tasks, chosen.env.eval.tasks) == (["reach-left"], None)
+    other = checked("experiment=metaworld_50_grpo_openvlaoft", "model=pi0_tiny")
+    assert other.actor.model.action_dim is None
+
+
 # Hyper-parameters of the published runs.
 
 
