@@ -6,20 +6,18 @@ adapters into adapters alone, or the other way round, is the policy built; no en
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcore.config.facts import gather_facts
 from rlcore.config.schema import RunConfig
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_target
+from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
 from rlcore.track.checkpoint import Checkpoint, read_learner, writing
 from rlcore.track.files import replacing_folder
 from rlcore.track.folder import RunFolder
-
-ADAPTERS_CONFIG = "adapter_config.json"  # peft's name, and the key below
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def export(
         else:
             _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)
         _judge(config, partial, registry)
-    return Exported(target, _base(target) if adapters_only else None)
+    return Exported(target, base_of_adapters(target) if adapters_only else None)
 
 
 def _require_free(target: Path) -> None:
@@ -132,11 +130,3 @@ def _judge(config: RunConfig, folder: Path, registry: Registry) -> None:
 
 def _with_model(config: RunConfig, model: object) -> RunConfig:
     return replace(config, actor=replace(config.actor, model=model))  # type: ignore[arg-type]
-
-
-def _base(folder: Path) -> str:
-    content = json.loads((folder / ADAPTERS_CONFIG).read_text(encoding="utf-8"))
-    base = content.get("base_model_name_or_path")
-    if not isinstance(base, str):
-        raise CheckpointError(f"{folder / ADAPTERS_CONFIG} names no base_model_name_or_path")
-    return base
