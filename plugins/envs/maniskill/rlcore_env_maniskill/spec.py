@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import EXPERT_TASKS
+from rlcore_env_maniskill.registered import ARMS, registered_task
 from rlcore_env_maniskill.robots import EXPERT_CONTROL, ROBOTS, action_channels
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
@@ -16,6 +17,7 @@ from rlcore_env_maniskill.tasks import (
     SUITES,
     TABLETOP,
     TASKS,
+    Task,
     task_of,
 )
 
@@ -83,8 +85,7 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
         own = PUT_ON_PLATE.robot if config.assets_path is None else ASSETS_ROBOT
         fitting = [own]
     else:
-        own = task_of(task).robot
-        fitting = [name for name in ROBOTS if name != ASSETS_ROBOT]
+        own, fitting = _known(config, task).robot, list(ARMS)
     if config.robot not in (None, *fitting):
         raise ConfigError(
             f"task {task!r} is played by {' or '.join(fitting)} here, got robot {config.robot!r}",
@@ -131,9 +132,15 @@ def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Action
     return layouts[first]
 
 
+def _known(config: ManiSkillConfig, task: str) -> Task:
+    """What our table knows of a task, or else its class."""
+    if task in TASKS:
+        return TASKS[task]
+    modules = tuple(config.register)
+    return registered_task(task, modules, robot=config.robot, obs_mode=config.obs_mode)
+
+
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
-    """The asked tasks; of those that are not in our table we know nothing before a simulator has
-    loaded what registers them."""
     if config.tasks is None:
         return tuple(TABLETOP)
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
@@ -151,6 +158,14 @@ def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
             f"sim_backend gpu simulates one task in all rows, got {', '.join(config.tasks)}",
             hint="name one task, or set sim_backend=cpu",
         )
+    for task in config.tasks:
+        if config.sim_backend == "gpu" and not task_of(task).starts_are_states:
+            fitting = [name for name in TASKS if TASKS[name].starts_are_states]
+            raise ConfigError(
+                f"sim_backend gpu starts from stored states, which are not all of a start of "
+                f"{task!r} as far as rlcore knows; they are of {', '.join(fitting)}",
+                hint="set sim_backend=cpu",
+            )
     return tuple(config.tasks)
 
 
@@ -170,10 +185,10 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
 
 def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
     for task in tasks:
-        if config.reward not in task_of(task).rewards:
+        rewards = _known(config, task).rewards
+        if config.reward not in rewards:
             raise ConfigError(
-                f"task {task!r} has no reward {config.reward!r}, it has "
-                f"{', '.join(task_of(task).rewards)}"
+                f"task {task!r} has no reward {config.reward!r}, it has {', '.join(rewards)}"
             )
     if config.reward == "grasp" and config.use_rel_reward:
         raise ConfigError(
