@@ -8,7 +8,7 @@ from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import EXPERT_TASKS
 from rlcore_env_maniskill.registered import ARMS, registered_task
-from rlcore_env_maniskill.robots import EXPERT_CONTROL, ROBOTS, action_channels
+from rlcore_env_maniskill.robots import ROBOTS, action_channels
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
     ASSETS_ROBOT,
@@ -24,6 +24,9 @@ from rlcore_env_maniskill.tasks import (
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
+# What the experts command: the grasp of a panda.
+EXPERT_CONTROL = "pd_ee_delta_pose"
+EXPERT_ROBOTS = ("panda", "panda_wristcam")
 
 PROPRIOCEPTION = (
     StateChannel("ee_position", 3),  # metres, from the robot's base
@@ -55,10 +58,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
         task_groups=_groups(tasks),
-        has_expert=config.sim_backend == "cpu"
-        and all(ROBOTS[robot].has_expert for robot in robots.values())
-        and all(control_of(config, task) == EXPERT_CONTROL for task in tasks)
-        and EXPERT_TASKS.issuperset(tasks),
+        has_expert=all(has_expert(config, task) for task in tasks),
         render_settings={
             "obs_mode": config.obs_mode,
             "cameras": ",".join(config.cameras),
@@ -108,6 +108,16 @@ def control_of(config: ManiSkillConfig, task: str) -> str:
             f"got {config.control_mode!r}"
         )
     return config.control_mode or modes[0]
+
+
+def has_expert(config: ManiSkillConfig, task: str) -> bool:
+    """Whether there is a scripted expert for this task under these settings."""
+    return (
+        config.sim_backend == "cpu"
+        and task in EXPERT_TASKS
+        and robot_name(config, task) in EXPERT_ROBOTS
+        and control_of(config, task) == EXPERT_CONTROL
+    )
 
 
 def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[ActionChannel, ...]:
