@@ -20,8 +20,9 @@ from rlcore_env_maniskill.tasks import (
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
-# What the experts command.
+# What the experts command: the grasp of a panda.
 EXPERT_CONTROL = "pd_ee_delta_pose"
+EXPERT_ROBOTS = ("panda", "panda_wristcam")
 
 PROPRIOCEPTION = (
     StateChannel("ee_position", 3),  # metres, from the robot's base
@@ -58,9 +59,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
         task_groups=_groups(tasks),
-        has_expert=config.sim_backend == "cpu"
-        and control_mode == EXPERT_CONTROL
-        and EXPERT_TASKS.issuperset(tasks),
+        has_expert=all(has_expert(config, task) for task in tasks),
         render_settings={
             "obs_mode": config.obs_mode,
             "cameras": ",".join(config.cameras),
@@ -92,6 +91,16 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
 def control_of(config: ManiSkillConfig, task: str) -> str:
     """The control mode that is asked for, or the robot's own."""
     return config.control_mode or ROBOTS[robot_name(config, task)].control_mode
+
+
+def has_expert(config: ManiSkillConfig, task: str) -> bool:
+    """Whether there is a scripted expert for this task under these settings."""
+    return (
+        config.sim_backend == "cpu"
+        and task in EXPERT_TASKS
+        and robot_name(config, task) in EXPERT_ROBOTS
+        and control_of(config, task) == EXPERT_CONTROL
+    )
 
 
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
