@@ -71,9 +71,10 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
 
 @cache
 def _spare_the_collector() -> None:
-    """ManiSkill collects garbage whenever it builds a scene, and most of that time went into looking
-    through what the libraries have loaded (0.17 s of 0.2 s a scene). Once a process, and before
-    its first scene, what lives is taken out of the collector's sight; scenes are still collected.
+    """ManiSkill collects garbage whenever it builds a scene, and most of that time went into
+    looking through what the libraries have loaded (0.17 s of 0.2 s a scene). Once a process, and
+    before its first scene, what lives is taken out of the collector's sight; scenes are still
+    collected.
     """
     gc.collect()
     gc.freeze()

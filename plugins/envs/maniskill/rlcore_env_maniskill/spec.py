@@ -68,6 +68,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
             **_assets(config, tasks),
         },
         renders_final=config.render_final,
+        suspends=config.sim_backend == "gpu",
     )
 
 
