@@ -79,14 +79,17 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
         ConfigError: an unknown robot.
     """
     if config.robot is None:
-        from_assets = task_of(task) is PUT_ON_PLATE and config.assets_path is not None
-        return ASSETS_ROBOT if from_assets else task_of(task).robot
+        return ASSETS_ROBOT if _from_assets(config, task) else task_of(task).robot
     if config.robot not in ROBOTS:
         raise ConfigError(
             f"robot must be one of {', '.join(ROBOTS)}, got {config.robot!r}."
             f"{did_you_mean(config.robot, ROBOTS)}"
         )
     return config.robot
+
+
+def _from_assets(config: ManiSkillConfig, task: str) -> bool:
+    return task_of(task) is PUT_ON_PLATE and config.assets_path is not None
 
 
 def control_of(config: ManiSkillConfig, task: str) -> str:
@@ -158,7 +161,9 @@ def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
 def _state_size(config: ManiSkillConfig, tasks: tuple[str, ...]) -> int:
     if config.state_size is not None:
         return config.state_size
-    sizes = {task: task_of(task).state_size for task in tasks}
+    sizes = {
+        task: None if _from_assets(config, task) else task_of(task).state_size for task in tasks
+    }
     unknown = [task for task, size in sizes.items() if size is None]
     if unknown:
         raise ConfigError(
