@@ -112,6 +112,7 @@ class EnvSpec:
         render_settings: what changes pixels, for the manifest.
         renders_final: whether the final frame of a truncated episode is rendered. An env that
             can leave it out calls the key of its settings `render_final`.
+        suspends: whether it is a :class:`rlcore.protocols.SuspendableEnv`.
     """
 
     name: str
@@ -128,6 +129,7 @@ class EnvSpec:
     has_expert: bool = False
     render_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     renders_final: bool = True
+    suspends: bool = False
 
     @property
     def state_dim(self) -> int:

@@ -100,6 +100,16 @@ def envs_divide_among_workers(facts: Facts) -> Iterator[str]:
 
 
 @_check
+def offloaded_envs_can_be_suspended(facts: Facts) -> Iterator[str]:
+    for path, env, spec in facts.sides:
+        if env.enable_offload and not spec.suspends:
+            yield (
+                f"{path}.enable_offload must be false for an env that holds nothing on an "
+                f"accelerator, as {spec.name} does under these settings, got true"
+            )
+
+
+@_check
 def rollout_workers_hear_an_env(facts: Facts) -> Iterator[str]:
     """A stage of an env process is a stream that one rollout process answers."""
     envs, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num

@@ -89,6 +89,7 @@ def assemble(
 def _env_workers(
     config: RunConfig, sides: dict[str, EnvSide], placement: Plan
 ) -> tuple[Member, ...]:
+    learning = {rank for actor in placement.processes("actor") for rank in actor.resources}
     return tuple(
         Member(
             EnvWorkerSettings(
@@ -96,13 +97,14 @@ def _env_workers(
                 rank=rank,
                 world_size=placement.world_size("env"),
                 stages=config.rollout.pipeline_stage_num,
-                num_processes=placement.cores(seat),
+                num_processes=placement.cores(placement.seat(process)),
                 restarts=config.cluster.simulator_restarts,
                 policy_timeout=config.cluster.timeouts.policy,
+                beside_actor=not learning.isdisjoint(process.resources),
             ),
-            seat,
+            placement.seat(process),
         )
-        for rank, seat in enumerate(placement.seats("env"))
+        for rank, process in enumerate(placement.processes("env"))
     )
 
 

@@ -67,6 +67,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
             **_assets(config, tasks),
         },
         renders_final=config.render_final,
+        suspends=config.sim_backend == "gpu",
     )
 
 
@@ -76,7 +77,13 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
     Raises:
         ConfigError: an unknown robot, or not one for this task.
     """
+<<<<<<< HEAD
     if config.robot is not None and config.robot not in ROBOTS:
+=======
+    if config.robot is None:
+        return ASSETS_ROBOT if _from_assets(config, task) else task_of(task).robot
+    if config.robot not in ROBOTS:
+>>>>>>> wip-mani2
         raise ConfigError(
             f"robot must be one of {', '.join(ROBOTS)}, got {config.robot!r}."
             f"{did_you_mean(config.robot, ROBOTS)}"
@@ -92,6 +99,10 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
             hint="leave robot out" if len(fitting) == 1 else f"set robot={own}",
         )
     return config.robot or own
+
+
+def _from_assets(config: ManiSkillConfig, task: str) -> bool:
+    return task_of(task) is PUT_ON_PLATE and config.assets_path is not None
 
 
 def control_of(config: ManiSkillConfig, task: str) -> str:
@@ -148,6 +159,16 @@ def _known(config: ManiSkillConfig, task: str) -> Task:
         return TASKS[task]
     modules = tuple(config.register)
     return registered_task(task, modules, robot=config.robot, obs_mode=config.obs_mode)
+
+
+def has_expert(config: ManiSkillConfig, task: str) -> bool:
+    """Whether there is a scripted expert for this task under these settings."""
+    return (
+        config.sim_backend == "cpu"
+        and task in EXPERT_TASKS
+        and robot_name(config, task) in EXPERT_ROBOTS
+        and control_of(config, task) == EXPERT_CONTROL
+    )
 
 
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
@@ -217,7 +238,9 @@ def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
 def _state_size(config: ManiSkillConfig, tasks: tuple[str, ...]) -> int:
     if config.state_size is not None:
         return config.state_size
-    sizes = {task: task_of(task).state_size for task in tasks}
+    sizes = {
+        task: None if _from_assets(config, task) else task_of(task).state_size for task in tasks
+    }
     unknown = [task for task, size in sizes.items() if size is None]
     if unknown:
         raise ConfigError(

@@ -65,11 +65,27 @@ def test_image_spec_says_what_the_robot_knows() -> None:
 def test_state_spec_has_no_camera() -> None:
     spec = env_spec(small_config(obs_mode="state"))
     assert (spec.cameras, spec.state_dim) == ((), 35)
+    assert env_spec(small_config(tasks=[MAIN], obs_mode="state")).state_dim == 39
 
 
 def test_gpu_starts_are_stored_states_without_experts() -> None:
     spec = env_spec(small_config(sim_backend="gpu"))
     assert spec.start_exactness == "stored_state" and not spec.has_expert
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tasks": [MAIN], "assets_path": "/data"},  # brings a widowx
+        {"tasks": [PICK], "robot": "xarm6_robotiq"},
+        {"tasks": [PICK], "control_mode": "pd_joint_delta_pos"},
+        {"tasks": [PICK, "PlugCharger-v1"]},
+    ],
+)
+def test_experts_are_for_a_panda_and_its_hand_by_task(settings: dict) -> None:
+    base = {"control_mode": "pd_ee_delta_pose"}
+    assert env_spec(small_config(**(base | {"tasks": [MAIN, PICK]}))).has_expert
+    assert not env_spec(small_config(**(base | settings))).has_expert
 
 
 def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
@@ -115,7 +131,7 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
         ({"cameras": []}, "at least one camera"),
         ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
         ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
-        ({"tasks": [MAIN], "obs_mode": "state"}, "set state_size"),
+        ({"tasks": [MAIN], "obs_mode": "state", "assets_path": "/data"}, "set state_size"),
         ({"tasks": [PICK, PUSH], "sim_backend": "gpu"}, "one task in all rows"),
         ({"tasks": ["PlugCharger-v1"], "sim_backend": "gpu"}, "not all of a start"),
         ({"tasks": ["RollBall-v1"], "sim_backend": "gpu"}, "not all of a start"),
@@ -271,6 +287,14 @@ def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
     found = plugin.rlcore_doctor(_run_with(config))[1]
     assert found["status"] == "missing"
     assert found["fix"].startswith("hf download --repo-type dataset RLinf/maniskill_assets")
+    for name in (
+        "bridge_table_1_v1.glb",
+        "wx250s.urdf",
+        "more_carrot/",
+        "more_plate/",
+        "more_table/",
+    ):
+        assert name in found["detail"]
 
 
 def test_doctor_is_silent_about_runs_without_maniskill() -> None:

@@ -22,10 +22,7 @@ ACTIONS[:, 2] -= 0.5
 
 
 def simulator(task: str) -> Simulator:
-    return Simulator(small_config(tasks=[task], obs_mode="state", state_size=SIZES[task]), task)
-
-
-SIZES = {PICK: None, PUSH: None, MAIN: 39}
+    return Simulator(small_config(tasks=[task], obs_mode="state"), task)
 
 
 def followed(simulator: Simulator, trial: int) -> np.ndarray:
