@@ -21,7 +21,7 @@ FAKES = {
     # `install` brings the version that is offered, if any
     "apt-get": 'echo apt-get "$@" >>"$LOG"\n'
     'case "$*" in\n'
-    '  *REPO_URI*) echo http://mirror.example/debian ;;\n'
+    "  *REPO_URI*) echo http://mirror.example/debian ;;\n"
     '  install*) [ -n "$OFFERED" ] || exit 100; echo "$OFFERED" >"$MESA" ;;\n'
     "esac",
 }
