@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from parts.machine import Machine
+from parts.ours import training_order
 
 from rlcore.algo.advantage import Advantages
 from rlcore.config.compose import compose
@@ -30,10 +31,9 @@ from rlcore.errors import ConfigError
 from rlcore.learner import update as learner
 from rlcore.learner.samples import Samples, make_samples
 from rlcore.loop.assembly import Assembly, assemble
-from rlcore.loop.gather import GatherOrder, gather
+from rlcore.loop.gather import gather
 from rlcore.placement import Inventory
 from rlcore.plugins import load_target
-from rlcore.rollout.schedule import training_columns
 from rlcore.rollout.trajectory import Trajectory
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorkerSettings
@@ -152,21 +152,9 @@ def measure(overrides: Sequence[str], repeats: int) -> Report:
 
 def play(assembly: Assembly) -> tuple[Trajectory, float]:
     """One training rollout, and the share of its episodes that succeeded."""
-    config = assembly.config
-    columns = training_columns(
-        assembly.env_specs["train"],
-        config.env.train,
-        seed=config.runner.seed,
-        update=0,
-        num_action_chunks=assembly.policy_spec.num_action_chunks,
-        group_size=config.algorithm.group_size,
-    )
-    order = GatherOrder(
-        side="train", columns=columns, phase="train", update=0, deterministic=False, keep=True
-    )
     with LocalGroup(assembly.plan) as group:
         group.start()
-        outcomes = gather(group, assembly, order).outcomes
+        outcomes = gather(group, assembly, training_order(assembly, 0)).outcomes
         (trajectory,) = (
             worker._trajectory for role, worker in group._workers.items() if "actor" in role
         )

@@ -84,7 +84,8 @@ def median(rollouts: list[Rollout]) -> Rollout:
     return sorted(rollouts, key=lambda rollout: rollout.speed)[(len(rollouts) - 1) // 2]
 
 
-def _rollout(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
+def training_order(assembly: Assembly, update: int) -> GatherOrder:
+    """All columns of an update with exploration, the trajectory kept: as `rlcore train` asks."""
     config = assembly.config
     columns = training_columns(
         assembly.env_specs["train"],
@@ -94,9 +95,13 @@ def _rollout(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
         num_action_chunks=assembly.policy_spec.num_action_chunks,
         group_size=config.algorithm.group_size,
     )
-    order = GatherOrder(
+    return GatherOrder(
         side="train", columns=columns, phase="train", update=update, deterministic=False, keep=True
     )
+
+
+def _rollout(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
+    order = training_order(assembly, update)
     before = _processes()
     begin = time.perf_counter()
     gathered = gather(group, assembly, order)

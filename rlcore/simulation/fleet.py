@@ -102,18 +102,23 @@ class SimulatorFleet:
         return answers
 
     def demonstrate(self, waiting: deque[Demonstrate]) -> Iterator[Demonstration]:
-        """Expert episodes, one a process at a time, in the order in which they end."""
-        idle, busy = deque(self._members), deque[Simulators]()
+        """Expert episodes, one a process at a time, in the order in which they end. A process has
+        its next one before the last is handed out, so it works while the caller does."""
+        busy = deque[Simulators]()
         try:
-            while waiting or busy:
-                while waiting and idle:
-                    idle[0].send(waiting.popleft())
-                    busy.append(idle.popleft())
-                if busy[0].ready(GLANCE):
-                    idle.append(busy.popleft())
-                    yield from self.collect(Demonstration, [idle[-1]])
-                else:
+            for member in self._members[: len(waiting)]:
+                member.send(waiting.popleft())
+                busy.append(member)
+            while busy:
+                if not busy[0].ready(GLANCE):
                     busy.rotate(-1)
+                    continue
+                member = busy.popleft()
+                played = self.collect(Demonstration, [member])
+                if waiting:
+                    member.send(waiting.popleft())
+                    busy.append(member)
+                yield from played
         finally:
             self.collect(Demonstration, busy)  # of a caller that stopped early
 

@@ -8,8 +8,12 @@ reference changes more than the name says:
 - the second object or plate is always another one (its MultiCarrot test set counts so that
   one distractor in eight is the object itself, which then just stands elsewhere);
 - MultiPlate has the 16 tables of training (there: all 21);
-- all starts are at the height of training (there: 0.92 to 1.0 m, settled or falling);
+- all variants start at the height of training, 0.90 m, and what would reach into the table there
+  just above it (there: 0.92 to 1.0 m, settled or falling); PutCarrot keeps its own heights;
 - a texture's size follows its own image, not the largest of the batch.
+
+Where the two disagree: RLinf takes the texture that goes with the table's number, RL4VLA draws one
+by a digit of its own, and so do we.
 """
 
 from __future__ import annotations
