@@ -27,13 +27,20 @@ def _check(function: Check) -> Check:
     return function
 
 
-def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None = None) -> Facts:
+def check(
+    config: RunConfig,
+    registry: Registry | None = None,
+    plan: Plan | None = None,
+    *,
+    collects: bool = False,
+) -> Facts:
     """Run all checks.
 
     Args:
         config: the configuration.
         registry: the plugins; None for those installed.
         plan: the placement; None plans for this machine.
+        collects: whether demonstrations are collected whatever the configuration says.
 
     Raises:
         ConfigError: one sentence a problem.
@@ -47,12 +54,19 @@ def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None
     _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
     facts = gather_facts(config, registry, plan)
     _raise_all([sentence for each in CHECKS for sentence in each(facts)])
-    if config.collect.path is not None and not config.runner.only_eval:
+    if config.collect.path is not None and (collects or _learns_from_demonstrations(config)):
         from rlcore.data.demonstrations import check_folder
 
         place = Path(config.collect.path)
         check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
     return facts
+
+
+def _learns_from_demonstrations(config: RunConfig) -> bool:
+    """Whether `collect.path` is going to be read. What a resumed run still reads depends on where
+    it stood: :func:`rlcore.loop.resume.find` looks at that."""
+    runner = config.runner
+    return config.sft.enabled and not runner.only_eval and runner.resume_dir is None
 
 
 def announce(facts: Facts) -> None:

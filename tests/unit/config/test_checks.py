@@ -13,7 +13,7 @@ from rlcore.config.compose import compose
 from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import Range
-from rlcore.errors import ConfigError, PluginError
+from rlcore.errors import CheckpointError, ConfigError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.specs import AlgorithmNeeds
 
@@ -208,6 +208,22 @@ def test_supervised_training_needs_a_teacher_and_a_loss(facts):
     assert any("collect.path must name a data set" in said for said in problems(untaught))
     lossless = replace(found, policy=replace(found.policy, sft=None))
     assert any("toy has no supervised loss" in said for said in problems(lossless))
+
+
+def test_demonstrations_are_judged_where_they_are_read(registry, tmp_path):
+    (tmp_path / "info.json").write_text("{")
+
+    def checked(*overrides, collects=False):
+        config = compose([*TOY, SHARED, f"collect.path={tmp_path}", *overrides], registry=registry)
+        plan = make_plan(config.cluster, FOUR_GPUS, registry)
+        return check(config, registry, plan, collects=collects)
+
+    for overrides, collects in (["sft.enabled=true"], False), ([], True):
+        with pytest.raises(CheckpointError, match=r"info\.json"):
+            checked(*overrides, collects=collects)
+    checked()
+    checked("sft.enabled=true", "runner.only_eval=true")
+    checked("sft.enabled=true", f"runner.resume_dir={tmp_path}")  # what it needs, find() looks at
 
 
 def test_all_problems_are_told_at_once(registry):
