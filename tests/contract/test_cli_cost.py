@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -44,11 +44,13 @@ def test_a_report_loads_neither_configuration_nor_tensors(tmp_path):
 
 
 def test_listing_plugins_is_quick():
-    """Well under a second; the best of three, since the machine may be busy."""
+    """Under half a second of a processor, whatever else the machine does; the best of three, since
+    what it does beside slows this down too."""
     seconds = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = os.times()
         subprocess.run([sys.executable, "-m", "rlcore.cli.main", "plugins"], check=True,
                        capture_output=True)  # fmt: skip
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 1.0
+        after = os.times()
+        seconds.append(sum(after[2:4]) - sum(before[2:4]))  # of children, user and system
+    assert 0 < min(seconds) < 0.5
