@@ -6,6 +6,7 @@ from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import EXPERT_TASKS
 from rlcore_env_maniskill.robots import ROBOTS, Robot, action_channels
+from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
     ASSETS_ROBOT,
@@ -45,6 +46,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         name="maniskill",
         tasks=tasks,
         descriptions=tuple(task_of(task).sentence for task in tasks),
+        sentences=_sentences(config, tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
         cameras=_cameras(config, robot) if rgb else (),
@@ -136,6 +138,15 @@ def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
                 f"task {task!r} has no reward {config.reward!r}, it has "
                 f"{', '.join(task_of(task).rewards)}"
             )
+
+
+def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ...]:
+    """Put-on-plate makes one an episode. Those of all its variants are named, whichever is played:
+    a policy that is trained on one is evaluated on the others."""
+    if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
+        return ()
+    others = [task_of(task).sentence for task in tasks if task_of(task) is not PUT_ON_PLATE]
+    return (*others, *all_sentences(config.assets_path))
 
 
 def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:

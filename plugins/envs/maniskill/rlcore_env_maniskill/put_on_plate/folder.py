@@ -19,12 +19,10 @@ from mani_skill import ASSET_DIR
 
 from rlcore.errors import AssetError
 from rlcore_env_maniskill.put_on_plate.assets import Assets, Robot
+from rlcore_env_maniskill.sentences import DATABASE, OBJECT_FOLDER, PLATE_FOLDER
 
 DATA_SET = "RLinf/maniskill_assets"
-OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
-    f"carrot/{name}" for name in ("more_carrot", "more_plate", "more_table")
-)
-DATABASE = "model_db.json"
+TABLE_FOLDER = "carrot/more_table"
 VISUALS = ("textured.obj", "textured.dae", "textured.glb")
 # files of ManiSkill's own downloads, and the download each comes with
 ROOM = "tasks/bridge_v2_real2sim_dataset/stages/bridge_table_1_v1.glb"
