@@ -170,7 +170,10 @@ class TokenPolicy(nn.Module):
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
         """Statistics of actions and states; inputs prepared before are out of date after this."""
-        self.processor.fit(demonstrations, self.config.unnorm_key or self._env_spec.name)
+        key = self.config.unnorm_key or self._env_spec.name
+        if self.config.model_path is not None:
+            key = self.processor.scaling.key
+        self.processor.fit(demonstrations, key)
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
