@@ -147,8 +147,9 @@ class Env(Protocol):
         max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
         """Expert episodes, each once, in any order. `action_noise`: std of the Gaussian noise on
-        executed actions, keyed by (seed, episode); `speed` in (0, 1] scales motion commands;
-        `stride`: a frame every that many steps; `max_steps`: their time limit, None: the env's.
+        executed actions, in units of half of each entry's range, keyed by (seed, episode);
+        `speed` in (0, 1] scales motion commands; `stride`: a frame every that many steps;
+        `max_steps`: their time limit, None: the env's.
         Raises UserError where `spec.has_expert` is false.
         """
         ...

@@ -56,13 +56,15 @@ def _choice(files: FileValues, slot: Slot) -> str:
 
 
 def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]:
-    """Keys that mean the same to both: those of the kind that neither declares anew."""
+    """Keys that mean the same to both: those of the kind that are nobody's own (see
+    :func:`rlcore.config.keys.key`) and that neither declares anew."""
     anew: set[str] = set()
     for name in (meant, chosen):
         kind = type(default_settings(registry, slot, name))
         for cls in kind.__mro__[: kind.__mro__.index(slot.base)]:
             anew |= set(inspect.get_annotations(cls))
-    return {field.name for field in fields(slot.base)} - (anew - {TYPE_KEYS[slot.kind]})  # type: ignore[arg-type]
+    common = {field.name for field in fields(slot.base) if not field.metadata["own"]}  # type: ignore[arg-type]
+    return common - (anew - {TYPE_KEYS[slot.kind]})
 
 
 def _section(values: Mapping[str, Any], slot: Slot) -> dict[str, Any]:

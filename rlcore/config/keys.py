@@ -66,6 +66,7 @@ def key(
     most: float | None = None,
     below: float | None = None,
     off: float | None = None,
+    own: bool = False,
 ) -> Any:
     """A field with its help text and the values it may take in the metadata.
 
@@ -77,11 +78,15 @@ def key(
         choices: of a text, all values there are.
         least, above, most, below, off: of a number, or of the numbers of a list: see
             :class:`Range`. Null, where a key may be null, is always allowed.
+        own: of a key that all components of a kind have: its values mean something to the one
+            they were chosen for only, as names of tasks do. A recipe's value stays behind when
+            another component takes its place.
     """
     metadata = {
         "help": help,
         "choices": tuple(choices or ()),
         "range": Range(least, above, most, below, off),
+        "own": own,
     }
     if isinstance(default, (list, dict)) or is_dataclass(default):
         return field(default_factory=lambda: deepcopy(default), metadata=metadata)

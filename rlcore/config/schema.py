@@ -128,7 +128,7 @@ class EnvConfig(Settings):
 
     env_type: str = key("registered name of the env", "???")
     split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
-    tasks: list[str] | None = key("subset of the env's tasks by name; null: all")
+    tasks: list[str] | None = key("subset of the env's tasks by name; null: all", own=True)
     trials_per_task: int = key(
         "evaluation: trials of each task visited, each exactly once", 10, least=1
     )
@@ -186,12 +186,14 @@ class ModelConfig(Settings):
     """Settings every model has; a plugin's dataclass adds its own."""
 
     model_type: str = key("registered name of the model", "???")
-    model_path: str | None = key("folder of a checkpoint; null: random weights of this size")
+    model_path: str | None = key(
+        "folder of a checkpoint; null: random weights of this size", own=True
+    )
     precision: str = key(
         "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
     )
     num_action_chunks: int = key("C: actions executed per decision", 5, least=1)
-    action_dim: int | None = key("entries of an env action; null: the env's", least=1)
+    action_dim: int | None = key("entries of an env action; null: the env's", least=1, own=True)
     add_value_head: bool | None = key("add a critic; null: where the algorithm needs values")
     num_images_in_input: int = key("cameras the policy takes", 1, least=1)
     is_lora: bool = key("train low-rank adapters instead of the weights", False)
@@ -287,7 +289,12 @@ class CollectConfig(Settings):
 
     path: str | None = key("data set folder to write or to read; null: <run>/demonstrations")
     episodes_per_task: int = key("successful demonstrations kept per task", 10, least=1)
-    action_noise: float = key("std of the noise on executed actions, for recovery", 0.0, least=0)
+    action_noise: float = key(
+        "std of the noise on executed actions, for recovery, in units of half of each entry's "
+        "range: of the action itself where it lies in [-1, 1]",
+        0.0,
+        least=0,
+    )
     speed: float = key("factor on the expert's motion commands, in (0, 1]", 1.0, above=0, most=1)
     stride: int = key("env steps between rendered frames", 1, least=1)
     max_episode_steps: int | None = key(

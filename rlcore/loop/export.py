@@ -6,20 +6,21 @@ adapters into adapters alone, or the other way round, is the policy built; no en
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcore.config.facts import gather_facts
 from rlcore.config.schema import RunConfig
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_target
+from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
 from rlcore.track.checkpoint import Checkpoint, read_learner, writing
 from rlcore.track.files import replacing_folder
 from rlcore.track.folder import RunFolder
 
-ADAPTERS_CONFIG = "adapter_config.json"  # peft's name, and the key below
+ELSEWHERE = "name a folder elsewhere, or make room for it"
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,12 @@ def export(
         adapters_only: leave out the weights that were not trained.
 
     Raises:
-        ConfigError: `target` is taken, or there are no adapters to be had.
+        ConfigError: `target` is taken or can't be, or there are no adapters to be had.
         CheckpointError: the model that adapters adapt is gone, or nothing can be written.
     """
-    target = target.expanduser().absolute()
-    _require_free(target)
+    target = target.expanduser().resolve()
+    with writing(target, hint=ELSEWHERE):
+        _require_free(target, checkpoint)
     model = config.actor.model
     if adapters_only and not model.is_lora:
         raise ConfigError(
@@ -64,22 +66,43 @@ def export(
             "trained",
             hint=f"rlcore export {checkpoint.path} {target}",
         )
-    with writing(target), replacing_folder(target) as partial:
+    with writing(target, hint=ELSEWHERE), replacing_folder(target) as partial:
         if adapters_only == (model.is_lora and model.save_adapters_only):
             shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
         else:
             _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)
         _judge(config, partial, registry)
-    return Exported(target, _base(target) if adapters_only else None)
+    return Exported(target, base_of_adapters(target) if adapters_only else None)
 
 
-def _require_free(target: Path) -> None:
-    if target.exists() and not target.is_dir():
-        raise ConfigError(f"{target} is a file: export writes a folder")
-    if target.is_dir() and any(target.iterdir()):
+def _require_free(target: Path, checkpoint: Checkpoint) -> None:
+    """Refuse what can't become a folder of its own, beside which another name can be made first."""
+    there = next(path for path in (target, *target.parents) if path.exists())
+    if not there.is_dir():
+        within = "" if there == target else f" {target} can't be in it:"
+        raise ConfigError(f"{there} is a file:{within} export writes a folder")
+    if target.is_relative_to(checkpoint.path.resolve()):
+        raise ConfigError(
+            f"{target} is inside the checkpoint that is exported, which stays as it is",
+            hint="name a folder outside it",
+        )
+    if os.path.ismount(target):
+        raise ConfigError(
+            f"{target} is a mount point, whose place no folder can take",
+            hint=f"name a folder in it: {target / 'policy'}",
+        )
+    if there == target and not os.access(target, os.R_OK | os.X_OK):
+        raise ConfigError(f"{target} can't be read, so nobody knows whether it is empty")
+    if there == target and any(target.iterdir()):
         raise ConfigError(
             f"{target} is not empty: nothing is overwritten",
             hint="name another folder, or empty it",
+        )
+    parent = target.parent if there == target else there
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{parent} can't be written to, so {target} can't be made",
+            hint=ELSEWHERE,
         )
 
 
@@ -132,11 +155,3 @@ def _judge(config: RunConfig, folder: Path, registry: Registry) -> None:
 
 def _with_model(config: RunConfig, model: object) -> RunConfig:
     return replace(config, actor=replace(config.actor, model=model))  # type: ignore[arg-type]
-
-
-def _base(folder: Path) -> str:
-    content = json.loads((folder / ADAPTERS_CONFIG).read_text(encoding="utf-8"))
-    base = content.get("base_model_name_or_path")
-    if not isinstance(base, str):
-        raise CheckpointError(f"{folder / ADAPTERS_CONFIG} names no base_model_name_or_path")
-    return base

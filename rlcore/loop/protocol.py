@@ -1,6 +1,7 @@
 """`rlcore eval RUN protocol=NAME`: one policy under all settings of a protocol, and its table.
 
-eval/NAME.plan.json    what is evaluated: policy, seed, starts and settings of each row
+eval/NAME.plan.json    what is evaluated, and by which code: policy, seed, starts and settings of
+                       each row
 eval/NAME/ROW.parquet  episodes of a row, once it is done
 eval/NAME.json         the table
 
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from rlcore.config.catalog import SIDES
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.loop.assembly import Assembly, assemble
@@ -32,9 +34,10 @@ from rlcore.loop.tables import (
 )
 from rlcore.plugins import Registry, load_plugins, load_target
 from rlcore.specs import ProtocolSpec
+from rlcore.track.adapters import base_of_adapters
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
-from rlcore.track.manifest import versions
+from rlcore.track.manifest import code
 
 
 def run(config: RunConfig, *, protocol: str) -> list[SuccessRow]:
@@ -60,9 +63,8 @@ def run(config: RunConfig, *, protocol: str) -> list[SuccessRow]:
         results = {name: _play(s, row, protocol, name) for name, row in configs.items()}
         rows = _rows(spec, results)
         table = {"protocol": protocol, "rows": [asdict(row) for row in rows]}
-        facts = {**table, **plan, "versions": versions()}
         path = s.folder.evaluations / f"{protocol}.json"
-        write_text(path, json.dumps(facts, indent=1) + "\n")
+        write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
         s.progress.line(plain_table(rows, f"success, {protocol}"))
         s.progress.line(headline(rows, protocol))
         s.progress.line(f"table: {path}")
@@ -82,14 +84,32 @@ def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
             f"protocol {name!r} of {component.distribution}: {component.spec.target} must be a "
             f"ProtocolSpec, got {type(found).__name__}"
         )
-    names = [row for rows in found.groups.values() for row in rows]
-    unknown = {group for of in found.averages.values() for group in of} - set(found.groups)
-    if len(set(names)) != len(names) or not names or unknown:
-        raise PluginError(
-            f"protocol {name!r} of {component.distribution}: rows must have names of their own "
-            f"and averages be of its groups, got {', '.join([*names, *sorted(unknown)])}"
-        )
+    for fault in _faults(found):
+        raise PluginError(f"protocol {name!r} of {component.distribution}: {fault}")
     return found
+
+
+def _faults(spec: ProtocolSpec) -> Iterator[str]:
+    """What would break, or be lost, only once episodes are played."""
+    if not spec.groups:
+        yield "it has no groups"
+    seen: set[str] = set()
+    for group, rows in spec.groups.items():
+        if not rows:
+            yield f"group {group!r} has no rows"
+        for row in rows:
+            if row in seen:
+                yield f"there are two rows {row!r}: rows of all groups need names of their own"
+            if row in SIDES:
+                yield f"row {row!r} has a name that every run uses for itself: {', '.join(SIDES)}"
+            seen.add(row)
+    for average, of in spec.averages.items():
+        if not of:
+            yield f"average {average!r} is of no groups"
+        for group in of:
+            if group not in spec.groups:
+                known = ", ".join(map(repr, spec.groups))
+                yield f"average {average!r} is of {group!r}, which is none of its groups: {known}"
 
 
 def row_configs(config: RunConfig, name: str, spec: ProtocolSpec) -> dict[str, RunConfig]:
@@ -173,17 +193,25 @@ def _plan(assembly: Assembly, configs: Mapping[str, RunConfig]) -> dict[str, Any
     return {
         "model": model,
         "checkpoint": _written(config),
+        **code(),
         "seed": config.runner.seed,
         "sampling": sampling(config),
         "evaluated": rows,
     }
 
 
-def _written(config: RunConfig) -> dict[str, int]:
-    """When the policy's files were written, so that another policy at the same place is another."""
+def _written(config: RunConfig) -> dict[str, dict[str, int]]:
+    """By folder, when the policy's files were written, so that another policy at the same place is
+    another; those of the model that it adapts too."""
     if config.actor.model.model_path is None:
         return {}
-    folder = Path(config.actor.model.model_path)
+    policy = Path(config.actor.model.model_path)
+    base = base_of_adapters(policy)
+    return {str(folder): _times(folder) for folder in (policy, *([Path(base)] if base else []))}
+
+
+def _times(folder: Path) -> dict[str, int]:
+    """In nanoseconds, by path within the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in files}
 

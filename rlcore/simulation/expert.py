@@ -14,13 +14,14 @@ from rlcore.specs import EnvSpec
 def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demonstration:
     """One expert episode, from its start to success or to its time limit.
 
-    Stored is the expert's action. Executed is the stored action plus Gaussian noise, clipped to
-    the range, so that the data hold the way back from states which the expert alone would not
-    reach.
+    Stored is the expert's action. Executed is the stored action plus Gaussian noise (of std
+    `action_noise` times half the range of each entry), clipped to the range, so that the data
+    hold the way back from states which the expert alone would not reach.
     """
     task = spec.tasks[wish.episode.task]
     noise = generator(f"{spec.name} demonstration", wish.seed, task, *wish.episode[1:3])
     low, high = (_bound(spec, side) for side in ("low", "high"))
+    scale = wish.action_noise * (high - low) / 2
     states: list[np.ndarray] = []
     actions: list[np.ndarray] = []
     frames: dict[str, list[np.ndarray]] = {camera.name: [] for camera in spec.cameras}
@@ -35,7 +36,7 @@ def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demon
         action = simulator.expert_action(speed=wish.speed)
         states.append(simulator.states)
         actions.append(action)
-        executed = action + wish.action_noise * noise.standard_normal(action.shape)
+        executed = action + scale * noise.standard_normal(action.shape)
         solved = simulator.step(np.clip(executed, low, high).astype(np.float32)).success
     return Demonstration(
         episode=wish.episode,

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from rlcore.errors import WorkerError
+from rlcore.errors import UserError
 from rlcore.protocols import Demonstration
 from rlcore.simulation.block import ObservationBlock
 from rlcore.simulation.inprocess import InProcessSimulators
@@ -85,14 +85,15 @@ class SimulatorFleet:
         so that the living ones stay in step with their commands.
 
         Raises:
-            WorkerError: a command failed (SimulatorError: the process died or hung).
+            UserError: a command failed (SimulatorError: the process died or hung; any other
+                WorkerError: no fault of the user's).
         """
         replies: list[Reply] = []
-        failures: list[WorkerError] = []
+        failures: list[UserError] = []
         for member in senders:
             try:
                 replies.append(member.receive())
-            except WorkerError as error:
+            except UserError as error:
                 failures.append(error)
         if failures:
             raise failures[0]
@@ -101,18 +102,23 @@ class SimulatorFleet:
         return answers
 
     def demonstrate(self, waiting: deque[Demonstrate]) -> Iterator[Demonstration]:
-        """Expert episodes, one a process at a time, in the order in which they end."""
-        idle, busy = deque(self._members), deque[Simulators]()
+        """Expert episodes, one a process at a time, in the order in which they end. A process has
+        its next one before the last is handed out, so it works while the caller does."""
+        busy = deque[Simulators]()
         try:
-            while waiting or busy:
-                while waiting and idle:
-                    idle[0].send(waiting.popleft())
-                    busy.append(idle.popleft())
-                if busy[0].ready(GLANCE):
-                    idle.append(busy.popleft())
-                    yield from self.collect(Demonstration, [idle[-1]])
-                else:
+            for member in self._members[: len(waiting)]:
+                member.send(waiting.popleft())
+                busy.append(member)
+            while busy:
+                if not busy[0].ready(GLANCE):
                     busy.rotate(-1)
+                    continue
+                member = busy.popleft()
+                played = self.collect(Demonstration, [member])
+                if waiting:
+                    member.send(waiting.popleft())
+                    busy.append(member)
+                yield from played
         finally:
             self.collect(Demonstration, busy)  # of a caller that stopped early
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 
 import numpy as np
 
+from rlcore.errors import UserError
 from rlcore.protocols import Demonstration
 from rlcore.simulation.settings import SimulatedEnvConfig
 from rlcore.simulation.simulator import SimulatorSource
@@ -92,7 +94,23 @@ Reply = Started | Played | Demonstration | dict[int, list[np.ndarray]] | None
 
 @dataclass(frozen=True)
 class Failure:
-    """Answer to a command that raised: the exception in words, and its traceback."""
+    """Answer to a command that raised.
+
+    Attributes:
+        summary, traceback: the exception in words.
+        error: the exception itself where a user can mend it, as the nearest class of
+            :mod:`rlcore.errors`: reading a plugin's own class would import the plugin.
+    """
 
     summary: str
     traceback: str
+    error: UserError | None = None
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """The answer for an exception that is being handled."""
+        mendable = None
+        if isinstance(error, UserError):
+            ours = (kind for kind in type(error).__mro__ if kind.__module__ == UserError.__module__)
+            mendable = next(ours)(error.message, hint=error.hint)
+        return cls(f"{type(error).__name__}: {error}", traceback.format_exc(), mendable)

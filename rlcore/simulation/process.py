@@ -83,7 +83,8 @@ class SimulatorProcess:
         """The answer to the last command.
 
         Raises:
-            WorkerError: the command failed.
+            UserError: the command failed for a reason that a user can mend.
+            WorkerError: it failed otherwise.
             SimulatorError: the process died, or took too long and was ended.
         """
         if self._pipe is None:
@@ -96,6 +97,8 @@ class SimulatorProcess:
         except (EOFError, ConnectionResetError):
             raise self._lost(f"died ({self._cause_of_death()})") from None
         if isinstance(reply, Failure):
+            if (error := reply.error) is not None:
+                raise type(error)(f"{self.name}: {error.message}", hint=error.hint)
             raise WorkerError(f"{self.name} failed: {reply.summary}\n{reply.traceback}")
         return reply
 

@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from multiprocessing.connection import Connection
 
 from rlcore.simulation.block import ObservationBlock
@@ -43,7 +42,7 @@ def _serve(pipe: Connection, descriptor: int) -> None:
     try:
         host = RowHost(hosting, block)  # imports the simulator
     except Exception as error:
-        pipe.send(_failure(error))
+        pipe.send(Failure.of(error))
         return
     while True:
         command = pipe.recv()
@@ -51,12 +50,8 @@ def _serve(pipe: Connection, descriptor: int) -> None:
         try:
             reply = host.carry_out(command)
         except Exception as error:
-            reply = _failure(error)
+            reply = Failure.of(error)
         pipe.send(reply)
-
-
-def _failure(error: Exception) -> Failure:
-    return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
 def _leave_with(parent: int) -> None:

@@ -30,6 +30,7 @@ from rlcore.track.tensors import flatten_tensors, tensor_names, unflatten_tensor
 FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 2
 POLICY, STATE, LATEST, BEST = "actor", "state.json", "latest", "best"
+FREE_SPACE = "free some space; earlier checkpoints are whole: rlcore resume RUN"
 LEARNER = "learner"  # .safetensors and .json
 OWN_DIGEST = f"{DIGEST}_of_the_rest"
 """Key of `state.json`: the digest of all its other keys."""
@@ -100,7 +101,7 @@ def save_checkpoint(
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path, *, hint: str = FREE_SPACE) -> Iterator[None]:
     """What the disk refuses, as one clear error: what is written inside goes to `path`.
 
     Raises:
@@ -111,10 +112,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"can't write {path}: {error}",
-            hint="free some space; earlier checkpoints are whole: rlcore resume RUN",
-        ) from error
+        raise CheckpointError(f"can't write {path}: {error}", hint=hint) from error
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:

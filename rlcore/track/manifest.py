@@ -60,6 +60,11 @@ def versions() -> dict[str, str]:
     return {name: version for name, version in found.items() if version is not None}
 
 
+def code() -> dict[str, Any]:
+    """Which code runs: :func:`versions`, and the commit of the checkout it runs from, if any."""
+    return {"versions": versions(), "git": git_state(Path(rlcore.__file__).parent.parent)}
+
+
 def build_manifest(
     *,
     seeds: Mapping[str, int],
@@ -84,9 +89,8 @@ def build_manifest(
         "command": shlex.join(sys.argv if command is None else command),
         "seeds": dict(seeds),
         "device": device,
-        "versions": versions(),
+        **code(),
         "packages": _packages(),
-        "git": git_state(Path(rlcore.__file__).parent.parent),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},

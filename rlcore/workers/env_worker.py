@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from rlcore.config.schema import EnvConfig
@@ -184,16 +185,19 @@ class EnvWorker:
     ) -> list[Demonstration]:
         """Expert episodes of the given addresses (see :meth:`rlcore.protocols.Env.demonstrate`)."""
         self.start("train")
-        return list(
-            self._envs["train"][0].demonstrate(
-                episodes,
+        envs = self._envs["train"]  # of all stages, so that no process is idle
+        courses = [
+            env.demonstrate(
+                episodes[stage :: len(envs)],
                 action_noise=action_noise,
                 speed=speed,
                 stride=stride,
                 seed=seed,
                 max_steps=max_steps,
             )
-        )
+            for stage, env in enumerate(envs)
+        ]
+        return [demo for round in zip_longest(*courses) for demo in round if demo is not None]
 
     def release(self, side: str) -> None:
         """Close the simulators of a side, unless another one shares them; it may start again."""

@@ -68,6 +68,19 @@ def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
     assert compose(["experiment=quickstart", "algorithm=ppo"]).algorithm.gamma == 0.97
 
 
+def test_names_that_belong_to_one_component_stay_behind():
+    """MetaWorld's tasks are none of the toy env's, and a width of actions goes with the entries
+    that one model picks of them; a time limit means the same to all."""
+    config = checked("experiment=quickstart", "env=toy", "model=toy")
+    for side in (config.env.train, config.env.eval):
+        assert (side.env_type, side.tasks) == ("toy", None)
+    assert config.env.train.max_episode_steps == 95
+    chosen = checked("experiment=quickstart", "env=toy", "env.train.tasks=[reach-left]")
+    assert (chosen.env.train.tasks, chosen.env.eval.tasks) == (["reach-left"], None)
+    other = checked("experiment=metaworld_50_grpo_openvlaoft", "model=pi0_tiny")
+    assert other.actor.model.action_dim is None
+
+
 # Hyper-parameters of the published runs.
 
 
@@ -102,8 +115,12 @@ def test_held_out_tasks_are_evaluated_on_forty_five():
     assert config.env.eval.max_episode_steps == 160
 
 
+ADAMW = {"adam_beta1": 0.9, "adam_eps": 1e-8, "weight_decay": 0.01}
+BETA2 = {"openvla": 0.999, "openvla_oft": 0.999, "openpi": 0.95}
+
 PUBLISHED = {
     "metaworld_50_grpo_openvlaoft": {
+        "rollout": {"pipeline_stage_num": 1},
         "env.train": {"total_num_envs": 64, "rollout_epoch": 16, "reward_coef": 5.0},
         "algorithm": {
             "group_size": 8, "reward_type": "action_level", "logprob_type": "token_level",
@@ -115,6 +132,7 @@ PUBLISHED = {
         "actor.model": {
             "num_action_chunks": 1, "temperature": 1.6, "unnorm_key": "meta_world_strict",
             "is_lora": False,
+            "center_crop": False,
         },
     },
     "maniskill_ppo_openvla": {
@@ -131,26 +149,36 @@ PUBLISHED = {
         "actor.optim": {"lr": 1e-4, "value_lr": 3e-3, "clip_grad": 10.0},
         "actor.model": {
             "is_lora": True, "lora_rank": 32, "temperature": 1.0, "top_k": -1,
-            "add_value_head": True,
+            "add_value_head": True, "center_crop": False,
         },
     },
     "maniskill_ppo_openvlaoft": {
         "env.train": {"total_num_envs": 128, "auto_reset": True},
+        "rollout": {"pipeline_stage_num": 1},
         "algorithm": {"logprob_type": "token_level", "clip_ratio_high": 0.28},
         "actor": {"micro_batch_size": 40, "global_batch_size": 640},
-        "actor.model": {"model_type": "openvla_oft", "add_value_head": True, "is_lora": True},
+        "actor.optim": {"lr": 1e-4, "value_lr": 3e-3, "clip_grad": 10.0},
+        "actor.model": {
+            "model_type": "openvla_oft", "add_value_head": True, "is_lora": True,
+            "center_crop": False,
+        },
     },
     "maniskill_grpo_openvla": {
         "env.train": {"total_num_envs": 256, "auto_reset": False},
         "algorithm": {"group_size": 8},
-        "actor.optim": {"lr": 1e-5},
-        "actor.model": {"top_k": 50, "add_value_head": False},
+        "rollout": {"pipeline_stage_num": 2},
+        "actor.optim": {"lr": 1e-5, "clip_grad": 1.0},
+        "actor.model": {"top_k": 50, "add_value_head": False, "center_crop": False},
     },
     "maniskill_grpo_openvlaoft": {
         "env.train": {"total_num_envs": 256, "auto_reset": False},
         "algorithm": {"group_size": 8},
-        "actor.optim": {"lr": 1e-4},
-        "actor.model": {"model_type": "openvla_oft", "top_k": -1, "add_value_head": False},
+        "rollout": {"pipeline_stage_num": 1},
+        "actor.optim": {"lr": 1e-4, "clip_grad": 10.0},
+        "actor.model": {
+            "model_type": "openvla_oft", "top_k": -1, "add_value_head": False,
+            "center_crop": False,
+        },
     },
     "maniskill_ppo_openpi_pi05": {
         "env.train": {"total_num_envs": 320, "auto_reset": True},
@@ -172,6 +200,20 @@ def test_recipes_have_the_published_values(name):
         for part in path.split("."):
             section = vars(section)[part]
         assert {key: vars(section)[key] for key in wanted} == wanted
+
+
+PI0_ON_METAWORLD = (
+    "metaworld_50_ppo_openpi",
+    "metaworld_50_ppo_openpi_pi05",
+    "metaworld_45_ppo_openpi",
+)
+
+
+@pytest.mark.parametrize("name", [*PUBLISHED, *PI0_ON_METAWORLD])
+def test_the_optimizer_of_the_published_runs(name):
+    actor = checked(f"experiment={name}").actor
+    wanted = {**ADAMW, "adam_beta2": BETA2[actor.model.model_type]}
+    assert {key: vars(actor.optim)[key] for key in wanted} == wanted
 
 
 @pytest.mark.parametrize("name", ["metaworld_50_grpo_openvlaoft", "maniskill_ppo_openvla"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlcore.config.schema import key
+from rlcore.errors import AssetError
 from rlcore.rollout.rng import generator
 from rlcore.simulation.cache import SimulatorCache
 from rlcore.simulation.env import SimulatedEnv
@@ -39,6 +40,7 @@ class LineConfig(SimulatedEnvConfig):
     pause: float = key("seconds a step takes", 0.0, least=0)
     expert: bool = key("whether there is an expert", True)
     show_variable: str = key("an environment variable to show in sentences", "")
+    asset: str = key("a file that the simulator needs", "")
 
 
 def env_spec(config: LineConfig) -> EnvSpec:
@@ -59,12 +61,18 @@ def env_spec(config: LineConfig) -> EnvSpec:
     )
 
 
+class LineAssetError(AssetError):
+    """A plugin's own class of error."""
+
+
 class LineSimulator:
     """See :class:`rlcore.simulation.simulator.Simulator`."""
 
     def __init__(self, task: int, config: LineConfig) -> None:
         if config.pause < 0:
             raise ValueError("pause must not be negative")
+        if config.asset and not os.path.exists(config.asset):
+            raise LineAssetError(f"no {config.asset}", hint="make it")
         self.task = task
         self._config = config
         self._position = 0.0

@@ -278,6 +278,37 @@ def test_demonstrating_leaves_the_rows_alone(make) -> None:
     assert result.valid.all() and result.observation["elapsed"][0] == np.float32(0.2)
 
 
+@pytest.mark.parametrize("num_processes", [0, 2])
+def test_nothing_else_is_asked_while_demonstrations_are_under_way(make, num_processes) -> None:
+    env = make(2, num_processes)
+    still = np.zeros((2, 4, 1), dtype=np.float32)
+    wanted = [Episode(0, trial) for trial in range(5)]
+    later = env.demonstrate(wanted, **CLEAN)
+    demonstrations = env.demonstrate(wanted, **CLEAN)
+    env.reset()  # nobody has begun
+    next(demonstrations)
+    calls = (
+        env.reset,
+        env.recorded,
+        lambda: env.record([0]),
+        lambda: env.chunk_step(still),
+        lambda: next(later),
+    )
+    for call in calls:
+        with pytest.raises(RuntimeError, match="demonstrations are under way"):
+            call()
+    assert len(list(demonstrations)) == 4
+    late = env.demonstrate(wanted, **CLEAN)
+    env.chunk_step_async(still)
+    with pytest.raises(RuntimeError, match="a chunk is under way"):
+        next(late)
+    assert env.chunk_step_wait().valid.all()
+    given_up = env.demonstrate(wanted, **CLEAN)
+    next(given_up)
+    given_up.close()
+    assert env.chunk_step(still).observation["elapsed"][0] == np.float32(0.2)
+
+
 def test_noise_is_keyed_clipped_and_not_stored(make) -> None:
     env = make(1, 0)
 

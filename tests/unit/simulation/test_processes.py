@@ -11,8 +11,9 @@ import time
 import numpy as np
 import psutil
 import pytest
+from line_simulator import LineConfig, make_env
 
-from rlcore.errors import SimulatorError, WorkerError
+from rlcore.errors import AssetError, SimulatorError, WorkerError
 from rlcore.specs import Episode
 
 EPISODES = [Episode(0, 21), Episode(1, 22)]
@@ -83,6 +84,25 @@ def test_a_simulator_that_can_not_be_built_is_said_at_the_first_command(make) ->
         env.reset()
 
 
+def test_what_a_user_can_mend_comes_as_such_from_a_process(make) -> None:
+    env = make(2, 1, asset="/no/such/file")
+    with pytest.raises(AssetError) as caught:
+        env.reset()
+    assert type(caught.value) is AssetError  # not the plugin's class, which may import much
+    assert caught.value.message == "line simulator process 1 of 1: no /no/such/file"
+    assert caught.value.hint == "make it" and caught.value.exit_code == 2
+
+
+def test_processes_stay_in_step_when_one_lacks_something(make, tmp_path) -> None:
+    env = make(2, 2, asset=str(tmp_path))
+    env.reset(options={"episodes": EPISODES})
+    tmp_path.rename(tmp_path.with_name("gone"))
+    with pytest.raises(AssetError, match="process 1 of 2"):  # row 1 has its simulator already
+        env.reset(options={"episodes": [Episode(1, 3), Episode(1, 4)]})
+    only = {"reset_mask": np.array([False, True]), "episodes": [Episode(1, 5)] * 2}
+    assert env.reset(options=only)[0]["task_descriptions"][1] == "go right in trial 5"
+
+
 def test_in_this_process_errors_come_as_they_are(make) -> None:
     env = make(2, 0)
     env.reset()
@@ -103,6 +123,18 @@ def test_close_ends_processes_and_frees_the_memory(make) -> None:
     env.close()
     with pytest.raises(WorkerError, match="env of line is closed"):
         env.chunk_step(STILL)
+
+
+def test_an_env_that_can_not_be_made_leaves_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(config: LineConfig) -> None:
+        raise ValueError("no pool")
+
+    monkeypatch.setattr("line_simulator.make_pool", broken)
+    before = memory_descriptors()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no pool"):
+            make_env(LineConfig(), num_envs=1)
+    assert memory_descriptors() == before
 
 
 def test_no_orphans_when_the_parent_is_killed() -> None:

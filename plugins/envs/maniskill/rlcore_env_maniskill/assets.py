@@ -1,4 +1,4 @@
-"""Files that a task of ManiSkill's own needs besides its wheel. Never downloads anything.
+"""Files that a task or robot of ManiSkill's own needs besides its wheel. Never downloads anything.
 
 `MS_SKIP_ASSET_DOWNLOAD_PROMPT=1` makes ManiSkill download without asking, and without it a worker
 would wait for an answer on a terminal it does not have. So tasks are made past that question.
@@ -6,6 +6,10 @@ would wait for an answer on a terminal it does not have. So tasks are made past 
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from mani_skill import format_path
+from mani_skill.agents.registration import REGISTERED_AGENTS
 from mani_skill.utils import assets
 from mani_skill.utils.registration import REGISTERED_ENVS
 
@@ -18,12 +22,29 @@ def require_assets(task: str) -> None:
     Raises:
         AssetError: what is missing, where it belongs and the command that brings it.
     """
-    for name in _sources(REGISTERED_ENVS[task].asset_download_ids or []):
+    _require(f"task {task!r}", REGISTERED_ENVS[task].asset_download_ids)
+
+
+def require_robot(name: str) -> None:
+    """Check that everything a registered robot is made of is on this machine.
+
+    Raises:
+        AssetError: what is missing.
+    """
+    agent = REGISTERED_AGENTS[name]
+    _require(f"robot {name!r}", agent.asset_download_ids)
+    file = agent.agent_cls.urdf_path or agent.agent_cls.mjcf_path
+    if file is None or not Path(format_path(str(file))).is_file():
+        raise AssetError(f"robot {name!r} is described by {file}, which does not exist")
+
+
+def _require(what: str, names: list[str] | None) -> None:
+    for name in _sources(names or []):
         source = assets.DATA_SOURCES[name]
         place = source.output_dir / (source.target_path or "")
         if not place.exists():
             raise AssetError(
-                f"task {task!r} needs the ManiSkill asset {name!r}, and {place} does not exist",
+                f"{what} needs the ManiSkill asset {name!r}, and {place} does not exist",
                 hint=f"python -m mani_skill.utils.download_asset {name}  (MS_ASSET_DIR moves it)",
             )
 

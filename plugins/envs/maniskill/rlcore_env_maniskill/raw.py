@@ -17,7 +17,8 @@ from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.utils.registration import REGISTERED_ENVS
 
 from rlcore.errors import ConfigError, did_you_mean
-from rlcore_env_maniskill.assets import require_assets
+from rlcore_env_maniskill.assets import require_assets, require_robot
+from rlcore_env_maniskill.registered import PLAYED
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.spec import control_of, env_spec, robot_name
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
@@ -44,6 +45,8 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
             f"{did_you_mean(task, REGISTERED_ENVS)}"
         )
     require_assets(task)
+    if task_of(task) is not PUT_ON_PLATE:  # which looks into its own folder
+        require_robot(robot_name(config, task))
     registered = REGISTERED_ENVS[task]
     settings = registered.default_kwargs | {
         "num_envs": num_envs,
@@ -77,6 +80,8 @@ def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:
         return
     spec = env_spec(config)
     space = env.single_action_space
+    if "success" not in env.get_info():
+        raise ConfigError(f"task {task!r} never tells success", hint=PLAYED)
     if space.shape != (spec.action_dim,):
         raise ConfigError(
             f"task {task!r} takes actions {space}, not the {spec.action_dim} numbers of robot "

@@ -11,6 +11,15 @@ from dataclasses import dataclass
 
 from rlcore.specs import ActionChannel
 
+PANDA_MODES = (
+    "pd_ee_delta_pose",
+    "pd_ee_target_delta_pose",
+    "pd_ee_delta_pos",
+    "pd_ee_target_delta_pos",
+    "pd_joint_delta_pos",
+    "pd_joint_target_delta_pos",
+)
+
 
 @dataclass(frozen=True)
 class Robot:
@@ -21,7 +30,7 @@ class Robot:
         metres, radians: what 1 commands, in a step, of the end effector.
         joint_radians: what 1 commands of a joint.
         cameras: what it carries.
-        control_mode: its own.
+        control_modes: that rlcore plays, the one used where none is asked for first.
     """
 
     joints: int
@@ -29,18 +38,17 @@ class Robot:
     radians: float = -0.1
     joint_radians: float = 0.1
     cameras: tuple[str, ...] = ()
-    control_mode: str = "pd_ee_delta_pose"
+    control_modes: tuple[str, ...] = PANDA_MODES
 
 
 ROBOTS: dict[str, Robot] = {
     "panda": Robot(7),
     "panda_wristcam": Robot(7, cameras=("hand_camera",)),
-    "xarm6_robotiq": Robot(6),
     "widowx250s": Robot(
         6,
         metres=1.0,
         radians=1.0,
-        control_mode="arm_pd_ee_target_delta_pose_align2_gripper_pd_joint_pos",
+        control_modes=("arm_pd_ee_target_delta_pose_align2_gripper_pd_joint_pos",),
     ),
 }
 
@@ -48,7 +56,6 @@ ROBOTS: dict[str, Robot] = {
 ARM_COMMANDS: dict[str, tuple[str, ...]] = {
     "pd_ee_delta_pose": ("position", "rotation"),
     "pd_ee_target_delta_pose": ("position", "rotation"),
-    "arm_pd_ee_delta_pose_align2_gripper_pd_joint_pos": ("position", "rotation"),
     "arm_pd_ee_target_delta_pose_align2_gripper_pd_joint_pos": ("position", "rotation"),
     "pd_ee_delta_pos": ("position",),
     "pd_ee_target_delta_pos": ("position",),

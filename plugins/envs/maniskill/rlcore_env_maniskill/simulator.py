@@ -24,7 +24,7 @@ from rlcore_env_maniskill.raw import (
     sentences,
 )
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.spec import EXPERT_CONTROL, control_of
+from rlcore_env_maniskill.spec import has_expert
 from rlcore_env_maniskill.starts import reset_exactly, start_of
 
 
@@ -82,7 +82,7 @@ class Simulator:
 
     def _new_expert(self) -> Expert | None:
         """Of each start: an expert holds on to things of the scene, which may be new."""
-        if control_of(self._config, self.task) != EXPERT_CONTROL:
+        if not has_expert(self._config, self.task):
             return None
         expert = expert_for(self.task, self.env)
         if expert is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import CameraSpec, EnvSpec, StateChannel
+from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import EXPERT_TASKS
-from rlcore_env_maniskill.robots import ROBOTS, Robot, action_channels
+from rlcore_env_maniskill.registered import ARMS, registered_task
+from rlcore_env_maniskill.robots import ROBOTS, action_channels
 from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
@@ -15,14 +18,16 @@ from rlcore_env_maniskill.tasks import (
     SUITES,
     TABLETOP,
     TASKS,
+    Task,
     task_of,
 )
 
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
-# What the experts command.
+# What the experts command: the grasp of a panda.
 EXPERT_CONTROL = "pd_ee_delta_pose"
+EXPERT_ROBOTS = ("panda", "panda_wristcam")
 
 PROPRIOCEPTION = (
     StateChannel("ee_position", 3),  # metres, from the robot's base
@@ -38,8 +43,8 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         ConfigError: an unknown task, robot or camera, or settings that exclude each other.
     """
     tasks = _tasks(config)
-    robot = ROBOTS[robot_name(config, tasks[0])]
-    control_mode = control_of(config, tasks[0])
+    robots = {task: robot_name(config, task) for task in tasks}
+    actions = _actions(config, robots)
     _check_reward(config, tasks)
     rgb = config.obs_mode == "rgb"
     return EnvSpec(
@@ -49,20 +54,13 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         sentences=_sentences(config, tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
-        cameras=_cameras(config, robot) if rgb else (),
+        cameras=_cameras(config, robots) if rgb else (),
         states=PROPRIOCEPTION if rgb else (StateChannel("state", _state_size(config, tasks)),),
-        actions=action_channels(
-            robot,
-            control_mode,
-            metric=config.action_units == "metric",
-            binary=config.gripper == "binary",
-        ),
+        actions=actions,
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
         task_groups=_groups(tasks),
-        has_expert=config.sim_backend == "cpu"
-        and control_mode == EXPERT_CONTROL
-        and EXPERT_TASKS.issuperset(tasks),
+        has_expert=all(has_expert(config, task) for task in tasks),
         render_settings={
             "obs_mode": config.obs_mode,
             "cameras": ",".join(config.cameras),
@@ -78,27 +76,83 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
     """The robot that is asked for, or the one that the task or its assets come with.
 
     Raises:
-        ConfigError: an unknown robot.
+        ConfigError: an unknown robot, or not one for this task.
     """
-    if config.robot is None:
-        from_assets = task_of(task) is PUT_ON_PLATE and config.assets_path is not None
-        return ASSETS_ROBOT if from_assets else task_of(task).robot
-    if config.robot not in ROBOTS:
+    if config.robot is not None and config.robot not in ROBOTS:
         raise ConfigError(
             f"robot must be one of {', '.join(ROBOTS)}, got {config.robot!r}."
             f"{did_you_mean(config.robot, ROBOTS)}"
         )
-    return config.robot
+    if task_of(task) is PUT_ON_PLATE:
+        own = PUT_ON_PLATE.robot if config.assets_path is None else ASSETS_ROBOT
+        fitting = [own]
+    else:
+        own, fitting = _known(config, task).robot, list(ARMS)
+    if config.robot not in (None, *fitting):
+        raise ConfigError(
+            f"task {task!r} is played by {' or '.join(fitting)} here, got robot {config.robot!r}",
+            hint="leave robot out" if len(fitting) == 1 else f"set robot={own}",
+        )
+    return config.robot or own
 
 
 def control_of(config: ManiSkillConfig, task: str) -> str:
-    """The control mode that is asked for, or the robot's own."""
-    return config.control_mode or ROBOTS[robot_name(config, task)].control_mode
+    """The control mode that is asked for, or the robot's own.
+
+    Raises:
+        ConfigError: the robot has no such mode.
+    """
+    name = robot_name(config, task)
+    modes = ROBOTS[name].control_modes
+    if config.control_mode not in (None, *modes):
+        raise ConfigError(
+            f"control_mode of robot {name!r} must be one of {', '.join(modes)}, "
+            f"got {config.control_mode!r}"
+        )
+    return config.control_mode or modes[0]
+
+
+def has_expert(config: ManiSkillConfig, task: str) -> bool:
+    """Whether there is a scripted expert for this task under these settings."""
+    return (
+        config.sim_backend == "cpu"
+        and task in EXPERT_TASKS
+        and robot_name(config, task) in EXPERT_ROBOTS
+        and control_of(config, task) == EXPERT_CONTROL
+    )
+
+
+def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[ActionChannel, ...]:
+    """The layout of an action, the same for all tasks."""
+    layouts = {
+        task: action_channels(
+            ROBOTS[robot],
+            control_of(config, task),
+            metric=config.action_units == "metric",
+            binary=config.gripper == "binary",
+        )
+        for task, robot in robots.items()
+    }
+    first, *others = robots
+    for task in others:
+        if layouts[task] != layouts[first]:
+            raise ConfigError(
+                f"tasks of one env need the same layout of actions, got {first!r} with robot "
+                f"{robots[first]!r} and {task!r} with robot {robots[task]!r}",
+                hint="evaluate or train them in runs of their own",
+            )
+    return layouts[first]
+
+
+def _known(config: ManiSkillConfig, task: str) -> Task:
+    """What our table knows of a task, or else its class."""
+    if task in TASKS:
+        return TASKS[task]
+    modules = tuple(config.register)
+    return registered_task(task, modules, robot=config.robot, obs_mode=config.obs_mode)
 
 
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
-    """The asked tasks; of those that are not in our table we know nothing before a simulator has
-    loaded what registers them."""
     if config.tasks is None:
         return tuple(TABLETOP)
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
@@ -116,28 +170,43 @@ def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
             f"sim_backend gpu simulates one task in all rows, got {', '.join(config.tasks)}",
             hint="name one task, or set sim_backend=cpu",
         )
+    for task in config.tasks:
+        if config.sim_backend == "gpu" and not task_of(task).starts_are_states:
+            fitting = [name for name in TASKS if TASKS[name].starts_are_states]
+            raise ConfigError(
+                f"sim_backend gpu starts from stored states, which are not all of a start of "
+                f"{task!r} as far as rlcore knows; they are of {', '.join(fitting)}",
+                hint="set sim_backend=cpu",
+            )
     return tuple(config.tasks)
 
 
-def _cameras(config: ManiSkillConfig, robot: Robot) -> tuple[CameraSpec, ...]:
+def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[CameraSpec, ...]:
     names = config.cameras
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"cameras must name at least one camera, each once, got {names}")
-    if "hand_camera" in names and "hand_camera" not in robot.cameras:
+    without = [task for task, name in robots.items() if "hand_camera" not in ROBOTS[name].cameras]
+    if "hand_camera" in names and without:
         carriers = [name for name, each in ROBOTS.items() if "hand_camera" in each.cameras]
         raise ConfigError(
-            "this robot carries no hand_camera", hint=f"set robot={' or robot='.join(carriers)}"
+            f"robot {robots[without[0]]!r} of task {without[0]!r} carries no hand_camera",
+            hint=f"set robot={' or robot='.join(carriers)}",
         )
     return tuple(CameraSpec(name, config.image_size, config.image_size) for name in names)
 
 
 def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
     for task in tasks:
-        if config.reward not in task_of(task).rewards:
+        rewards = _known(config, task).rewards
+        if config.reward not in rewards:
             raise ConfigError(
-                f"task {task!r} has no reward {config.reward!r}, it has "
-                f"{', '.join(task_of(task).rewards)}"
+                f"task {task!r} has no reward {config.reward!r}, it has {', '.join(rewards)}"
             )
+    if config.reward == "grasp" and config.use_rel_reward:
+        raise ConfigError(
+            "reward grasp is a difference already: use_rel_reward=true would difference it again",
+            hint="set use_rel_reward=false; reward=grasp pays what it would",
+        )
 
 
 def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ...]:

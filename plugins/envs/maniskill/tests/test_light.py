@@ -16,6 +16,7 @@ from maniskill_cases import PICK, PUSH, small_config
 from rlcore_env_maniskill import plugin, vulkan
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.env import make_env
+from rlcore_env_maniskill.robots import ARM_COMMANDS, ROBOTS
 from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
@@ -23,6 +24,7 @@ from rlcore_env_maniskill.tasks import CARROT, MAIN, SUITES, TASKS, VARIANTS, ta
 
 from rlcore.errors import AssetError, ConfigError
 
+WIDOWX_MODE = ROBOTS["widowx250s"].control_modes[0]
 CONFIGS = sorted(
     Path(str(file)).stem for file in files("rlcore_env_maniskill.conf").joinpath("env").iterdir()
 )
@@ -80,6 +82,7 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
     # the widowx takes metres: 1 is 1 m a step
     assert real.actions[0].convention == "1 is 1 m a step"
     assert (real.actions[-1].low, real.actions[-1].high) == (0.0, 1.0)
+    assert stand_in.has_expert and not real.has_expert
 
 
 @pytest.mark.parametrize(
@@ -90,23 +93,41 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
         ({"tasks": [PUSH, PUSH]}, "each once"),
         ({"tasks": [PUSH], "reward": "grasp"}, "it has sparse, dense"),
         ({"tasks": [MAIN], "reward": "dense"}, "it has sparse, grasp"),
+        ({"tasks": [MAIN], "reward": "grasp", "use_rel_reward": True}, "a difference already"),
+        (
+            {"tasks": [MAIN], "reward": "grasp", "use_rel_reward": True, "sim_backend": "gpu"},
+            "set use_rel_reward=false",
+        ),
         ({"robot": "pandas"}, "Did you mean 'panda'"),
+        ({"robot": "xarm6_robotiq"}, "must be one of panda, panda_wristcam, widowx250s"),
+        ({"robot": "widowx250s"}, "is played by panda or panda_wristcam here"),
+        ({"tasks": [MAIN], "robot": "panda_wristcam"}, "is played by panda here"),
+        ({"tasks": [MAIN], "robot": "panda", "assets_path": "/data"}, "is played by widowx250s"),
+        ({"control_mode": WIDOWX_MODE}, "control_mode of robot 'panda' must be one of"),
+        (
+            {"tasks": [MAIN], "assets_path": "/data", "control_mode": "pd_ee_delta_pose"},
+            f"control_mode of robot 'widowx250s' must be one of {WIDOWX_MODE}",
+        ),
+        ({"tasks": [PUSH, MAIN], "assets_path": "/data"}, "the same layout of actions"),
+        (
+            {"tasks": ["StackCube-v1", PUSH], "cameras": ["hand_camera"]},
+            "robot 'panda' of task 'PushCube-v1' carries no hand_camera",
+        ),
         ({"cameras": []}, "at least one camera"),
         ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
         ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
         ({"tasks": [MAIN], "obs_mode": "state"}, "set state_size"),
         ({"tasks": [PICK, PUSH], "sim_backend": "gpu"}, "one task in all rows"),
+        ({"tasks": ["PlugCharger-v1"], "sim_backend": "gpu"}, "not all of a start"),
+        ({"tasks": ["RollBall-v1"], "sim_backend": "gpu"}, "not all of a start"),
+        ({"tasks": ["PegInsertionSide-v1"], "sim_backend": "gpu"}, "set sim_backend=cpu"),
+        ({"tasks": ["FoldShirt-v0"], "sim_backend": "gpu", "register": ["x"]}, "as far as rlcore"),
     ],
 )
 def test_bad_settings_are_named(settings: dict, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         env_spec(small_config(**settings))
     assert words in str(caught.value)
-
-
-def test_a_registered_task_of_the_user_needs_no_entry_in_our_table() -> None:
-    spec = env_spec(small_config(tasks=["FoldShirt-v0"], register=["laundry"]))
-    assert spec.descriptions == ("fold shirt",)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -125,6 +146,40 @@ def test_every_put_on_plate_task_has_a_config_file() -> None:
         text = files("rlcore_env_maniskill.conf").joinpath("env", f"{name}.yaml").read_text()
         named |= set(yaml.safe_load(text)["tasks"])
     assert {MAIN, CARROT, *VARIANTS} <= named
+
+
+def test_every_control_mode_belongs_to_a_robot() -> None:
+    assert {mode for robot in ROBOTS.values() for mode in robot.control_modes} == set(ARM_COMMANDS)
+
+
+def test_modes_and_cameras_are_those_that_maniskill_has() -> None:
+    """The robots of the wheel; a description of the widowx is not in it."""
+    from mani_skill.agents.registration import REGISTERED_AGENTS
+    from mani_skill.envs.tasks.digital_twins.bridge_dataset_eval import base_env
+
+    agents = {name: REGISTERED_AGENTS[name].agent_cls for name in ("panda", "panda_wristcam")}
+    agents["widowx250s"] = base_env.WidowX250SBridgeDatasetFlatTable
+    assert agents.keys() == ROBOTS.keys()
+    for name, agent in agents.items():
+        robot = agent.__new__(agent)  # unloaded: its class attributes are all that is read
+        robot.urdf_path = ""
+        assert set(ROBOTS[name].control_modes) <= robot._controller_configs.keys(), name
+
+
+def test_missing_files_of_a_robot_are_an_error_not_a_question(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A robot whose files come as a download, on a machine that does not have them."""
+    from mani_skill.utils import assets, download_asset
+    from rlcore_env_maniskill.assets import require_robot
+
+    monkeypatch.setattr(download_asset, "prompt_yes_no", _no_process)
+    monkeypatch.setattr(assets.DATA_SOURCES["xarm6"], "output_dir", tmp_path)
+    with pytest.raises(AssetError, match=r"robot 'xarm6_robotiq' needs .* 'xarm6'") as caught:
+        require_robot("xarm6_robotiq")
+    assert "download_asset xarm6" in (caught.value.hint or "")
+    require_robot("panda")
+    require_robot("panda_wristcam")
 
 
 # -- actions --------------------------------------------------------------------------------

@@ -579,7 +579,7 @@ def test_adapters_of_some_modules_are_merged(saved, env_spec, tmp_path):
     assert torch.equal(merged.language_model.lm_head.weight, plain.language_model.lm_head.weight)
     adapted = "language_model.model.layers.0.self_attn.q_proj.weight"
     assert not torch.equal(merged.get_parameter(adapted), plain.get_parameter(adapted))
-    with pytest.raises(CheckpointError, match="missing .*lm_head.lora_A.weight") as refused:
+    with pytest.raises(CheckpointError, match=r"missing .*lm_head.lora_A.weight") as refused:
         policy_spec(at(lora, folder), env_spec)
     assert "is_lora=false" in refused.value.hint
     del some[next(name for name in some if ".lora_B." in name)]

@@ -19,7 +19,8 @@ Shape = Literal["box", "cylinder", "rod", "ball"]
 RGB = tuple[float, float, float]
 
 # name, shape, half extents in mm (x, y, z), colour. A cylinder stands upright, a rod lies along x.
-# All are narrower than a gripper's opening and too short to touch a plate at the start.
+# All are narrower than a gripper's opening. The nearest start of an object and a plate is 0.0849 m,
+# so both are kept within circles: objects of 32.1 mm, plates (corners too) of 52 mm.
 OBJECTS: tuple[tuple[str, Shape, tuple[int, int, int], RGB], ...] = (
     ("carrot", "rod", (30, 13, 13), (0.95, 0.45, 0.05)),
     ("kitchen shovel", "box", (30, 9, 9), (0.35, 0.35, 0.38)),
@@ -51,22 +52,22 @@ OBJECTS: tuple[tuple[str, Shape, tuple[int, int, int], RGB], ...] = (
 
 PLATES: tuple[tuple[str, Shape, tuple[int, int, int], RGB], ...] = (
     ("plate", "cylinder", (52, 52, 4), (0.92, 0.92, 0.94)),
-    ("cloth", "box", (50, 50, 3), (0.35, 0.45, 0.75)),
-    ("carpet", "box", (52, 44, 3), (0.60, 0.15, 0.20)),
-    ("newspaper", "box", (40, 52, 3), (0.75, 0.75, 0.70)),
-    ("sheet metal", "box", (52, 45, 3), (0.60, 0.63, 0.66)),
-    ("drawing tablet", "box", (52, 40, 4), (0.12, 0.12, 0.15)),
+    ("cloth", "box", (36, 36, 3), (0.35, 0.45, 0.75)),
+    ("carpet", "box", (40, 33, 3), (0.60, 0.15, 0.20)),
+    ("newspaper", "box", (31, 41, 3), (0.75, 0.75, 0.70)),
+    ("sheet metal", "box", (39, 34, 3), (0.60, 0.63, 0.66)),
+    ("drawing tablet", "box", (41, 31, 4), (0.12, 0.12, 0.15)),
     ("tomato slice", "cylinder", (50, 50, 4), (0.85, 0.20, 0.12)),
     ("pizza", "cylinder", (52, 52, 4), (0.90, 0.65, 0.25)),
     ("flat bowl", "cylinder", (50, 50, 6), (0.30, 0.65, 0.65)),
     ("gramophone disk", "cylinder", (52, 52, 3), (0.08, 0.08, 0.08)),
     ("frying pan", "cylinder", (50, 50, 5), (0.25, 0.25, 0.28)),
-    ("mouse pad", "box", (50, 50, 3), (0.15, 0.25, 0.45)),
-    ("cutting board", "box", (52, 50, 4), (0.72, 0.52, 0.32)),
-    ("chess board", "box", (50, 50, 4), (0.45, 0.28, 0.15)),
+    ("mouse pad", "box", (35, 35, 3), (0.15, 0.25, 0.45)),
+    ("cutting board", "box", (38, 35, 4), (0.72, 0.52, 0.32)),
+    ("chess board", "box", (36, 36, 4), (0.45, 0.28, 0.15)),
     ("manhole cover", "cylinder", (52, 52, 5), (0.38, 0.36, 0.33)),
-    ("envelope", "box", (52, 40, 3), (0.90, 0.82, 0.65)),
-    ("notepad", "box", (52, 40, 3), (0.97, 0.95, 0.55)),
+    ("envelope", "box", (43, 29, 3), (0.90, 0.82, 0.65)),
+    ("notepad", "box", (40, 32, 3), (0.97, 0.95, 0.55)),
 )
 
 UPRIGHT = sapien.Pose(q=[np.sqrt(0.5), 0, np.sqrt(0.5), 0])  # a cylinder's axis is x

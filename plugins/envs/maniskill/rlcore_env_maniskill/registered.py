@@ -1,0 +1,179 @@
+"""Tasks that are not in our table, by what their classes say. Builds no scene. Light.
+
+Reading a class imports ManiSkill, which a process that only makes a spec must not: SAPIEN reads
+its variables at import. So it is read by a process of its own, unless ManiSkill is here already.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from rlcore.errors import AssetError, ConfigError, UserError, did_you_mean
+from rlcore_env_maniskill.robots import ROBOTS
+from rlcore_env_maniskill.tasks import ASSETS_ROBOT, REWARDS, Task, task_of
+
+ARMS = tuple(name for name in ROBOTS if name != ASSETS_ROBOT)
+PLAYED = (
+    "rlcore plays tasks of one arm with a gripper whose class has an evaluate() that tells "
+    f"success; robots: {', '.join(ARMS)}"
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the class of a registered task says.
+
+    Attributes:
+        robots: it is made with where none is asked for.
+        supported: robots it names, each as a list of those in one scene; empty: it names none.
+        obs_modes, rewards: it has; "any_textures" stands for all modes of images.
+        evaluates: whether it has a way to tell success.
+    """
+
+    robots: list[str]
+    supported: list[list[str]]
+    obs_modes: list[str]
+    rewards: list[str]
+    evaluates: bool
+
+
+def registered_task(
+    name: str, modules: tuple[str, ...], *, robot: str | None, obs_mode: str
+) -> Task:
+    """A registered task as our table would have it.
+
+    Args:
+        name: ManiSkill's id.
+        modules: to be imported so that ManiSkill knows it.
+        robot: the one that is asked for; None: the task's own.
+        obs_mode: the one that is asked for.
+
+    Raises:
+        ConfigError: a module that can't be imported, no such task, or one that rlcore can't play.
+        AssetError: its files are not on this machine.
+    """
+    facts = facts_of(name, modules)
+    robots = facts.robots if robot is None else [robot]
+    if len(robots) != 1 or robots[0] not in ARMS:
+        raise ConfigError(f"task {name!r} has robots {robots or 'none'}", hint=PLAYED)
+    if facts.supported and robots not in facts.supported:
+        named = ", ".join(" with ".join(each) for each in facts.supported)
+        raise ConfigError(f"task {name!r} is made for {named}, not for {robots[0]}", hint=PLAYED)
+    if not facts.evaluates:
+        raise ConfigError(f"task {name!r} never tells success", hint=PLAYED)
+    if obs_mode not in facts.obs_modes and (
+        obs_mode == "state" or "any_textures" not in facts.obs_modes
+    ):
+        raise ConfigError(
+            f"task {name!r} has no obs_mode {obs_mode!r}, it has {', '.join(facts.obs_modes)}"
+        )
+    rewards = tuple(reward for reward in REWARDS if reward in facts.rewards)
+    return Task(task_of(name).sentence, robot=robots[0], rewards=rewards)
+
+
+@cache
+def facts_of(name: str, modules: tuple[str, ...]) -> Facts:
+    """Facts of a registered task, read here or by a process of its own."""
+    if "mani_skill" in sys.modules:
+        return read_facts(name, modules)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, name, *modules],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    if done.returncode:
+        raise ConfigError(
+            f"ManiSkill's task {name!r} can't be read: {done.stderr.strip()[-2000:]}",
+            hint="import ManiSkill and the modules of env register in Python",
+        )
+    answer = json.loads(done.stdout.splitlines()[-1])  # modules may print
+    if "message" in answer:
+        kind = AssetError if answer.pop("asset") else ConfigError
+        raise kind(answer["message"], hint=answer["hint"])
+    return Facts(**answer)
+
+
+def read_facts(name: str, modules: tuple[str, ...]) -> Facts:
+    """Facts of a registered task, read in this process, which imports ManiSkill."""
+    import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
+    from mani_skill.envs.sapien_env import BaseEnv
+    from mani_skill.utils.registration import REGISTERED_ENVS
+
+    from rlcore_env_maniskill.assets import require_assets
+
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ConfigError(f"env register names {module!r}: {error}") from error
+    if name not in REGISTERED_ENVS:
+        raise ConfigError(
+            f"ManiSkill has no task {name!r}, nor do the modules in env register."
+            f"{did_you_mean(name, REGISTERED_ENVS)}"
+        )
+    require_assets(name)
+    made = REGISTERED_ENVS[name].cls
+    asked = _asked_robots(name)
+    dense = made.compute_dense_reward is not BaseEnv.compute_dense_reward
+    return Facts(
+        robots=asked,
+        supported=[_uids(each) for each in made.SUPPORTED_ROBOTS or []],
+        obs_modes=list(made.SUPPORTED_OBS_MODES),
+        rewards=[mode for mode in made.SUPPORTED_REWARD_MODES if mode != "dense" or dense],
+        evaluates=made.evaluate is not BaseEnv.evaluate,
+    )
+
+
+def _asked_robots(name: str) -> list[str]:
+    """The robots with which a task calls ManiSkill's constructor, which is kept from running."""
+    from mani_skill.envs.sapien_env import BaseEnv
+    from mani_skill.utils.registration import REGISTERED_ENVS
+
+    registered, kept = REGISTERED_ENVS[name], BaseEnv.__init__
+
+    class Reached(Exception):
+        pass
+
+    def stop(self: Any, *args: Any, robot_uids: Any = None, **kwargs: Any) -> None:
+        raise Reached(robot_uids)
+
+    BaseEnv.__init__ = stop
+    try:
+        registered.cls(**registered.default_kwargs)
+    except Reached as reached:
+        return _uids(reached.args[0])
+    except Exception as error:
+        raise ConfigError(f"task {name!r} can't be made: {error!r}") from error
+    finally:
+        BaseEnv.__init__ = kept
+    raise ConfigError(f"task {name!r} does not call BaseEnv.__init__")
+
+
+def _uids(robots: Any) -> list[str]:
+    """Names of the robots of one scene."""
+    together = robots if isinstance(robots, (tuple, list)) else [robots]
+    names = [getattr(robot, "uid", robot) for robot in together]
+    return [name for name in names if name not in (None, "none")]
+
+
+def main(name: str, *modules: str) -> None:
+    """Prints the facts, or the error of an input, as one line of JSON."""
+    try:
+        answer = asdict(read_facts(name, modules))
+    except UserError as error:
+        asset = isinstance(error, AssetError)
+        answer = {"message": error.message, "hint": error.hint, "asset": asset}
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

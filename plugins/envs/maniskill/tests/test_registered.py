@@ -1,0 +1,104 @@
+"""Tasks outside our table: what their classes say, and the ones that are refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from maniskill_cases import small_config
+from rlcore_env_maniskill import registered
+from rlcore_env_maniskill.spec import env_spec
+
+from rlcore.errors import AssetError, ConfigError
+
+LAUNDRY = """
+from mani_skill.envs.tasks.tabletop.push_cube import PushCubeEnv
+from mani_skill.utils.registration import register_env
+
+print("the module of a user may print")
+
+@register_env("FoldShirt-v0")
+class FoldShirt(PushCubeEnv):
+    SUPPORTED_REWARD_MODES = ["sparse", "none"]
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, robot_uids="panda_wristcam", **kwargs)
+
+    SUPPORTED_ROBOTS = None
+"""
+
+
+@pytest.fixture
+def laundry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A module of a user's with a task that it registers."""
+    (tmp_path / "rlcore_test_laundry.py").write_text(LAUNDRY)
+    monkeypatch.syspath_prepend(tmp_path)
+    # as in a process that has loaded no simulator
+    monkeypatch.delitem(sys.modules, "mani_skill", raising=False)
+    registered.facts_of.cache_clear()
+
+
+def test_a_task_of_the_user_needs_no_entry_in_our_table(laundry: None) -> None:
+    settings = {"tasks": ["FoldShirt-v0"], "register": ["rlcore_test_laundry"]}
+    spec = env_spec(small_config(**settings, cameras=["hand_camera"]))  # of the class's own robot
+    assert spec.descriptions == ("fold shirt",) and not spec.has_expert
+    assert "rlcore_test_laundry" not in sys.modules and "mani_skill" not in sys.modules
+    with pytest.raises(ConfigError, match="has no reward 'dense', it has sparse"):
+        env_spec(small_config(**settings, reward="dense"))
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        ("TwoRobotPickCube-v1", {}, r"has robots \['panda_wristcam', 'panda_wristcam'\]"),
+        ("TwoRobotPickCube-v1", {"robot": "panda"}, "is made for panda_wristcam with panda_wrist"),
+        ("DrawTriangle-v1", {}, r"has robots \['panda_stick'\]"),
+        ("PickCubeSO100-v1", {}, r"has robots \['so100'\]"),
+        ("MS-CartpoleBalance-v1", {}, "has robots"),
+        ("Empty-v1", {}, "has no reward 'sparse'"),
+        ("PickCub-v1", {}, "Did you mean 'PickCube-v1'"),
+    ],
+)
+def test_what_is_no_arm_with_a_gripper_is_refused(task: str, settings: dict, words: str) -> None:
+    import mani_skill.envs  # noqa: F401, read in this process: quicker
+
+    with pytest.raises(ConfigError, match=words):
+        env_spec(small_config(tasks=[task], register=["mani_skill.envs"], **settings))
+
+
+def test_a_module_that_is_not_there_is_named() -> None:
+    import mani_skill.envs  # noqa: F401
+
+    with pytest.raises(ConfigError, match="register names 'no_such_module'"):
+        env_spec(small_config(tasks=["FoldShirt-v1"], register=["no_such_module"]))
+
+
+def test_missing_files_are_said_before_a_simulator_is_made() -> None:
+    import mani_skill.envs  # noqa: F401
+
+    with pytest.raises(AssetError, match="needs the ManiSkill asset 'ycb'"):
+        env_spec(small_config(tasks=["PickSingleYCB-v1"], register=["mani_skill.envs"]))
+
+
+def test_a_task_that_never_tells_success_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its class where that says so, else once it has been made."""
+    from mani_skill.envs.sapien_env import BaseEnv
+    from mani_skill.envs.tasks.tabletop.push_cube import PushCubeEnv
+    from mani_skill.utils.registration import REGISTERED_ENVS, register_env
+    from rlcore_env_maniskill.raw import make_raw
+
+    settings = {"register": ["mani_skill.envs"], "obs_mode": "state", "state_size": 35}
+    silent = type("Silent", (PushCubeEnv,), {"evaluate": BaseEnv.evaluate})
+    mute = type("Mute", (PushCubeEnv,), {"evaluate": lambda self: {}})
+    for name, made in (("Silent-v0", silent), ("Mute-v0", mute)):
+        register_env(name)(made)
+    try:
+        with pytest.raises(ConfigError, match="'Silent-v0' never tells success"):
+            env_spec(small_config(tasks=["Silent-v0"], **settings))
+        with pytest.raises(ConfigError, match="'Mute-v0' never tells success") as caught:
+            make_raw(small_config(tasks=["Mute-v0"], **settings), "Mute-v0")
+        assert caught.value.hint == registered.PLAYED
+    finally:
+        for name in ("Silent-v0", "Mute-v0"):
+            del REGISTERED_ENVS[name]
