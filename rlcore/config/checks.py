@@ -6,7 +6,7 @@ are reported together. Numbers and places are checked before, as the facts are m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rlcore.algo.combinations import refusal
@@ -17,6 +17,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.placement import Plan
 from rlcore.plugins import Registry, load_plugins
+from rlcore.specs import EnvSpec
 
 Check = Callable[[Facts], Iterator[str]]
 CHECKS: list[Check] = []
@@ -31,6 +32,7 @@ def check(
     config: RunConfig,
     registry: Registry | None = None,
     plan: Plan | None = None,
+    further: Iterable[EnvSpec] = (),
     *,
     collects: bool = False,
 ) -> Facts:
@@ -40,6 +42,7 @@ def check(
         config: the configuration.
         registry: the plugins; None for those installed.
         plan: the placement; None plans for this machine.
+        further: envs beside both of the configuration that the policy is to act in.
         collects: whether demonstrations are collected whatever the configuration says.
 
     Raises:
@@ -52,7 +55,7 @@ def check(
     for tracker in config.runner.logger.logger_backends:
         registry.get("tracker", tracker)
     _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
-    facts = gather_facts(config, registry, plan)
+    facts = gather_facts(config, registry, plan, further)
     _raise_all([sentence for each in CHECKS for sentence in each(facts)])
     if config.collect.path is not None and (collects or _learns_from_demonstrations(config)):
         from rlcore.data.demonstrations import check_folder

@@ -61,24 +61,26 @@ def assemble(
     """
     registry = registry or load_plugins()
     placement = make_plan(config.cluster, Inventory.local(), registry)
-    facts = check(config, registry, placement)
+    others = {
+        name: check(other, registry, placement).envs["eval"]
+        for name, other in (further or {}).items()
+    }
+    facts = check(config, registry, placement, others.values())
     announce(facts)
     sides = {
         name: EnvSide(registry.get("env", env.env_type).spec.target, env)
         for name, env in (("train", config.env.train), ("eval", config.env.eval))
     }
-    specs = dict(facts.envs)
     for name, other in (further or {}).items():
-        specs[name] = check(other, registry, placement).envs["eval"]
         target = registry.get("env", other.env.eval.env_type).spec.target
         sides[name] = EnvSide(target, other.env.eval)
     members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
-        members |= _policy_workers(config, facts.envs["train"], placement, registry)
+        members |= _policy_workers(config, facts.policy_env, placement, registry)
     return Assembly(
         config=config,
         sides=sides,
-        env_specs=specs,
+        env_specs={**facts.envs, **others},
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,

@@ -9,6 +9,7 @@ from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import EXPERT_TASKS
 from rlcore_env_maniskill.registered import ARMS, registered_task
 from rlcore_env_maniskill.robots import ROBOTS, action_channels
+from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
     ASSETS_ROBOT,
@@ -50,6 +51,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         name="maniskill",
         tasks=tasks,
         descriptions=tuple(task_of(task).sentence for task in tasks),
+        sentences=_sentences(config, tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
         cameras=_cameras(config, robots) if rgb else (),
@@ -77,13 +79,7 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
     Raises:
         ConfigError: an unknown robot, or not one for this task.
     """
-<<<<<<< HEAD
     if config.robot is not None and config.robot not in ROBOTS:
-=======
-    if config.robot is None:
-        return ASSETS_ROBOT if _from_assets(config, task) else task_of(task).robot
-    if config.robot not in ROBOTS:
->>>>>>> wip-mani2
         raise ConfigError(
             f"robot must be one of {', '.join(ROBOTS)}, got {config.robot!r}."
             f"{did_you_mean(config.robot, ROBOTS)}"
@@ -161,16 +157,6 @@ def _known(config: ManiSkillConfig, task: str) -> Task:
     return registered_task(task, modules, robot=config.robot, obs_mode=config.obs_mode)
 
 
-def has_expert(config: ManiSkillConfig, task: str) -> bool:
-    """Whether there is a scripted expert for this task under these settings."""
-    return (
-        config.sim_backend == "cpu"
-        and task in EXPERT_TASKS
-        and robot_name(config, task) in EXPERT_ROBOTS
-        and control_of(config, task) == EXPERT_CONTROL
-    )
-
-
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
     if config.tasks is None:
         return tuple(TABLETOP)
@@ -226,6 +212,15 @@ def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
             "reward grasp is a difference already: use_rel_reward=true would difference it again",
             hint="set use_rel_reward=false; reward=grasp pays what it would",
         )
+
+
+def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ...]:
+    """Put-on-plate makes one an episode. Those of all its variants are named, whichever is played:
+    a policy that is trained on one is evaluated on the others."""
+    if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
+        return ()
+    others = [task_of(task).sentence for task in tasks if task_of(task) is not PUT_ON_PLATE]
+    return (*others, *all_sentences(config.assets_path))
 
 
 def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from rlcore_env_maniskill import plugin, vulkan
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.env import make_env
 from rlcore_env_maniskill.robots import ARM_COMMANDS, ROBOTS
+from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import CARROT, MAIN, SUITES, TASKS, VARIANTS, task_of
@@ -327,3 +328,25 @@ def test_plugin_strings_lead_to_what_they_name() -> None:
         assert target is not None
         module, attribute = target.split(":")
         assert attribute in vars(import_module(module))
+
+
+def test_put_on_plate_names_all_sentences_of_its_variants() -> None:
+    """25 objects: 17 plates in the template of training, and 16 other templates with its plate."""
+    said = env_spec(ManiSkillConfig(tasks=[MAIN])).said
+    assert len(said) == len(set(said)) == 25 * (17 + 16)
+    assert env_spec(ManiSkillConfig(tasks=["PutOnPlateInScene25Plate-v1"])).said == said
+    mixed = env_spec(ManiSkillConfig(tasks=[PICK, MAIN])).said
+    assert mixed == (task_of(PICK).sentence, *said)
+    assert env_spec(ManiSkillConfig(tasks=[PICK])).sentences == ()
+
+
+def test_names_of_a_folder_of_assets_are_said(tmp_path: Path) -> None:
+    folder = tmp_path / "carrot" / "more_carrot"
+    folder.mkdir(parents=True)
+    (folder / "model_db.json").write_text('{"a": {"name": "teapot"}, "b": {"name": "spanner"}}')
+    said = all_sentences(str(tmp_path))
+    assert "put teapot on plate" in said and "put spanner on plate" in said
+    assert "put carrot on plate" not in said
+    assert "put teapot on cloth" in said  # plates have no file: theirs are the known names
+    (folder / "model_db.json").write_text("[1, 2")
+    assert all_sentences(f"{tmp_path}/") == all_sentences(None)
