@@ -78,15 +78,13 @@ def test_gpu_starts_are_stored_states_without_experts() -> None:
     "settings",
     [
         {"tasks": [MAIN], "assets_path": "/data"},  # brings a widowx
-        {"tasks": [PICK], "robot": "xarm6_robotiq"},
         {"tasks": [PICK], "control_mode": "pd_joint_delta_pos"},
-        {"tasks": [PICK, "PlugCharger-v1"]},
+        {"tasks": [PICK, "PlugCharger-v1"]},  # of which only one has an expert
     ],
 )
 def test_experts_are_for_a_panda_and_its_hand_by_task(settings: dict) -> None:
-    base = {"control_mode": "pd_ee_delta_pose"}
-    assert env_spec(small_config(**(base | {"tasks": [MAIN, PICK]}))).has_expert
-    assert not env_spec(small_config(**(base | settings))).has_expert
+    assert env_spec(small_config(tasks=[MAIN, PICK])).has_expert
+    assert not env_spec(small_config(**settings)).has_expert
 
 
 def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
