@@ -5,14 +5,14 @@ import pytest
 import torch
 
 from rlcore.rollout.rng import RowKeys
-from rlcore.testing.toy_policy import SENTENCES, ToyPolicy
+from rlcore.testing.toy_policy import ToyPolicy
 from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 KEYS = RowKeys(((0, 0), (0, 1)))
 OBSERVATION = {
     "cameras": {"top": np.zeros((2, 16, 16, 3), dtype=np.uint8)},
     "states": np.zeros((2, 2), dtype=np.float32),
-    "task_descriptions": SENTENCES[:2],
+    "task_descriptions": list(env_spec(ToyEnvConfig()).descriptions[:2]),
     "elapsed": np.zeros(2, dtype=np.float32),
 }
 
