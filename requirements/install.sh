@@ -11,18 +11,9 @@ venv=${1:-.venv}
 say() { printf 'install: %s\n' "$*"; }
 die() { printf 'install: %s\n' "$*" >&2; exit 1; }
 
-# The command that becomes root without asking, as words; fails where there is none.
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
-may_install() {
-  command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
-}
-apt_install() {
-  as_root apt-get update -qq || true # an outdated list may do
-  as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "$@" >/dev/null
-}
+# shellcheck source=requirements/apt.sh
+. requirements/apt.sh
+
 has_library() {
   { ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null; } | grep -q "$1"
 }

@@ -4,10 +4,13 @@
 #   requirements/vulkan.sh
 #
 # With a driver of a graphics card nothing is done. Without one, Mesa's software driver (lavapipe)
-# is installed as root with apt; otherwise the commands are printed. Debian 12 gets it from its
+# is installed with apt by root, or with sudo where it asks for no password; otherwise the commands
+# are printed. Debian 12 gets it from its
 # backports: its own version lacks what SAPIEN asks of a device. Never fails: the other simulators
 # work without.
 set -euo pipefail
+# shellcheck source=requirements/apt.sh
+. "$(dirname "${BASH_SOURCE[0]}")/apt.sh"
 
 NEEDED=24 # the major version of Mesa; 22.3 is rejected, 25.0 is what this was tested with
 PACKAGES=(mesa-vulkan-drivers libvulkan1)
@@ -17,17 +20,17 @@ say() { printf 'vulkan: %s\n' "$*"; }
 has_card() {
   # the driver registers itself, or a container brings only its library
   ls /usr/share/vulkan/icd.d/nvidia*.json /etc/vulkan/icd.d/nvidia*.json >/dev/null 2>&1 && return 0
-  { ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null; } | grep -q libGLX_nvidia.so.0
+  { ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null; } | grep libGLX_nvidia.so.0 >/dev/null
 }
 
 installed() {
-  local version package
+  local package
   for package in "${PACKAGES[@]}"; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || return 1
   done
-  version=$(dpkg-query -W -f '${Version}' "${PACKAGES[0]}")
-  dpkg --compare-versions "$version" ge "$NEEDED"
 }
+version() { dpkg-query -W -f '${Version}' "${PACKAGES[0]}"; }
+recent() { installed && dpkg --compare-versions "$(version)" ge "$NEEDED"; }
 
 # What apt needs of this system: the release to install from, and its line of sources.
 release=() source=
@@ -47,10 +50,11 @@ find_release() {
 }
 
 install() {
-  if [ -n "$source" ]; then echo "$source" >"$backports"; fi
-  apt-get update -qq || true # an outdated list may do
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    "${release[@]}" "${PACKAGES[@]}" >/dev/null
+  if [ -n "$source" ]; then echo "$source" | as_root tee "$backports" >/dev/null || return 1; fi
+  apt_install "${release[@]}" "${PACKAGES[@]}" && return 0
+  # a mirror without backports: left there, the list would fail every update from now on
+  as_root rm -f "$backports"
+  return 1
 }
 
 [ "$(uname)" = Linux ] || exit 0
@@ -59,11 +63,17 @@ if ! command -v apt-get >/dev/null; then
   say "ManiSkill needs a Vulkan driver: install Mesa's (lavapipe), version $NEEDED or newer" >&2
   exit 0
 fi
-installed && exit 0
+recent && exit 0
 find_release
-if [ "$(id -u)" = 0 ]; then
+if may_install; then
   say "installing ${PACKAGES[*]}"
-  if install; then exit 0; fi
+  if install; then
+    recent && exit 0
+    say "ManiSkill needs Mesa $NEEDED or newer, this system offers $(version): take the packages" \
+      "of a newer release of it, or the driver of a graphics card" >&2
+    exit 0
+  fi
+  say "apt-get could not install them ${release[*]:+from ${release[1]} }(see above)" >&2
 fi
 {
   say "ManiSkill can't run without a Vulkan driver; as root:"

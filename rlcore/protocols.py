@@ -168,6 +168,21 @@ class Env(Protocol):
         ...
 
 
+class SuspendableEnv(Env, Protocol):
+    """An env that can give up what it holds on an accelerator; `spec.suspends` says that it is one.
+
+    While it is suspended nothing but these two and `close` is called. Both are safe to call twice.
+    """
+
+    def suspend(self) -> None:
+        """Free the accelerator; what is needed to go on stays on the host."""
+        ...
+
+    def resume(self) -> None:
+        """Go on where the episodes were."""
+        ...
+
+
 @dataclass
 class PolicyOutput:
     """What a policy decided for B rows.

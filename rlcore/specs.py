@@ -100,7 +100,7 @@ class EnvSpec:
     Attributes:
         name: the env's name.
         tasks: task names; `Episode.task` indexes this.
-        descriptions: the sentence for each task (an env may refine it per episode).
+        descriptions: the sentence for each task, by which people know it.
         train_trials, heldout_trials: disjoint ranges of trial numbers.
         cameras: in the order in which policies take them.
         states, actions: layout of the state and action vectors.
@@ -112,6 +112,9 @@ class EnvSpec:
         render_settings: what changes pixels, for the manifest.
         renders_final: whether the final frame of a truncated episode is rendered. An env that
             can leave it out calls the key of its settings `render_final`.
+        suspends: whether it is a :class:`rlcore.protocols.SuspendableEnv`.
+        sentences: all that a policy may be told, where episodes have sentences of their own;
+            empty: the descriptions.
     """
 
     name: str
@@ -128,6 +131,13 @@ class EnvSpec:
     has_expert: bool = False
     render_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     renders_final: bool = True
+    suspends: bool = False
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """All sentences that a policy may be told."""
+        return self.sentences or self.descriptions
 
     @property
     def state_dim(self) -> int:

@@ -36,6 +36,7 @@ class Verb:
         require: groups without which it can't run.
         form: what its command line has beyond what all have.
         passed: names of its own flags whose values the loop takes too.
+        collects: whether it collects demonstrations whatever the configuration says.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Verb:
     require: tuple[str, ...] = tuple(COMPONENT_GROUPS)
     form: Form = PLAIN
     passed: tuple[str, ...] = ()
+    collects: bool = False
 
     def compose(self, request: Request, overrides: Sequence[str]) -> RunConfig:
         """The configuration of one job."""
@@ -77,9 +79,9 @@ def _run(
     if request.show is not None:
         print(to_yaml(config), end="")
     elif request.dry_run:
-        show_plan(config, registry)
+        show_plan(config, registry, collects=verb.collects)
     else:
-        _check(config, registry)
+        _check(config, registry, collects=verb.collects)
         require_assets(config, registry)
         if shared is not None and config.cluster.backend == "ray":
             shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
@@ -108,7 +110,7 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
     return 1
 
 
-def show_plan(config: RunConfig, registry: Registry) -> None:
+def show_plan(config: RunConfig, registry: Registry, *, collects: bool = False) -> None:
     """`--dry-run`: the resolved configuration, the placement and the memory estimate. All checks
     are made; nothing is started.
 
@@ -119,7 +121,7 @@ def show_plan(config: RunConfig, registry: Registry) -> None:
     from rlcore.placement import Inventory, make_plan, render
 
     plan = make_plan(config.cluster, Inventory.local(), registry)
-    facts = check(config, registry, plan)
+    facts = check(config, registry, plan, collects=collects)
     announce(facts)
     print(to_yaml(config))
     print(
@@ -133,10 +135,10 @@ def show_plan(config: RunConfig, registry: Registry) -> None:
     )
 
 
-def _check(config: RunConfig, registry: Registry) -> None:
+def _check(config: RunConfig, registry: Registry, *, collects: bool) -> None:
     from rlcore.config.checks import check
 
-    check(config, registry)
+    check(config, registry, collects=collects)
 
 
 def require_assets(config: RunConfig, registry: Registry) -> None:

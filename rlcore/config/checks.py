@@ -6,7 +6,7 @@ are reported together. Numbers and places are checked before, as the facts are m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rlcore.algo.combinations import refusal
@@ -17,6 +17,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.placement import Plan
 from rlcore.plugins import Registry, load_plugins
+from rlcore.specs import EnvSpec
 
 Check = Callable[[Facts], Iterator[str]]
 CHECKS: list[Check] = []
@@ -27,13 +28,22 @@ def _check(function: Check) -> Check:
     return function
 
 
-def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None = None) -> Facts:
+def check(
+    config: RunConfig,
+    registry: Registry | None = None,
+    plan: Plan | None = None,
+    further: Iterable[EnvSpec] = (),
+    *,
+    collects: bool = False,
+) -> Facts:
     """Run all checks.
 
     Args:
         config: the configuration.
         registry: the plugins; None for those installed.
         plan: the placement; None plans for this machine.
+        further: envs beside both of the configuration that the policy is to act in.
+        collects: whether demonstrations are collected whatever the configuration says.
 
     Raises:
         ConfigError: one sentence a problem.
@@ -45,14 +55,21 @@ def check(config: RunConfig, registry: Registry | None = None, plan: Plan | None
     for tracker in config.runner.logger.logger_backends:
         registry.get("tracker", tracker)
     _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
-    facts = gather_facts(config, registry, plan)
+    facts = gather_facts(config, registry, plan, further)
     _raise_all([sentence for each in CHECKS for sentence in each(facts)])
-    if config.collect.path is not None and not config.runner.only_eval:
+    if config.collect.path is not None and (collects or _learns_from_demonstrations(config)):
         from rlcore.data.demonstrations import check_folder
 
         place = Path(config.collect.path)
         check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
     return facts
+
+
+def _learns_from_demonstrations(config: RunConfig) -> bool:
+    """Whether `collect.path` is going to be read. What a resumed run still reads depends on where
+    it stood: :func:`rlcore.loop.resume.find` looks at that."""
+    runner = config.runner
+    return config.sft.enabled and not runner.only_eval and runner.resume_dir is None
 
 
 def announce(facts: Facts) -> None:
@@ -96,6 +113,16 @@ def envs_divide_among_workers(facts: Facts) -> Iterator[str]:
             yield (
                 f"{path}.total_num_envs must be divisible by env workers x stages = {workers} x "
                 f"{stages} = {workers * stages}, got {env.total_num_envs}"
+            )
+
+
+@_check
+def offloaded_envs_can_be_suspended(facts: Facts) -> Iterator[str]:
+    for path, env, spec in facts.sides:
+        if env.enable_offload and not spec.suspends:
+            yield (
+                f"{path}.enable_offload must be false for an env that holds nothing on an "
+                f"accelerator, as {spec.name} does under these settings, got true"
             )
 
 

@@ -6,8 +6,8 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore.config.schema import EnvConfig, RunConfig
@@ -27,6 +27,8 @@ class Facts:
         policy, needs: of the model and the algorithm; None where none is chosen (collecting
             demonstrations needs no model), and `needs` where nothing is trained (`only_eval`).
         placement: which process sits where.
+        policy_env: what the policy is told of its env: that of training, with the sentences of all
+            it is to act in.
     """
 
     config: RunConfig
@@ -34,6 +36,7 @@ class Facts:
     policy: PolicySpec | None
     needs: AlgorithmNeeds | None
     placement: Plan
+    policy_env: EnvSpec
 
     @property
     def workers(self) -> dict[str, int]:
@@ -57,23 +60,35 @@ class Facts:
         return [(path, config, self.envs[side]) for path, config, side in pairs]
 
 
-def gather_facts(config: RunConfig, registry: Registry, plan: Plan | None = None) -> Facts:
-    """Specs of the chosen components and numbers of workers; starts nothing."""
+def gather_facts(
+    config: RunConfig,
+    registry: Registry,
+    plan: Plan | None = None,
+    further: Iterable[EnvSpec] = (),
+) -> Facts:
+    """Specs of the chosen components and numbers of workers; starts nothing.
+
+    Args:
+        further: envs beside both of the configuration that the policy is to act in.
+    """
     envs = {
         side: _spec(registry, "env", f"env.{side}", settings.env_type, settings)
         for side, settings in (("train", config.env.train), ("eval", config.env.eval))
     }
     model = config.actor.model
+    said = (sentence for env in (*envs.values(), *further) for sentence in env.said)
+    policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
     plan = plan or make_plan(config.cluster, Inventory.local())
     trains = bool(config.algorithm.name) and not config.runner.only_eval
     return Facts(
         config=config,
         envs=envs,
-        policy=_spec(registry, "model", "actor.model", model.model_type, model, envs["train"])
+        policy=_spec(registry, "model", "actor.model", model.model_type, model, policy_env)
         if model.model_type
         else None,
         needs=algorithm_needs(config, registry) if trains else None,
         placement=plan,
+        policy_env=policy_env,
     )
 
 

@@ -145,6 +145,11 @@ class EnvConfig(Settings):
     num_processes: int | None = key(
         "simulator processes per env worker; null: one per CPU slot", least=0
     )
+    enable_offload: bool = key(
+        "give the memory of the simulation on an accelerator back while an actor on the same one "
+        "updates",
+        False,
+    )
     video_cfg: VideoConfig = key("videos", VideoConfig())
 
 

@@ -61,24 +61,26 @@ def assemble(
     """
     registry = registry or load_plugins()
     placement = make_plan(config.cluster, Inventory.local(), registry)
-    facts = check(config, registry, placement)
+    others = {
+        name: check(other, registry, placement).envs["eval"]
+        for name, other in (further or {}).items()
+    }
+    facts = check(config, registry, placement, others.values())
     announce(facts)
     sides = {
         name: EnvSide(registry.get("env", env.env_type).spec.target, env)
         for name, env in (("train", config.env.train), ("eval", config.env.eval))
     }
-    specs = dict(facts.envs)
     for name, other in (further or {}).items():
-        specs[name] = check(other, registry, placement).envs["eval"]
         target = registry.get("env", other.env.eval.env_type).spec.target
         sides[name] = EnvSide(target, other.env.eval)
     members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
-        members |= _policy_workers(config, facts.envs["train"], placement, registry)
+        members |= _policy_workers(config, facts.policy_env, placement, registry)
     return Assembly(
         config=config,
         sides=sides,
-        env_specs=specs,
+        env_specs={**facts.envs, **others},
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,
@@ -89,6 +91,7 @@ def assemble(
 def _env_workers(
     config: RunConfig, sides: dict[str, EnvSide], placement: Plan
 ) -> tuple[Member, ...]:
+    learning = {rank for actor in placement.processes("actor") for rank in actor.resources}
     return tuple(
         Member(
             EnvWorkerSettings(
@@ -96,13 +99,14 @@ def _env_workers(
                 rank=rank,
                 world_size=placement.world_size("env"),
                 stages=config.rollout.pipeline_stage_num,
-                num_processes=placement.cores(seat),
+                num_processes=placement.cores(placement.seat(process)),
                 restarts=config.cluster.simulator_restarts,
                 policy_timeout=config.cluster.timeouts.policy,
+                beside_actor=not learning.isdisjoint(process.resources),
             ),
-            seat,
+            placement.seat(process),
         )
-        for rank, seat in enumerate(placement.seats("env"))
+        for rank, process in enumerate(placement.processes("env"))
     )
 
 

@@ -125,7 +125,7 @@ def _convert(
     model = replace(config.actor.model, model_path=str(start), save_adapters_only=adapters_only)
     facts = gather_facts(_with_model(config, model), registry)
     target = registry.get("model", model.model_type).spec.target
-    policy = load_target(target)(model, env_spec=facts.envs["train"])
+    policy = load_target(target)(model, env_spec=facts.policy_env)
     if adapters_only:
         tensors = read_learner(checkpoint.path)["tensors"]
         trained.restore(policy.parameter_groups(), tensors)

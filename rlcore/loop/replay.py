@@ -134,7 +134,7 @@ def run(
     facts = _facts(assembly, replayed, trace, phase, checkpoint)
     write_text(folder / FACTS, json.dumps(facts, indent=1) + "\n")
     console.print(trace_table(trace, trace.sentence))
-    for line in [*gathered.incidents, *_closing(replayed, trace, phase, config)]:
+    for line in [*gathered.incidents, *_closing(replayed, trace, phase)]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return replayed
 
@@ -234,7 +234,7 @@ def _facts(
     }
 
 
-def _closing(replayed: Replayed, trace: Trace, phase: Phase, config: RunConfig) -> list[str]:
+def _closing(replayed: Replayed, trace: Trace, phase: Phase) -> list[str]:
     """The last lines: what came of it, whether that is what the evaluation saw, and where it is."""
     result, folder = replayed.result, replayed.folder
     outcome = (
@@ -255,7 +255,7 @@ def _closing(replayed: Replayed, trace: Trace, phase: Phase, config: RunConfig) 
         lines = [
             f"NOT as evaluated: {other}",
             "  it is bitwise the same only with the run's own settings, versions and number of "
-            f"threads, and a fixed rollout.forward_batch (here {config.rollout.forward_batch})",
+            "threads, and a rollout.forward_batch that the run itself fixed",
         ]
     if not trace.arrays["evaluated_logprobs"].any():
         lines.append(

@@ -172,10 +172,9 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
     """
     started = folder.sft.is_dir()
     facts = _facts_with(config, folder.sft if started else None)
-    if config.collect.path is None and (not started or config.sft.control):
-        check_folder(
-            folder.demonstrations, facts.envs["train"], config.collect, seed=config.runner.seed
-        )
+    if not started or config.sft.control:
+        path = Path(config.collect.path) if config.collect.path else folder.demonstrations
+        check_folder(path, facts.envs["train"], config.collect, seed=config.runner.seed)
 
 
 def _facts_with(config: RunConfig, policy: Path | None) -> Facts:

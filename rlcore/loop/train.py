@@ -130,6 +130,8 @@ def improve(session: Session, update: int) -> dict[str, float]:
     """One policy update from what was gathered."""
     session.hooks.rlcore_before_update(run=session, update=update)
     with session.clock.measure("sync") as moved:
+        if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
+            session.group.env("suspend", [{}] * session.group.ranks("env"))
         session.group.hand_over()
     with (
         session.clock.measure("update") as took,

@@ -16,6 +16,7 @@ import numpy as np
 from rlcore.errors import ConfigError, UserError, WorkerError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
 from rlcore.simulation.block import ObservationBlock
+from rlcore.simulation.checks import checked_actions, checked_episode, counted_episodes
 from rlcore.simulation.fleet import SimulatorFleet, Simulators
 from rlcore.simulation.messages import Demonstrate, Play, Played, Record, Reset, Started, TakeFrames
 from rlcore.simulation.settings import SimulatedEnvConfig
@@ -84,10 +85,12 @@ class SimulatedEnv:
         """Start episodes: `options["episodes"]` where `options["reset_mask"]` (see the
         protocol). Without episodes, row by row the next task, and trials counted from `seed`."""
         options = options or {}
-        episodes = options["episodes"] if "episodes" in options else self._episodes_from(seed or 0)
+        slots = range(self._first_slot, self._first_slot + self.num_envs)
+        counted = counted_episodes(self.spec, self._config.split, slots, seed=seed or 0)
+        episodes = options.get("episodes", counted)
         mask = np.asarray(options["reset_mask"]) if "reset_mask" in options else None
         rows = range(self.num_envs) if mask is None else np.flatnonzero(mask).tolist()
-        wanted = {row: self._checked(episodes[row]) for row in rows}
+        wanted = {row: checked_episode(self.spec, episodes[row]) for row in rows}
         self._require_ready()
         asked = self._fleet.send(
             lambda hosted: Reset({row: e for row, e in wanted.items() if row in hosted}), wanted
@@ -142,18 +145,7 @@ class SimulatedEnv:
         )
 
     def _play(self, actions: np.ndarray, *, render_terminated: bool, render_final: bool) -> None:
-        actions = np.asarray(actions, dtype=np.float32)
-        if actions.ndim != 3 or actions.shape[::2] != (self.num_envs, self.spec.action_dim):
-            raise ValueError(
-                f"actions must be [{self.num_envs}, C, {self.spec.action_dim}], got "
-                f"{list(actions.shape)}"
-            )
-        bad = np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2)))
-        if bad.size:
-            raise WorkerError(
-                f"actions of rows {bad.tolist()} are not finite: the policy has diverged",
-                hint="look at actor/grad_norm, and lower actor.optim.lr",
-            )
+        actions = checked_actions(self.spec, self.num_envs, actions)
         self._require_ready()
         self._playing = self._fleet.send(
             lambda hosted: Play(
@@ -187,7 +179,9 @@ class SimulatedEnv:
         self._require_ready()
         return self._demonstrations(
             deque(
-                Demonstrate(self._checked(episode), action_noise, speed, stride, seed, limit)
+                Demonstrate(
+                    checked_episode(self.spec, episode), action_noise, speed, stride, seed, limit
+                )
                 for episode in episodes
             )
         )
@@ -246,21 +240,6 @@ class SimulatedEnv:
             "task_descriptions": list(self._sentences),
             "elapsed": self._block.elapsed.copy(),
         }
-
-    def _episodes_from(self, seed: int) -> list[Episode]:
-        tasks, trials = len(self.spec.tasks), self.spec.trials(self._config.split)
-        slots = range(self._first_slot, self._first_slot + self.num_envs)
-        return [
-            Episode(slot % tasks, trials[(seed + slot // tasks) % len(trials)]) for slot in slots
-        ]
-
-    def _checked(self, episode: Episode) -> Episode:
-        if not 0 <= episode.task < len(self.spec.tasks) or episode.trial < 0:
-            raise ConfigError(
-                f"episode {tuple(episode)}: task must be in [0, {len(self.spec.tasks) - 1}] and "
-                "trial at least 0"
-            )
-        return episode
 
 
 def _by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:

@@ -46,6 +46,7 @@ class ToyEnv:
         self._last_reward = np.zeros(num_envs, dtype=np.float32)
         self._recorded: dict[int, list[np.ndarray]] = {}
         self._total_steps = 0
+        self._suspended: np.ndarray | None = None  # positions, while others use the accelerator
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -100,6 +101,14 @@ class ToyEnv:
         frames = {row: kept for row, kept in self._recorded.items() if kept}
         self._recorded = {row: [] for row in self._recorded}
         return frames
+
+    def suspend(self) -> None:
+        if self._suspended is None:
+            self._suspended, self._position = self._position, np.full_like(self._position, np.nan)
+
+    def resume(self) -> None:
+        if self._suspended is not None:
+            self._position, self._suspended = self._suspended, None
 
     def close(self) -> None:
         """Nothing to release."""

@@ -85,6 +85,7 @@ def env_spec(config: ToyEnvConfig) -> EnvSpec:
             "vertical": tuple(t for t in tasks if t in ("reach-up", "reach-down")),
         },
         has_expert=True,
+        suspends=True,
     )
 
 

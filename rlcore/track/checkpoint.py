@@ -297,7 +297,7 @@ def _check_learner(folder: Path) -> Any:
 def _earlier(path: Path) -> str | None:
     """What to do with a checkpoint that can't be read: the one before it may be whole."""
     before = [name for name in _whole(path.parent) if name < path.name]
-    return f"take the one before it: rlcore resume {path.parent / before[-1]}" if before else None
+    return f"take the one before it: {path.parent / before[-1]}" if before else None
 
 
 def _read_facts(path: Path) -> dict[str, Any]:

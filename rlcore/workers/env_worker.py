@@ -67,6 +67,7 @@ class EnvWorkerSettings:
         num_processes: simulator processes of this worker over all stages.
         restarts: times in a row that lost simulators are started anew.
         policy_timeout: seconds to wait for an answer of the policy.
+        beside_actor: whether an actor sits on one of this worker's ranks.
     """
 
     sides: Mapping[str, EnvSide]
@@ -76,6 +77,7 @@ class EnvWorkerSettings:
     num_processes: int
     restarts: int
     policy_timeout: float
+    beside_actor: bool = False
 
 
 class InTurn(Executor):
@@ -93,9 +95,11 @@ class EnvWorker:
     def __init__(self, settings: EnvWorkerSettings) -> None:
         self._settings = settings
         self._envs: dict[str, list[SurvivingEnv]] = {}
+        self._suspended: set[str] = set()
 
     def start(self, side: str) -> EnvSpec:
-        """Build the simulators of a side (idempotent); returns the spec they really have.
+        """Build the simulators of a side, or resume them (idempotent); returns the spec they
+        really have.
 
         Where both sides can be played on the same simulators, they share them.
         """
@@ -106,7 +110,22 @@ class EnvWorker:
                 if self._settings.sides[built].same_simulators(self._settings.sides[side])
             ]
             self._envs[side] = self._envs[shared[0]] if shared else self._build(side)
+        if side in self._suspended:
+            self._suspended.remove(side)
+            for env in self._envs[side]:
+                env.resume()
         return self._envs[side][0].spec
+
+    def suspend(self) -> None:
+        """Where an actor is about to need this worker's accelerator and the settings say so, free
+        it until a side is started again."""
+        if not self._settings.beside_actor:
+            return
+        for side, envs in self._envs.items():
+            if self._settings.sides[side].config.enable_offload:
+                self._suspended.add(side)
+                for env in envs:
+                    env.suspend()
 
     def _build(self, side: str) -> list[SurvivingEnv]:
         target, config = self._settings.sides[side].target, self._settings.sides[side].config
@@ -202,6 +221,7 @@ class EnvWorker:
     def release(self, side: str) -> None:
         """Close the simulators of a side, unless another one shares them; it may start again."""
         envs = self._envs.pop(side, [])
+        self._suspended.discard(side)
         if not any(envs is others for others in self._envs.values()):
             for env in envs:
                 env.close()
@@ -214,6 +234,7 @@ class EnvWorker:
         """Close the simulators; safe to call twice."""
         built = {id(env): env for envs in self._envs.values() for env in envs}
         self._envs.clear()
+        self._suspended.clear()
         for env in built.values():
             env.close()
 

@@ -64,6 +64,7 @@ ROLES: dict[str, Role] = {
             "start": EnvWorker.start,
             "demonstrate": EnvWorker.demonstrate,
             "release": EnvWorker.release,
+            "suspend": EnvWorker.suspend,
             "process_id": EnvWorker.process_id,
             "stop": EnvWorker.stop,
         },

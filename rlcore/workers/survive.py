@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from rlcore.errors import SimulatorError
-from rlcore.protocols import ChunkResult, Demonstration, Env, Observation
+from rlcore.protocols import ChunkResult, Demonstration, Env, Observation, SuspendableEnv
 from rlcore.specs import EnvSpec, Episode
 
 
@@ -98,6 +98,14 @@ class SurvivingEnv:
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """Frames since the last call; a lost simulator's go with it."""
         return self._surviving(lambda: self._env.recorded())
+
+    def suspend(self) -> None:
+        """As the env's; only for one that can be suspended."""
+        cast(SuspendableEnv, self._env).suspend()
+
+    def resume(self) -> None:
+        """Likewise."""
+        self._surviving(lambda: cast(SuspendableEnv, self._env).resume())
 
     def close(self) -> None:
         """Close the env."""

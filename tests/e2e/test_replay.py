@@ -276,7 +276,9 @@ def test_an_episode_that_comes_out_otherwise(alone: Path, capsys: pytest.Capture
     row = read_results(path)[0]
     _, facts = played(alone, task=row.task, trial=row.trial)
     assert facts["differences"] == ["length"]
-    assert f"NOT as evaluated: length {facts['length']} instead of 99" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"NOT as evaluated: length {facts['length']} instead of 99" in said
+    assert "a rollout.forward_batch that the run itself fixed" in said  # none of the replay's own
 
 
 def test_other_settings_are_another_episode(run: Path, capsys: pytest.CaptureFixture[str]):

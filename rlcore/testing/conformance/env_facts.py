@@ -181,6 +181,12 @@ class ObservationChecks(EnvSubject):
                 f"{sentence!r}, expected {own!r} or a refinement of it",
                 hint="look the sentence up by the row's own episode.task",
             )
+            require(
+                sentence in self.spec.said,
+                f"row {row} is told {sentence!r}, which spec.sentences does not name",
+                hint="name all sentences that episodes may have in EnvSpec.sentences: tokenizers "
+                "are made for them, and prompts checked against them",
+            )
 
     def test_observations_handed_out_are_not_written_to_later(self) -> None:
         env = self.env()

@@ -13,7 +13,7 @@ from rlcore.config.compose import compose
 from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import Range
-from rlcore.errors import ConfigError, PluginError
+from rlcore.errors import CheckpointError, ConfigError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.specs import AlgorithmNeeds
 
@@ -210,6 +210,22 @@ def test_supervised_training_needs_a_teacher_and_a_loss(facts):
     assert any("toy has no supervised loss" in said for said in problems(lossless))
 
 
+def test_demonstrations_are_judged_where_they_are_read(registry, tmp_path):
+    (tmp_path / "info.json").write_text("{")
+
+    def checked(*overrides, collects=False):
+        config = compose([*TOY, SHARED, f"collect.path={tmp_path}", *overrides], registry=registry)
+        plan = make_plan(config.cluster, FOUR_GPUS, registry)
+        return check(config, registry, plan, collects=collects)
+
+    for overrides, collects in (["sft.enabled=true"], False), ([], True):
+        with pytest.raises(CheckpointError, match=r"info\.json"):
+            checked(*overrides, collects=collects)
+    checked()
+    checked("sft.enabled=true", "runner.only_eval=true")
+    checked("sft.enabled=true", f"runner.resume_dir={tmp_path}")  # what it needs, find() looks at
+
+
 def test_all_problems_are_told_at_once(registry):
     overrides = ["algorithm.group_size=3", "actor.global_batch_size=300", SHARED]
     config = compose([*TOY, *overrides], registry=registry)
@@ -286,3 +302,15 @@ def test_places_that_no_run_can_be_at(registry, override, sentence):
     config = compose([*TOY, override], registry=registry)
     (said,) = places.violations(config)
     assert sentence in said
+
+
+def test_a_policy_is_told_of_the_sentences_of_all_envs_it_acts_in(registry):
+    """The train env has one task, evaluation another; a third env says what only it knows."""
+    sides = ["env.train.tasks=[reach-left]", "env.eval.tasks=[reach-right]"]
+    config = compose([*TOY, *sides], registry=registry)
+    found = gather_facts(config, registry)
+    train, test = (found.envs[side].descriptions for side in ("train", "eval"))
+    assert train != test and found.policy_env.said == (*train, *test)
+    third = replace(found.envs["eval"], sentences=("put it down", *test))
+    told = gather_facts(config, registry, further=[third]).policy_env
+    assert told == replace(found.envs["train"], sentences=(*train, *test, "put it down"))

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlcore.errors import UserError
+from rlcore.errors import UserError, WorkerError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
+from rlcore.simulation.checks import checked_actions, checked_episode, counted_episodes
 from rlcore.simulation.row import EpisodeRules
 from rlcore.specs import EnvSpec, Episode
 from rlcore_env_maniskill.actions import ActionScale
@@ -53,6 +54,7 @@ class BatchedEnv:
         self._raw = make_raw(config, spec.tasks[0], num_envs=num_envs)
         self._starts = Starts(config, spec.tasks[0])
         self._suspended: dict[str, Any] | None = None
+        self._closed = False
         self._cameras: dict[str, str] = {}
         self._seen = self._buffers()
         self._trials = np.zeros(num_envs, dtype=np.int64)
@@ -69,13 +71,14 @@ class BatchedEnv:
     ) -> tuple[Observation, dict[str, Any]]:
         """Start episodes: `options["episodes"]` where `options["reset_mask"]`."""
         options = options or {}
-        trials = self.spec.trials(self._config.split)
         slots = range(self._first_slot, self._first_slot + self.num_envs)
-        chosen = [Episode(0, trials[((seed or 0) + slot) % len(trials)]) for slot in slots]
-        episodes = options.get("episodes", chosen)
+        counted = counted_episodes(self.spec, self._config.split, slots, seed=seed or 0)
+        episodes = options.get("episodes", counted)
         rows = np.flatnonzero(options.get("reset_mask", np.ones(self.num_envs, dtype=bool)))
+        trials = [checked_episode(self.spec, episodes[row]).trial for row in rows]
+        self._require_ready()
         if rows.size:
-            self._trials[rows] = [episodes[row].trial for row in rows]
+            self._trials[rows] = trials
             observation = self._begin(rows)
             for counted in (self._steps, self._success, self._last_reward):
                 counted[rows] = 0
@@ -95,7 +98,9 @@ class BatchedEnv:
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """Play one chunk: actions float32 `[B, C, A]`."""
-        rows, chunk = np.shape(actions)[:2]
+        actions = checked_actions(self.spec, self.num_envs, actions)
+        self._require_ready()
+        rows, chunk = actions.shape[:2]
         rewards = np.zeros((rows, chunk), dtype=np.float32)
         terminated, truncated, valid = (np.zeros((rows, chunk), dtype=bool) for _ in range(3))
         scaled = torch.as_tensor(self._scale.to_robot(actions), device=self._raw.device)
@@ -130,6 +135,7 @@ class BatchedEnv:
     def suspend(self) -> None:
         """Give the simulation's memory back until :meth:`resume`. Everything but the frames that
         were seen last goes to the host; safe to call twice."""
+        self._require_open()
         if self._suspended is not None:
             return
         self._suspended = {
@@ -144,9 +150,10 @@ class BatchedEnv:
 
     def resume(self) -> None:
         """Make the simulation anew and put it where it was."""
-        if self._suspended is None:
+        self._require_open()
+        saved = self._suspended
+        if saved is None:
             return
-        saved, self._suspended = self._suspended, None
         self._raw = make_raw(self._config, self.spec.tasks[0], num_envs=self.num_envs)
         self._begin(np.arange(self.num_envs))
         self._raw.set_state_dict(saved["state"])
@@ -156,6 +163,7 @@ class BatchedEnv:
             )
         for name, value in saved["memory"].items():
             setattr(self._raw, name, value.to(self._raw.device))
+        self._suspended = None
 
     def _memory(self) -> dict[str, torch.Tensor]:
         """What the task remembers of each row besides the state of the simulation."""
@@ -182,18 +190,23 @@ class BatchedEnv:
 
     def record(self, rows: Sequence[int]) -> None:
         """Keep every frame of these rows from now on; each step is rendered then."""
+        self._require_open()
         self._films = {int(row): [] for row in rows}
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """Frames kept since the last call; clears them."""
+        self._require_open()
         kept, self._films = self._films, {row: [] for row in self._films}
         return {row: frames for row, frames in kept.items() if frames}
 
     def close(self) -> None:
         """Free the simulation; safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
         if self._suspended is None:
             self._raw.close()
-        self._suspended = {}
+        self._suspended = None
         self._starts.close()
 
     @property
@@ -201,6 +214,15 @@ class BatchedEnv:
         """What each row saw last, on the device of the simulation: `states` float32 `[B, S]` and
         every camera uint8 `[B, H, W, 3]`. Later calls write to them."""
         return self._seen
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise WorkerError(f"this env of {self.spec.name} is closed")
+
+    def _require_ready(self) -> None:
+        self._require_open()
+        if self._suspended is not None:
+            raise RuntimeError("this env is suspended: call resume first")
 
     # -- small ones -------------------------------------------------------------------------
 

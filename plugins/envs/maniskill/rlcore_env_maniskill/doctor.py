@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.errors import AssetError
+from rlcore_env_maniskill.hub_files import download_command, missing_files
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 from rlcore_env_maniskill.vulkan import driver
-
-DATA_SET = "RLinf/maniskill_assets"
 
 
 def doctor_checks(used: Sequence[ManiSkillConfig]) -> list[dict[str, str]]:
@@ -29,16 +28,13 @@ def _driver() -> dict[str, str]:
 
 
 def _assets(path: str | None) -> dict[str, str]:
-    """Whether the folder looks like the data set; each file is checked when a task is made."""
+    """Whether the folder holds every file that the task needs."""
     check = {"name": "maniskill: put-on-plate assets", "status": "ok", "detail": "", "fix": ""}
     if path is None:
         return check | {"detail": "stand-ins: figures are not comparable; set assets_path"}
-    databases = [
-        Path(path).expanduser() / "carrot" / kind / "model_db.json"
-        for kind in ("more_carrot", "more_plate", "more_table")
-    ]
-    missing = [str(file) for file in databases if not file.is_file()]
+    root = Path(path).expanduser()
+    missing = missing_files(root)
     if missing:
-        fix = f"hf download --repo-type dataset {DATA_SET} --local-dir {path}"
-        return check | {"status": "missing", "detail": f"no {missing[0]}", "fix": fix}
+        fix = download_command(root, missing)
+        return check | {"status": "missing", "detail": f"no {', '.join(missing)}", "fix": fix}
     return check | {"detail": path}

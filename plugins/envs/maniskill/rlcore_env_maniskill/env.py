@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from rlcore.protocols import Env
@@ -10,6 +11,10 @@ from rlcore.simulation.simulator import SimulatorSource
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.vulkan import driver, environment
+
+_log = logging.getLogger(__name__)
+# Keys that only simulators in processes of their own have a use for.
+CPU_KEYS = ("num_processes", "simulator_timeout", "rebuild_scene", "cached_simulators")
 
 
 def make_env(
@@ -27,6 +32,7 @@ def make_env(
     if config.sim_backend == "gpu":
         from rlcore_env_maniskill.batched import BatchedEnv  # loads the simulator
 
+        _warn_of_unused(config)
         return BatchedEnv(config, spec, num_envs=num_envs, first_slot=rank * num_envs)
     source = SimulatorSource(
         target="rlcore_env_maniskill.pool:make_pool",
@@ -42,3 +48,10 @@ def make_env(
         first_slot=rank * num_envs,
         num_processes=num_processes,
     )
+
+
+def _warn_of_unused(config: ManiSkillConfig) -> None:
+    default = ManiSkillConfig()
+    unused = [key for key in CPU_KEYS if getattr(config, key) != getattr(default, key)]
+    if unused:
+        _log.warning("sim_backend gpu has no use for %s: not heeded", ", ".join(unused))

@@ -9,7 +9,7 @@ from rlcore_env_maniskill.spec import env_spec
 
 
 def make_pool(config: ManiSkillConfig) -> SimulatorCache[Simulator]:
-    """Simulators by task. Making one takes a quarter of a second, starting an episode 10 ms."""
+    """Simulators by task. Making one takes a quarter of a second, a start 30 ms."""
     tasks = env_spec(config).tasks
     return SimulatorCache(
         lambda task: Simulator(config, tasks[task]),

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from rlcore.specs import ActionChannel
 
-EXPERT_CONTROL = "pd_ee_delta_pose"  # what the experts command, of a panda
 PANDA_MODES = (
-    EXPERT_CONTROL,
+    "pd_ee_delta_pose",
     "pd_ee_target_delta_pose",
     "pd_ee_delta_pos",
     "pd_ee_target_delta_pos",
@@ -32,7 +31,6 @@ class Robot:
         joint_radians: what 1 commands of a joint.
         cameras: what it carries.
         control_modes: that rlcore plays, the one used where none is asked for first.
-        has_expert: whether the scripted experts can move it.
     """
 
     joints: int
@@ -41,7 +39,6 @@ class Robot:
     joint_radians: float = 0.1
     cameras: tuple[str, ...] = ()
     control_modes: tuple[str, ...] = PANDA_MODES
-    has_expert: bool = True
 
 
 ROBOTS: dict[str, Robot] = {
@@ -52,7 +49,6 @@ ROBOTS: dict[str, Robot] = {
         metres=1.0,
         radians=1.0,
         control_modes=("arm_pd_ee_target_delta_pose_align2_gripper_pd_joint_pos",),
-        has_expert=False,
     ),
 }
 

@@ -23,9 +23,8 @@ from rlcore_env_maniskill.raw import (
     proprioception,
     sentences,
 )
-from rlcore_env_maniskill.robots import EXPERT_CONTROL, ROBOTS
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.spec import control_of, robot_name
+from rlcore_env_maniskill.spec import has_expert
 from rlcore_env_maniskill.starts import reset_exactly, start_of
 
 
@@ -83,8 +82,7 @@ class Simulator:
 
     def _new_expert(self) -> Expert | None:
         """Of each start: an expert holds on to things of the scene, which may be new."""
-        robot = ROBOTS[robot_name(self._config, self.task)]
-        if not robot.has_expert or control_of(self._config, self.task) != EXPERT_CONTROL:
+        if not has_expert(self._config, self.task):
             return None
         expert = expert_for(self.task, self.env)
         if expert is not None:

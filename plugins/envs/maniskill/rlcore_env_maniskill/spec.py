@@ -8,7 +8,8 @@ from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import EXPERT_TASKS
 from rlcore_env_maniskill.registered import ARMS, registered_task
-from rlcore_env_maniskill.robots import EXPERT_CONTROL, ROBOTS, action_channels
+from rlcore_env_maniskill.robots import ROBOTS, action_channels
+from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
     ASSETS_ROBOT,
@@ -24,6 +25,9 @@ from rlcore_env_maniskill.tasks import (
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
+# What the experts command: the grasp of a panda.
+EXPERT_CONTROL = "pd_ee_delta_pose"
+EXPERT_ROBOTS = ("panda", "panda_wristcam")
 
 PROPRIOCEPTION = (
     StateChannel("ee_position", 3),  # metres, from the robot's base
@@ -47,6 +51,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         name="maniskill",
         tasks=tasks,
         descriptions=tuple(task_of(task).sentence for task in tasks),
+        sentences=_sentences(config, tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
         cameras=_cameras(config, robots) if rgb else (),
@@ -55,10 +60,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
         task_groups=_groups(tasks),
-        has_expert=config.sim_backend == "cpu"
-        and all(ROBOTS[robot].has_expert for robot in robots.values())
-        and all(control_of(config, task) == EXPERT_CONTROL for task in tasks)
-        and EXPERT_TASKS.issuperset(tasks),
+        has_expert=all(has_expert(config, task) for task in tasks),
         render_settings={
             "obs_mode": config.obs_mode,
             "cameras": ",".join(config.cameras),
@@ -67,6 +69,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
             **_assets(config, tasks),
         },
         renders_final=config.render_final,
+        suspends=config.sim_backend == "gpu",
     )
 
 
@@ -94,6 +97,10 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
     return config.robot or own
 
 
+def _from_assets(config: ManiSkillConfig, task: str) -> bool:
+    return task_of(task) is PUT_ON_PLATE and config.assets_path is not None
+
+
 def control_of(config: ManiSkillConfig, task: str) -> str:
     """The control mode that is asked for, or the robot's own.
 
@@ -108,6 +115,16 @@ def control_of(config: ManiSkillConfig, task: str) -> str:
             f"got {config.control_mode!r}"
         )
     return config.control_mode or modes[0]
+
+
+def has_expert(config: ManiSkillConfig, task: str) -> bool:
+    """Whether there is a scripted expert for this task under these settings."""
+    return (
+        config.sim_backend == "cpu"
+        and task in EXPERT_TASKS
+        and robot_name(config, task) in EXPERT_ROBOTS
+        and control_of(config, task) == EXPERT_CONTROL
+    )
 
 
 def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[ActionChannel, ...]:
@@ -197,6 +214,15 @@ def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
         )
 
 
+def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ...]:
+    """Put-on-plate makes one an episode. Those of all its variants are named, whichever is played:
+    a policy that is trained on one is evaluated on the others."""
+    if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
+        return ()
+    others = [task_of(task).sentence for task in tasks if task_of(task) is not PUT_ON_PLATE]
+    return (*others, *all_sentences(config.assets_path))
+
+
 def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
     """What put-on-plate scenes are made of; figures on stand-ins are no benchmark figures."""
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
@@ -207,7 +233,9 @@ def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
 def _state_size(config: ManiSkillConfig, tasks: tuple[str, ...]) -> int:
     if config.state_size is not None:
         return config.state_size
-    sizes = {task: task_of(task).state_size for task in tasks}
+    sizes = {
+        task: None if _from_assets(config, task) else task_of(task).state_size for task in tasks
+    }
     unknown = [task for task, size in sizes.items() if size is None]
     if unknown:
         raise ConfigError(

@@ -93,6 +93,7 @@ CARROT = "PutCarrotOnPlateInScene-v2"
 ASSETS_ROBOT = "widowx250s"
 PUT_ON_PLATE = Task(
     "put the object on the plate",
+    39,  # of the stand-ins' panda: 9 joints, their speeds, three poses of 7
     rewards=("sparse", "grasp"),
     module="rlcore_env_maniskill.put_on_plate",
 )

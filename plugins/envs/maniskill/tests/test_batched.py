@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 from maniskill_cases import CAMERA, PICK, small_config
 from rlcore_env_maniskill.batched import BatchedEnv
 from rlcore_env_maniskill.simulator import Simulator
 from rlcore_env_maniskill.spec import env_spec
-from rlcore_env_maniskill.tasks import MAIN
+from rlcore_env_maniskill.tasks import MAIN, TABLETOP
 
 from rlcore.errors import UserError
 from rlcore.specs import Episode
@@ -67,14 +66,19 @@ def test_the_final_observation_is_that_of_the_end(env: BatchedEnv) -> None:
     np.testing.assert_array_equal(past_it["cameras"][CAMERA], at_end["cameras"][CAMERA])
 
 
-def test_observations_stay_on_the_device(env: BatchedEnv) -> None:
+def test_tensors_are_written_to_and_observations_are_copies(env: BatchedEnv) -> None:
+    """Where the tensors lie: test_batched_rows."""
     observation, _ = env.reset(options={"episodes": [Episode(0, 3)]})
-    assert env.tensors["states"].device.type == "cpu"  # of this simulation
-    assert isinstance(env.tensors[CAMERA], torch.Tensor)
-    np.testing.assert_array_equal(env.tensors[CAMERA].numpy(), observation["cameras"][CAMERA])
-    before = observation["states"].copy()
-    env.chunk_step(ACTIONS[:, :2])
-    np.testing.assert_array_equal(observation["states"], before)  # handed out copies
+    before = {name: tensor.data_ptr() for name, tensor in env.tensors.items()}
+    old_states, old_frame = observation["states"].copy(), observation["cameras"][CAMERA].copy()
+    later = env.chunk_step(ACTIONS[:, :4]).observation
+    assert {name: tensor.data_ptr() for name, tensor in env.tensors.items()} == before
+    np.testing.assert_array_equal(env.tensors["states"].numpy(), later["states"])
+    np.testing.assert_array_equal(env.tensors[CAMERA].numpy(), later["cameras"][CAMERA])
+    assert (later["states"] != old_states).any()
+    assert (later["cameras"][CAMERA] != old_frame).any()
+    np.testing.assert_array_equal(observation["states"], old_states)
+    np.testing.assert_array_equal(observation["cameras"][CAMERA], old_frame)
 
 
 def test_it_goes_on_after_suspension_as_if_nothing_had_been() -> None:
@@ -100,6 +104,27 @@ def test_it_goes_on_after_suspension_as_if_nothing_had_been() -> None:
         np.testing.assert_allclose(ends[1].rewards, ends[0].rewards, atol=1e-3)
         assert ends[1].observation["task_descriptions"] == ends[0].observation["task_descriptions"]
         env.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", [name for name in TABLETOP if TABLETOP[name].starts_are_states])
+def test_a_stored_state_is_all_of_a_start(task: str) -> None:
+    """Observation and what the task says of itself, after a start of another trial."""
+    settings = {"tasks": [task], "obs_mode": "state"}
+    alone = Simulator(small_config(**settings), task)
+    alone.start(Episode(0, 3))
+    env = batched(**settings)
+    env.reset(options={"episodes": [Episode(0, 7)]})
+    other = env.tensors["states"].numpy().copy()
+    env.reset(options={"episodes": [Episode(0, 3)]})
+    restored = env.tensors["states"].numpy()
+    np.testing.assert_allclose(restored[0], alone.states, atol=1e-5)
+    assert np.abs(restored - other).max() > 1e-3
+    here, there = env._raw.get_info(), alone.env.get_info()
+    for name in here:
+        np.testing.assert_allclose(here[name], there[name], atol=1e-5, err_msg=name)
+    alone.close()
+    env.close()
 
 
 def test_it_has_no_expert_and_says_where_there_is_one(env: BatchedEnv) -> None:

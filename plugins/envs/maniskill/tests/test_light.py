@@ -17,6 +17,7 @@ from rlcore_env_maniskill import plugin, vulkan
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.env import make_env
 from rlcore_env_maniskill.robots import ARM_COMMANDS, ROBOTS
+from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import CARROT, MAIN, SUITES, TASKS, VARIANTS, task_of
@@ -65,11 +66,25 @@ def test_image_spec_says_what_the_robot_knows() -> None:
 def test_state_spec_has_no_camera() -> None:
     spec = env_spec(small_config(obs_mode="state"))
     assert (spec.cameras, spec.state_dim) == ((), 35)
+    assert env_spec(small_config(tasks=[MAIN], obs_mode="state")).state_dim == 39
 
 
 def test_gpu_starts_are_stored_states_without_experts() -> None:
     spec = env_spec(small_config(sim_backend="gpu"))
     assert spec.start_exactness == "stored_state" and not spec.has_expert
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tasks": [MAIN], "assets_path": "/data"},  # brings a widowx
+        {"tasks": [PICK], "control_mode": "pd_joint_delta_pos"},
+        {"tasks": [PICK, "PlugCharger-v1"]},  # of which only one has an expert
+    ],
+)
+def test_experts_are_for_a_panda_and_its_hand_by_task(settings: dict) -> None:
+    assert env_spec(small_config(tasks=[MAIN, PICK])).has_expert
+    assert not env_spec(small_config(**settings)).has_expert
 
 
 def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
@@ -115,7 +130,7 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
         ({"cameras": []}, "at least one camera"),
         ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
         ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
-        ({"tasks": [MAIN], "obs_mode": "state"}, "set state_size"),
+        ({"tasks": [MAIN], "obs_mode": "state", "assets_path": "/data"}, "set state_size"),
         ({"tasks": [PICK, PUSH], "sim_backend": "gpu"}, "one task in all rows"),
         ({"tasks": ["PlugCharger-v1"], "sim_backend": "gpu"}, "not all of a start"),
         ({"tasks": ["RollBall-v1"], "sim_backend": "gpu"}, "not all of a start"),
@@ -271,6 +286,14 @@ def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
     found = plugin.rlcore_doctor(_run_with(config))[1]
     assert found["status"] == "missing"
     assert found["fix"].startswith("hf download --repo-type dataset RLinf/maniskill_assets")
+    for name in (
+        "bridge_table_1_v1.glb",
+        "wx250s.urdf",
+        "more_carrot/",
+        "more_plate/",
+        "more_table/",
+    ):
+        assert name in found["detail"]
 
 
 def test_doctor_is_silent_about_runs_without_maniskill() -> None:
@@ -303,3 +326,25 @@ def test_plugin_strings_lead_to_what_they_name() -> None:
         assert target is not None
         module, attribute = target.split(":")
         assert attribute in vars(import_module(module))
+
+
+def test_put_on_plate_names_all_sentences_of_its_variants() -> None:
+    """25 objects: 17 plates in the template of training, and 16 other templates with its plate."""
+    said = env_spec(ManiSkillConfig(tasks=[MAIN])).said
+    assert len(said) == len(set(said)) == 25 * (17 + 16)
+    assert env_spec(ManiSkillConfig(tasks=["PutOnPlateInScene25Plate-v1"])).said == said
+    mixed = env_spec(ManiSkillConfig(tasks=[PICK, MAIN])).said
+    assert mixed == (task_of(PICK).sentence, *said)
+    assert env_spec(ManiSkillConfig(tasks=[PICK])).sentences == ()
+
+
+def test_names_of_a_folder_of_assets_are_said(tmp_path: Path) -> None:
+    folder = tmp_path / "carrot" / "more_carrot"
+    folder.mkdir(parents=True)
+    (folder / "model_db.json").write_text('{"a": {"name": "teapot"}, "b": {"name": "spanner"}}')
+    said = all_sentences(str(tmp_path))
+    assert "put teapot on plate" in said and "put spanner on plate" in said
+    assert "put carrot on plate" not in said
+    assert "put teapot on cloth" in said  # plates have no file: theirs are the known names
+    (folder / "model_db.json").write_text("[1, 2")
+    assert all_sentences(f"{tmp_path}/") == all_sentences(None)

@@ -22,10 +22,7 @@ ACTIONS[:, 2] -= 0.5
 
 
 def simulator(task: str) -> Simulator:
-    return Simulator(small_config(tasks=[task], obs_mode="state", state_size=SIZES[task]), task)
-
-
-SIZES = {PICK: None, PUSH: None, MAIN: 39}
+    return Simulator(small_config(tasks=[task], obs_mode="state"), task)
 
 
 def followed(simulator: Simulator, trial: int) -> np.ndarray:
@@ -53,7 +50,7 @@ def make_dirty(simulator: Simulator, trial: int) -> None:
             break
 
 
-@pytest.mark.parametrize("task", [PICK, PUSH, MAIN])
+@pytest.mark.parametrize("task", [pytest.param(PICK, marks=pytest.mark.long), PUSH, MAIN])
 def test_start_and_course_are_bitwise_the_same_after_dirty_episodes(task: str) -> None:
     fresh = {}
     for trial in (3, 10_003):

@@ -20,7 +20,7 @@ from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.spec import Resolved, checkpoint_stats
-from rlcore_model_openpi.tokenizer import PromptTokenizer, load_tokenizer, train_tokenizer
+from rlcore_model_openpi.tokenizer import fresh_tokenizer, load_tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -28,12 +28,10 @@ _log = logging.getLogger(__name__)
 def fresh_processor(resolved: Resolved, env_spec: EnvSpec) -> Processor:
     """For a model that starts from nothing: statistics that change nothing, and a tokenizer
     trained on the env's sentences."""
-    size = resolved.size
-    model = train_tokenizer(env_spec.descriptions, size.vocab)
     normalizer = Normalizer.identity(
         env_spec.state_dim, env_spec.action_dim, quantile=resolved.data.pi05
     )
-    return Processor(resolved, PromptTokenizer(model, size.max_token_len, size.vocab), normalizer)
+    return Processor(resolved, fresh_tokenizer(env_spec.said, resolved.size), normalizer)
 
 
 def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> Processor:

@@ -89,14 +89,17 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
     resolved = resolve(config, env_spec)
     for check in (_check_ranges, _check_exploration, _check_critic, _check_training, _check_env):
         check(config, resolved, env_spec)
-    if config.model_path is not None:
-        # SentencePiece is loaded only where there is something to read with it
-        from rlcore_model_openpi.tokenizer import load_tokenizer
+    # loaded only where a policy is asked for: listing the models needs no SentencePiece
+    from rlcore_model_openpi.tokenizer import fresh_tokenizer, load_tokenizer
 
+    if config.model_path is None:
+        tokenizer = fresh_tokenizer(env_spec.said, resolved.size)
+    else:
         folder = Path(config.model_path)
         check_folder(folder, resolved.size, _head_shapes(config, resolved))
-        load_tokenizer(folder, resolved.size)
+        tokenizer = load_tokenizer(folder, resolved.size)
         checkpoint_stats(config, resolved, env_spec)
+    tokenizer.checked(env_spec.said, env_spec.state_dim if resolved.discrete_state else None)
     total, trainable = _parameters(config, resolved)
     return PolicySpec(
         name=config.model_type,

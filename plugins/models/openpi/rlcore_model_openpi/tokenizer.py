@@ -83,13 +83,8 @@ class PromptTokenizer:
 
         `states`: normalised, unpadded `[B, S]` for prompts that hold the state, else None.
         """
-        if states is None:
-            rows = [self._plain(sentence) for sentence in sentences]
-        else:
-            rows = [
-                self._pieces.encode(state_prompt(*pair), add_bos=True)
-                for pair in zip(sentences, states, strict=True)
-            ]
+        numbers: Iterable[np.ndarray | None] = [None] * len(sentences) if states is None else states
+        rows = [self._row(*pair) for pair in zip(sentences, numbers, strict=True)]
         tokens = np.full((len(rows), self.max_length), _PAD, dtype=np.int32)
         mask = np.zeros((len(rows), self.max_length), dtype=bool)
         for row, ids in enumerate(rows):
@@ -99,9 +94,35 @@ class PromptTokenizer:
         self._warn_if_cut(sentences, rows)
         return tokens, mask
 
+    def checked(self, sentences: Iterable[str], state_size: int | None) -> PromptTokenizer:
+        """Itself, if it has room for these sentences.
+
+        Args:
+            state_size: S of prompts that hold the state, else None.
+
+        Raises:
+            ConfigError: for the longest prompt, if that has more than L tokens.
+        """
+        # in the middle bins, whose numbers have three digits: there are no longer ones
+        state = None if state_size is None else np.zeros(state_size)
+        lengths = {sentence: len(self._row(sentence, state)) for sentence in sentences}
+        longest = max(lengths, key=lambda sentence: lengths[sentence], default=None)
+        if longest is not None and lengths[longest] > self.max_length:
+            raise ConfigError(
+                f"actor.model.openpi.max_token_len must be at least {lengths[longest]}, the tokens "
+                f"of the prompt of {longest!r}, got {self.max_length}"
+            )
+        return self
+
     def save(self, folder: Path) -> None:
         """Write the tokenizer file into `folder`."""
         (folder / TOKENIZER_FILES[0]).write_bytes(self.model)
+
+    def _row(self, sentence: str, state: np.ndarray | None) -> list[int]:
+        """Ids of a prompt, as many as it has."""
+        if state is None:
+            return self._plain(sentence)
+        return list(self._pieces.encode(state_prompt(sentence, state), add_bos=True))
 
     def _encode_plain(self, sentence: str) -> list[int]:
         """π0's prompt. The newline is encoded alone: it is PaliGemma's answer mark."""
@@ -130,6 +151,17 @@ def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
         raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+@lru_cache(maxsize=8)
+def fresh_tokenizer(sentences: tuple[str, ...], size: NetworkSize) -> PromptTokenizer:
+    """Of a model that starts from nothing and may be told these sentences.
+
+    Raises:
+        ConfigError: a vocabulary that can't hold all bytes.
+    """
+    model = train_tokenizer(sentences, size.vocab)
+    return PromptTokenizer(model, size.max_token_len, size.vocab)
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary: int) -> bytes:

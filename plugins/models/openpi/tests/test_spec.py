@@ -170,3 +170,11 @@ def test_the_component_names_what_exists():
         module, name = target.split(":")
         assert name in vars(import_module(module))
     assert plugin.rlcore_config_paths() == ["pkg://rlcore_model_openpi.conf"]
+
+
+def test_prompts_of_all_sentences_must_fit(env_spec):
+    """A prompt is BOS, the sentence and a newline: four tokens are too few for nine words."""
+    told = replace(env_spec, sentences=("put the kitchen shovel on the gramophone disk",))
+    policy_spec(settings(), told)
+    with pytest.raises(ConfigError, match=r"max_token_len must be at least .* kitchen shovel"):
+        policy_spec(settings(openpi={"max_token_len": 4}), told)

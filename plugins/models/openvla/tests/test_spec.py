@@ -52,6 +52,7 @@ def test_a_dry_run_counts_reference_weights(capsys):
 
     def planned(*more: str) -> float:
         asked = ["train", "env=metaworld_50", "model=openvla_tiny", "algorithm=ppo", "--dry-run"]
+        asked += [f"env.{side}.tasks=[reach-v3]" for side in ("train", "eval")]  # short sentences
         assert main([*asked, *more]) == 0
         processes = re.findall(r"rollout\+actor .* ([\d.]+) MiB", capsys.readouterr().out)
         return float(processes[0])
@@ -63,6 +64,7 @@ def test_a_dry_run_counts_reference_weights(capsys):
 
 def test_a_chunk_longer_than_an_episode(capsys):
     asked = ["train", "env=metaworld_50", "model=openvla_tiny", "algorithm=ppo", "--dry-run"]
+    asked += [f"env.{side}.tasks=[reach-v3]" for side in ("train", "eval")]  # short sentences
     assert main([*asked, "actor.model.num_action_chunks=400"]) != 0
     assert (
         "num_action_chunks must be at most env.train.max_episode_steps" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -542,3 +542,115 @@ def test_images_prepared_in_an_unknown_way(saved, env_spec):
     _, folder = saved
     (folder / "preprocessor_config.json").write_text('{"image_resize_strategy": "letterbox"}')
     refuse(at(settings(), folder), env_spec, "image_resize_strategy 'letterbox'")
+
+
+@pytest.mark.parametrize("film", [True, False])
+def test_a_whole_policy_in_the_networks_files(env_spec, observe, tmp_path, film):
+    """With FiLM its towers stand there in the place of the network's own."""
+    config = settings(**{**OFFICIAL, "use_film": film})
+    policy = made(config, env_spec)
+    policy.save_pretrained(tmp_path)
+    whole = load_file(tmp_path / "model.safetensors")
+    (path,) = tmp_path.glob("proprio_projector*")
+    whole |= {f"proprio_projector.{name}": tensor for name, tensor in load_file(path).items()}
+    path.unlink()
+    if film:
+        (path,) = tmp_path.glob("vision_backbone*")
+        whole = {n: t for n, t in whole.items() if not n.startswith("vision_backbone.")}
+        whole |= {f"vision_backbone.{name}": tensor for name, tensor in load_file(path).items()}
+        path.unlink()
+    save_file(whole, tmp_path / "model.safetensors")
+    other = made(at(config, tmp_path), env_spec, 1)
+    assert_equal_outputs(policy, other, observe(env_spec, 3), deterministic=True)
+
+
+def test_adapters_of_some_modules_are_merged(saved, env_spec, tmp_path):
+    """As those of the original trainer, which adapts neither convolutions nor the output layer:
+    what has none stays as it was. Half an adapter is refused, and training on says what lacks."""
+    _, base = saved
+    folder = tmp_path / "adapters"
+    lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)
+    shaken_adapters(made(at(lora, base), env_spec)).save_pretrained(folder)
+    file = folder / "adapter_model.safetensors"
+    some = {n: t for n, t in load_file(file).items() if ".lm_head." not in n and ".convs" not in n}
+    save_file(some, file)
+    merged = made(at(settings(), folder), env_spec).actor.network
+    plain = made(at(settings(), base), env_spec).actor.network
+    assert torch.equal(merged.language_model.lm_head.weight, plain.language_model.lm_head.weight)
+    adapted = "language_model.model.layers.0.self_attn.q_proj.weight"
+    assert not torch.equal(merged.get_parameter(adapted), plain.get_parameter(adapted))
+    with pytest.raises(CheckpointError, match=r"missing .*lm_head.lora_A.weight") as refused:
+        policy_spec(at(lora, folder), env_spec)
+    assert "is_lora=false" in refused.value.hint
+    del some[next(name for name in some if ".lora_B." in name)]
+    save_file(some, file)
+    refuse(at(settings(), folder), env_spec, r"missing \(1\)")
+    save_file({}, file)
+    refuse(at(settings(), folder), env_spec, "holds no adapters")
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        ("text_config", "rms_norm_eps", 1e-5),
+        ("text_config", "rope_theta", 5e5),
+        ("text_config", "rope_scaling", {"type": "linear", "factor": 2.0}),
+        ("text_config", "hidden_act", "gelu"),
+        (None, "n_action_bins", 128),
+        (None, "pad_to_multiple_of", 32),
+    ],
+)
+def test_settings_of_another_llama(saved, env_spec, where, name, value):
+    _, folder = saved
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    (content[where] if where else content)[name] = value
+    path.write_text(json.dumps(content))
+    refuse(at(settings(), folder), env_spec, f"with another network: {name}")
+
+
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("preprocessor_config.json", {"tvf_normalize_params": "abc"}),
+        ("preprocessor_config.json", {"tvf_normalize_params": [1, 2]}),
+        ("preprocessor_config.json", {"tvf_normalize_params": {"mean": 1}}),
+        ("preprocessor_config.json", {"means": 3}),
+        ("preprocessor_config.json", {"stds": [[0.0] * 3] * 2}),
+        ("preprocessor_config.json", {"stds": [[float("nan")] * 3] * 2}),
+        ("config.json", {"norm_stats": [1, 2]}),
+        ("config.json", {"norm_stats": 5}),
+        ("config.json", {"norm_stats": "abc"}),
+    ],
+)
+def test_damaged_settings(saved, env_spec, file, changes):
+    _, folder = saved
+    path = folder / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    refuse(at(settings(), folder), env_spec, f"{file} is damaged")
+
+
+def test_other_statistics_of_a_checkpoint_survive_a_fit(saved, env_spec, demonstrate, tmp_path):
+    """The key that `unnorm_key` came to is fitted again, with its mask; the others stay."""
+    _, folder = saved
+    path = folder / "dataset_statistics.json"
+    (entry,) = json.loads(path.read_text()).values()
+    entry["action"]["mask"][-1] = False
+    path.write_text(json.dumps({"bridge": entry, "libero_no_noops": entry}))
+    content = json.loads((folder / "config.json").read_text())
+    del content["norm_stats"]
+    (folder / "config.json").write_text(json.dumps(content))
+    policy = made(at(settings(unnorm_key="libero"), folder), env_spec)
+    policy.fit_normalizer([demonstrate(env_spec, 15)])
+    policy.save_pretrained(tmp_path / "after")
+    found = json.loads((tmp_path / "after" / "dataset_statistics.json").read_text())
+    assert found.keys() == {"bridge", "libero_no_noops"} and found["bridge"] == entry
+    fitted = found["libero_no_noops"]["action"]
+    assert fitted["q01"] != entry["action"]["q01"] and fitted["mask"] == entry["action"]["mask"]
+
+
+def test_no_likeliest_tokens_are_all(env_spec):
+    """0 switches it off in the published settings, -1 in ours."""
+    field = next(each for each in fields(OpenVLAOFTConfig) if each.name == "top_k")
+    allowed = field.metadata["range"]
+    assert 0 in allowed and -1 in allowed and -2 not in allowed

@@ -156,3 +156,11 @@ def test_a_policy_with_an_l1_head(env_spec, observe, tmp_path):
     for refused in (lambda: policy.act(inputs, KEYS), lambda: policy.evaluate({}, {})):
         with pytest.raises(ConfigError, match="without log-probs"):
             refused()
+
+
+def test_prompts_of_all_sentences_must_fit_before_anything_starts(env_spec):
+    """Not only of those by which the tasks are known."""
+    told = replace(env_spec, sentences=("put the kitchen shovel on the gramophone disk, please",))
+    policy_spec(settings(), told)
+    with pytest.raises(ConfigError, match=r"(?s)max_prompt_length must be at least .* shovel"):
+        policy_spec(settings(max_prompt_length=4), told)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import check_fit, damaged, read_headers
+from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
 from rlcore_prismatic.layout import FILM, Shape, adapter_shapes, is_film
 from rlcore_prismatic.statistics import read_json
 
@@ -94,16 +94,34 @@ def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | 
             f"{lora_rank}",
             hint=f"set actor.model.lora_rank={settings.rank}, or is_lora=false to merge them",
         )
+    headers = read_headers(folder / ADAPTERS_FILE)
     shapes = adapter_shapes(weights, settings.rank)
+    hint = "check actor.model.size, which fixes the network's shape"
+    if lora_rank is None:  # to be merged: any of them, each whole
+        shapes = {name: shape for name, shape in shapes.items() if _module(name) in _found(headers)}
+    else:
+        hint += "; adapters of fewer modules are merged with actor.model.is_lora=false"
     if settings.film:
         shapes |= {name: shape for name, shape in weights.items() if is_film(name)}
     wanted = {f"{ADAPTER_PREFIX}{name}": shape for name, shape in shapes.items()}
     check_fit(
         folder / ADAPTERS_FILE,
-        read_headers(folder / ADAPTERS_FILE),
+        headers,
         wanted,
-        hint="check actor.model.size, which fixes the network's shape",
+        hint=hint,
     )
+    if not _found(headers):
+        raise damaged(folder / ADAPTERS_FILE, "it holds no adapters")
+
+
+def _module(name: str) -> str:
+    """What an adapter adapts."""
+    return name.partition(".lora_")[0]
+
+
+def _found(headers: Mapping[str, TensorHeader]) -> set[str]:
+    """Modules with at least a part of an adapter."""
+    return {_module(name.removeprefix(ADAPTER_PREFIX)) for name in headers if ".lora_" in name}
 
 
 def _is_plain(name: str, value: Any) -> bool:

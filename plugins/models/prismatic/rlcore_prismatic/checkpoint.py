@@ -41,6 +41,7 @@ from rlcore_prismatic.files import (
     Stored,
     base_folder,
     find_component,
+    network_needs,
     network_part,
     stored_network,
 )
@@ -76,13 +77,13 @@ def load_network(
     wanted = {
         name: tuple(actor.network.get_parameter(own).shape) for name, own in own_names.items()
     }
+    wanted = network_needs(wanted, folder, components, stored)
     check_fit(base, part, wanted, hint="check actor.model.size, which fixes the network's shape")
     tensors = {own_names[name]: tensor for name, tensor in _read_all(stored, list(part))}
     for component in components:
         state = _component_state(folder, component, stored)
         if component.in_network:
-            prefix = component.module.removeprefix("network.")
-            tensors |= {f"{prefix}.{name}": tensor for name, tensor in state.items()}
+            tensors |= {f"{component.prefix}{name}": tensor for name, tensor in state.items()}
         else:
             _fill(actor.get_submodule(component.module), state)
     if merge and has_adapters(folder):
@@ -258,9 +259,9 @@ def _component_state(folder: Path, component: Component, stored: Stored) -> dict
     """
     path = find_component(folder, component, stored)
     if path is None:
-        prefix = f"{component.module}."
-        names = [name for name in stored.headers if name.startswith(prefix)]
-        state = {name.removeprefix(prefix): tensor for name, tensor in _read_all(stored, names)}
+        own = component.names
+        beside = [name for name in own if name in stored.headers]
+        state = {own[name]: tensor for name, tensor in _read_all(stored, beside)}
     elif path.suffix == ".safetensors":
         with WeightsFile(path) as file:
             state = {name: file.read(name) for name in file.headers}

@@ -17,6 +17,7 @@ import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,18 @@ COMPONENT_HINT = "check actor.model.proprio_dim, action_dim, num_action_chunks a
 _FIT = "check actor.model.size, which fixes the network's shape"
 
 
+_LLAMA = {
+    "attention_bias": False,
+    "hidden_act": "silu",
+    "mlp_bias": False,
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+    "rope_scaling": None,
+    "rope_theta": 10000.0,
+}
+"""What all our Llamas are."""
+
+
 @dataclass(frozen=True)
 class Component:
     """A part of a policy that lies in a file of its own.
@@ -59,6 +72,16 @@ class Component:
     def in_network(self) -> bool:
         """Whether it takes the place of a part of the network."""
         return self.module.startswith("network.")
+
+    @property
+    def prefix(self) -> str:
+        """Of its names where they stand beside the network's."""
+        return self.module.removeprefix("network.") + "."
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Its own names of the names it has beside the network's."""
+        return {f"{self.prefix}{name}": name for name in self.shapes}
 
 
 @dataclass(frozen=True)
@@ -135,8 +158,25 @@ def stored_network(folder: Path) -> Stored:
 def network_part(stored: Stored, components: Sequence[Component]) -> dict[str, TensorHeader]:
     """What of a file concerns the network: all but heads and components, which trainers that save
     the whole policy put beside it."""
-    others = (f"{VALUE_HEAD}.", *(f"{part.module}." for part in components))
-    return {name: header for name, header in stored.headers.items() if not name.startswith(others)}
+    others = {name for part in components for name in part.names}
+    return {
+        name: header
+        for name, header in stored.headers.items()
+        if name not in others and not name.startswith(f"{VALUE_HEAD}.")
+    }
+
+
+def network_needs(
+    shapes: Mapping[str, Shape], folder: Path, components: Sequence[Component], stored: Stored
+) -> dict[str, Shape]:
+    """What of the network its files must hold: all but what a component that stands beside it
+    there takes the place of."""
+    replaced = tuple(
+        part.prefix
+        for part in components
+        if part.in_network and find_component(folder, part, stored) is None
+    )
+    return {name: shape for name, shape in shapes.items() if not name.startswith(replaced)}
 
 
 def check_folder(
@@ -167,7 +207,8 @@ def check_folder(
     _check_written_size(base / CONFIG_FILE, size)
     for component in left_out:
         _check_left_out(folder, component, stored)
-    check_fit(base, network_part(stored, components), shapes, hint=_FIT)
+    needed = network_needs(shapes, folder, components, stored)
+    check_fit(base, network_part(stored, components), needed, hint=_FIT)
     for component in components:
         check_component(folder, component, stored)
     heads = read_headers(folder / HEADS_FILE) if (folder / HEADS_FILE).exists() else stored.headers
@@ -192,7 +233,7 @@ def find_component(folder: Path, component: Component, stored: Stored) -> Path |
             return files[0]
         if files:
             break
-    if not files and any(name.startswith(f"{component.module}.") for name in stored.headers):
+    if not files and component.names.keys() & stored.headers.keys():
         return None
     raise CheckpointError(
         f"{folder} must hold one file {component.name}--*_checkpoint, got "
@@ -207,12 +248,9 @@ def _files_of(component: Component, folder: Path) -> list[Path]:
 
 def _check_left_out(folder: Path, component: Component, stored: Stored) -> None:
     """Refuse a folder with a part that would go unread: the network was trained with it."""
-    prefix = component.module.removeprefix("network.")
     places = dict.fromkeys((folder, base_folder(folder)))
     found = [file.name for place in places for file in _files_of(component, place)]
-    found += [
-        f"{prefix}.{name}" for name in component.shapes if f"{prefix}.{name}" in stored.headers
-    ]
+    found += [name for name in component.names if name in stored.headers]
     if found:
         raise CheckpointError(
             f"{folder} holds {found[0]}, which actor.model.{component.key}=false leaves unread",
@@ -248,15 +286,24 @@ def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
             f"{path} asks for image_resize_strategy {strategy!r}, known is {RESIZE!r}"
         )
     rounded = content.get("tvf_normalize_params")
-    pairs = [(each.get("mean"), each.get("std")) for each in rounded] if rounded else None
-    pairs = pairs or list(zip(content.get("means") or [], content.get("stds") or [], strict=False))
-    if not pairs:
+    if rounded and isinstance(rounded, list) and all(isinstance(each, dict) for each in rounded):
+        means, stds = ([each.get(name) for each in rounded] for name in ("mean", "std"))
+    elif rounded:
+        raise damaged(path, f"its tvf_normalize_params are {rounded!r}")
+    else:
+        means, stds = (content.get(name) for name in ("means", "stds"))
+    if not means and not stds:
         return size
-    if len(pairs) != len(size.towers) or not all(_three(m) and _three(s) for m, s in pairs):
-        raise damaged(path, f"it must have three means and stds for each of {len(size.towers)}")
+    count = len(size.towers)
+    if not all(_pixels(each, count) for each in (means, stds)) or min(map(min, stds)) <= 0:
+        raise damaged(
+            path,
+            f"it must have three means and three positive stds for each of {count} vision "
+            f"tower(s), got {means!r} and {stds!r}",
+        )
     towers = (
         replace(tower, mean=tuple(mean), std=tuple(std))
-        for tower, (mean, std) in zip(size.towers, pairs, strict=True)
+        for tower, mean, std in zip(size.towers, means, stds, strict=True)
     )
     return replace(size, towers=tuple(towers))
 
@@ -305,9 +352,12 @@ def preprocessor_config(size: PrismaticSize) -> dict[str, Any]:
     }
 
 
-def _three(values: object) -> bool:
-    return isinstance(values, list) and len(values) == 3 and all(
-        isinstance(value, (int, float)) for value in values
+def _pixels(rows: object, count: int) -> bool:
+    """Whether it is `count` lists of three finite numbers."""
+    return isinstance(rows, list) and len(rows) == count and all(
+        isinstance(row, list) and len(row) == 3
+        and all(type(value) in (int, float) and isfinite(value) for value in row)
+        for row in rows
     )  # fmt: skip
 
 
@@ -327,6 +377,11 @@ def _check_written_size(path: Path, size: PrismaticSize) -> None:
         known = transformers_config(size, {}, {})["text_config"]
         wanted = {name: value for name, value in known.items() if name in text}
         written = text
+    # what transformers takes where nothing is written, which is what we build
+    built = {**_LLAMA, "n_action_bins": size.action_bins, "pad_to_multiple_of": size.padding_rows}
+    said = {**content, **(text if isinstance(text, dict) else {})}
+    wanted |= {name: value for name, value in built.items() if name in said}
+    written = {**written, **{name: said[name] for name in built if name in said}}
     different = [
         f"{name} {written.get(name)!r} (asked: {value!r})"
         for name, value in wanted.items()

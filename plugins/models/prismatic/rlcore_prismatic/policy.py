@@ -40,7 +40,7 @@ from rlcore_prismatic.network import (
 )
 from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor
 from rlcore_prismatic.processor import Processor, demonstrated
-from rlcore_prismatic.prompt import PromptTokenizer, load_tokenizer, train_tokenizer
+from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.spec import Resolved, load_statistics, scaling
 
@@ -170,7 +170,10 @@ class TokenPolicy(nn.Module):
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
         """Statistics of actions and states; inputs prepared before are out of date after this."""
-        self.processor.fit(demonstrations, self.config.unnorm_key or self._env_spec.name)
+        key = self.config.unnorm_key or self._env_spec.name
+        if self.config.model_path is not None:
+            key = self.processor.scaling.key
+        self.processor.fit(demonstrations, key)
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
@@ -273,9 +276,7 @@ def _fresh_processor(
 ) -> Processor:
     """For a model that starts from nothing."""
     size = resolved.size
-    tokenizer = train_tokenizer(env_spec.descriptions, size)
-    prompts = PromptTokenizer(tokenizer, config.max_prompt_length, size)
-    prompts(env_spec.descriptions)  # are they short enough?
+    prompts = fresh_tokenizer(env_spec.said, config.max_prompt_length, size)
     found = {
         env_spec.name: {
             part: statistics.of_range(np.full(width, -1.0), np.full(width, 1.0))

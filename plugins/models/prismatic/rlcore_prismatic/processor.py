@@ -71,7 +71,7 @@ class Processor:
 
     def fit(self, demonstrations: Sequence[Demonstration], key: str) -> None:
         """Statistics of the demonstrations, under `key`; entries that the env does not execute
-        are bounded by [-1, 1]."""
+        are bounded by [-1, 1]. What a checkpoint knows of other data stays, and so do its masks."""
         taught = np.concatenate([demo.actions for demo in demonstrations])
         actions = statistics.of_range(*np.repeat([[-1.0], [1.0]], self.resolved.action_dim, axis=1))
         for name, values in statistics.fit(taught).items():
@@ -79,7 +79,12 @@ class Processor:
             for entry, value in zip(self.resolved.entries, values, strict=True):
                 row[entry] = value
         states = np.concatenate([demo.states for demo in demonstrations])
-        found = {key: {"action": actions, "proprio": statistics.fit(states)}}
+        actions["mask"] = self.scaling.action.mask.tolist()
+        proprio = statistics.fit(states)
+        if self.scaling.proprio is not None:
+            proprio["mask"] = self.scaling.proprio.mask.tolist()
+        others = {} if self.config.model_path is None else self.scaling.all
+        found = {**others, key: {"action": actions, "proprio": proprio}}
         self.scaling = scaling(self.config, self.resolved, found, key, origin="demonstrations")
 
     def _images(self, observation: Observation) -> np.ndarray:

@@ -62,21 +62,35 @@ class PromptTokenizer:
             tokens[row, -len(ids) :], mask[row, -len(ids) :] = ids, True
         return tokens, mask
 
+    def checked(self, sentences: Iterable[str]) -> PromptTokenizer:
+        """Itself, if it has room for these sentences.
+
+        Raises:
+            ConfigError: for the longest prompt, if that has more than L tokens.
+        """
+        longest = max(sentences, key=lambda sentence: len(self._tokens(sentence)), default=None)
+        if longest is not None:
+            self._encode(longest)
+        return self
+
     def save(self, folder: Path) -> None:
         """Write `tokenizer.json` into `folder`."""
         self.tokenizer.save(str(folder / FILE_NAME))
 
     def _encode(self, sentence: str) -> list[int]:
-        """Ids of the prompt after BOS. The space at its end is put there if it is lost."""
-        ids = self.tokenizer.encode(prompt_text(sentence), add_special_tokens=False).ids
-        if ids[-1] != self.space:
-            ids = [*ids, self.space]
+        """Ids of the prompt after BOS, at most L - 1."""
+        ids = self._tokens(sentence)
         if len(ids) + 1 > self.max_length:
             raise ConfigError(
                 f"actor.model.max_prompt_length must be at least {len(ids) + 1}, the tokens of "
                 f"{prompt_text(sentence)!r}, got {self.max_length}"
             )
-        return list(ids)
+        return ids
+
+    def _tokens(self, sentence: str) -> list[int]:
+        """Ids of the prompt. The space at its end is put there if it is lost."""
+        ids = list(self.tokenizer.encode(prompt_text(sentence), add_special_tokens=False).ids)
+        return ids if ids[-1] == self.space else [*ids, self.space]
 
     def _check(self, size: PrismaticSize) -> None:
         ids = self.tokenizer.get_vocab(with_added_tokens=True)
@@ -121,6 +135,18 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
             f"{path}: {error.message}",
             hint="check actor.model.size, which fixes the vocabulary",
         ) from error
+
+
+@lru_cache(maxsize=8)
+def fresh_tokenizer(
+    sentences: tuple[str, ...], max_length: int, size: PrismaticSize
+) -> PromptTokenizer:
+    """Of a model that starts from nothing and may be told these sentences.
+
+    Raises:
+        ConfigError: a prompt that is too long, or a vocabulary that can't hold all bytes.
+    """
+    return PromptTokenizer(train_tokenizer(sentences, size), max_length, size).checked(sentences)
 
 
 def train_tokenizer(sentences: Iterable[str], size: PrismaticSize) -> Tokenizer:

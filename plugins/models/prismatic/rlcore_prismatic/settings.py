@@ -31,7 +31,9 @@ class PrismaticModelConfig(ModelConfig):
         least=0,
     )
     temperature: float = key("softmax temperature of sampled tokens", 1.0, above=0)
-    top_k: int = key("tokens are sampled from the k likeliest; -1: from all", -1, least=1, off=-1)
+    top_k: int = key(
+        "tokens are sampled from the k likeliest; 0 or -1: from all", -1, least=0, off=-1
+    )
     max_prompt_length: int = key("L: prompt tokens after padding", 50, least=2)
     center_crop: bool = key("the policy sees the middle 90% of each image, enlarged", False)
     value_type: str = key(

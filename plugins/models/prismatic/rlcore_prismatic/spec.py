@@ -111,11 +111,13 @@ def checked_spec(
         CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
         ConfigError: a sentence of the env whose prompt is too long.
     """
-    head = head_shapes(config, resolved)
-    if config.model_path is not None:
-        # its library is loaded only where there is something to read with it
-        from rlcore_prismatic.prompt import load_tokenizer
+    # loaded only where a policy is asked for: listing the models needs no tokenizer
+    from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
 
+    head = head_shapes(config, resolved)
+    if config.model_path is None:
+        fresh_tokenizer(env.said, config.max_prompt_length, resolved.size)
+    else:
         folder = Path(config.model_path)
         check_folder(
             folder,
@@ -128,8 +130,7 @@ def checked_spec(
             lora_rank=config.lora_rank if config.is_lora else None,
         )
         base = base_folder(folder)
-        prompts = load_tokenizer(base, config.max_prompt_length, resolved.size)
-        prompts(env.descriptions)
+        load_tokenizer(base, config.max_prompt_length, resolved.size).checked(env.said)
         load_statistics(config, resolved)
     total, trainable = _parameters(config, resolved, head)
     return PolicySpec(

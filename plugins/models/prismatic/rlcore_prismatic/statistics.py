@@ -21,6 +21,7 @@ import numpy as np
 
 from rlcore.errors import CheckpointError, did_you_mean
 from rlcore.track.files import write_text
+from rlcore.track.headers import damaged
 
 FILE_NAME = "dataset_statistics.json"
 CONFIG_FILE = "config.json"
@@ -124,7 +125,9 @@ def bounds(
     if not isinstance(entry, dict):
         raise CheckpointError(f"{origin}: {key!r} holds no statistics of {part!r}")
     low, high = (_numbers(entry, key, part, name, origin) for name in BOUNDS[kind])
-    mask = np.asarray(entry.get("mask", [True] * len(low)))
+    mask = np.asarray(entry.get("mask", [True] * len(low)), dtype=object)
+    if mask.ndim == 1 and all(type(each) is bool for each in mask):
+        mask = mask.astype(bool)
     lengths = {len(low), len(high), len(mask) if mask.ndim else -1}
     if lengths != {size} or mask.dtype != bool:
         raise CheckpointError(
@@ -148,7 +151,10 @@ def read(folder: Path) -> Statistics:
     for name in (CONFIG_FILE, FILE_NAME):
         if (folder / name).is_file():
             content = read_json(folder / name)
-            found |= content.get("norm_stats") or {} if name == CONFIG_FILE else content
+            kept = content.get("norm_stats") or {} if name == CONFIG_FILE else content
+            if not isinstance(kept, dict):
+                raise damaged(folder / name, f"its norm_stats are {kept!r}, no mapping")
+            found |= kept
     if not found:
         raise CheckpointError(
             f"{folder} holds no {FILE_NAME}, and no norm_stats in {CONFIG_FILE}",

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from rlcore_prismatic.prompt import (
     PromptTokenizer,
+    fresh_tokenizer,
     load_tokenizer,
     prompt_text,
     train_tokenizer,
@@ -83,3 +84,13 @@ def test_vocabularies_that_do_not_fit(trained):
         PromptTokenizer(trained, 24, replace(SIZE, vocab=300, padding_rows=8))
     with pytest.raises(ConfigError, match=r"a vocabulary must have .* got 44"):
         train_tokenizer(SENTENCES, replace(SIZE, vocab=300))
+
+
+def test_a_fresh_tokenizer_has_room_for_all_it_may_be_told():
+    """The longest prompt decides, wherever it stands; one token less is refused."""
+    tokenizer = fresh_tokenizer(SENTENCES, 60, SIZE)
+    needed = int(tokenizer(SENTENCES)[1].sum(axis=1).max())
+    assert fresh_tokenizer(SENTENCES, needed, SIZE).max_length == needed
+    for sentences in (SENTENCES, SENTENCES[::-1]):
+        with pytest.raises(ConfigError, match=f"must be at least {needed}, .* got {needed - 1}"):
+            fresh_tokenizer(sentences, needed - 1, SIZE)

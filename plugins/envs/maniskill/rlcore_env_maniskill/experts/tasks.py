@@ -74,7 +74,7 @@ def _put_on_plate(env: Any) -> Expert:
         Arm(env),
         grasp=grasp,
         goal=goal,
-        held=lambda: bool(env._steps_held[0] > 0),  # which actor it is, only the env knows
+        held=lambda: bool(env.privileged_state()["grasping"][0]),  # which actor, only the env knows
         clearance=OVER_OTHERS,
         release=True,
     )

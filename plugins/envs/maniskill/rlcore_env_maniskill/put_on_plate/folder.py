@@ -1,13 +1,10 @@
 """The benchmark's assets, read from a copy of the data set RLinf/maniskill_assets.
 
-Layout: `carrot/more_carrot`, `carrot/more_plate`, `carrot/more_table`, each with a
-`model_db.json` in the order in which ids count. The room and the arm are ManiSkill's own
-downloads; they are looked for in the same folder, then where ManiSkill keeps them.
+Which files there must be is said in :mod:`rlcore_env_maniskill.hub_files`.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,21 +12,21 @@ from typing import Any
 import cv2
 import numpy as np
 import sapien
-from mani_skill import ASSET_DIR
 
 from rlcore.errors import AssetError
-from rlcore_env_maniskill.put_on_plate.assets import Assets, Robot
-
-DATA_SET = "RLinf/maniskill_assets"
-OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
-    f"carrot/{name}" for name in ("more_carrot", "more_plate", "more_table")
+from rlcore_env_maniskill.hub_files import (
+    ARM,
+    OBJECT_FOLDER,
+    PLATE_FOLDER,
+    ROOM,
+    TABLE_FOLDER,
+    database,
+    download_command,
+    found,
+    missing_files,
+    visual,
 )
-DATABASE = "model_db.json"
-VISUALS = ("textured.obj", "textured.dae", "textured.glb")
-# files of ManiSkill's own downloads, and the download each comes with
-ROOM = "tasks/bridge_v2_real2sim_dataset/stages/bridge_table_1_v1.glb"
-ARM = "robots/widowx/wx250s.urdf"
-DOWNLOADS = {ROOM: "bridge_v2_real2sim", ARM: "widowx250s"}
+from rlcore_env_maniskill.put_on_plate.assets import Assets, Robot
 
 
 def read_folder(path: str) -> Assets:
@@ -46,48 +43,15 @@ def read_folder(path: str) -> Assets:
             f"put-on-plate lacks {len(missing)} asset file(s) in {root}: {shown}",
             hint=download_command(root, missing),
         )
-    room = _found(root, ROOM)
+    room = found(root, ROOM)
     return Assets(
         kind="hub",
         objects=_models(root / OBJECT_FOLDER),
         plates=_models(root / PLATE_FOLDER),
         tables=_tables(root / TABLE_FOLDER),
-        robot=_widowx(_found(root, ARM)),
+        robot=_widowx(found(root, ARM)),
         build_room=lambda scene: _build_room(scene, room),
     )
-
-
-def missing_files(root: Path) -> list[str]:
-    """What is not there of what the task needs, relative to `root`."""
-    missing = [name for name in (ROOM, ARM) if not _found(root, name).is_file()]
-    for folder in (OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER):
-        if not (root / folder / DATABASE).is_file():
-            missing.append(f"{folder}/{DATABASE}")
-            continue
-        for key, facts in _database(root / folder).items():
-            if folder == TABLE_FOLDER:
-                needed = [f"imgs/{key}", f"textures/{facts['texture']}"]
-            else:
-                needed = [f"{key}/collision.obj"]
-                if _visual(root / folder / key) is None:
-                    missing.append(f"{folder}/{key}/{VISUALS[-1]}")
-            missing += [
-                f"{folder}/{name}" for name in needed if not (root / folder / name).exists()
-            ]
-    return missing
-
-
-def download_command(root: Path, missing: list[str]) -> str:
-    """The commands that bring the missing files."""
-    commands = []
-    if any(name not in DOWNLOADS for name in missing):
-        commands.append(f"hf download --repo-type dataset {DATA_SET} --local-dir {root}")
-    commands += [
-        f"python -m mani_skill.utils.download_asset {DOWNLOADS[name]} -y"
-        for name in missing
-        if name in DOWNLOADS
-    ]
-    return " && ".join(commands)
 
 
 @dataclass(frozen=True)
@@ -110,7 +74,7 @@ class MeshModel:
             material=material,
             density=self.density,
         )
-        builder.add_visual_from_file(filename=str(_visual(self.folder)), scale=scale)
+        builder.add_visual_from_file(filename=str(visual(self.folder)), scale=scale)
 
 
 @dataclass(frozen=True)
@@ -128,19 +92,9 @@ class PhotoTable:
         return _read(self.texture_file, height, width)
 
 
-def _found(root: Path, name: str) -> Path:
-    own = root / name
-    return own if own.is_file() else Path(ASSET_DIR) / name
-
-
-def _database(folder: Path) -> dict[str, dict[str, Any]]:
-    with open(folder / DATABASE, encoding="utf-8") as file:
-        return json.load(file)
-
-
 def _models(folder: Path) -> tuple[MeshModel, ...]:
     models = []
-    for key, facts in _database(folder).items():
+    for key, facts in database(folder).items():
         scale = facts.get("scales", [1.0])[0]
         low, high = (scale * np.array(facts["bbox"][end]) for end in ("min", "max"))
         models.append(
@@ -160,12 +114,8 @@ def _models(folder: Path) -> tuple[MeshModel, ...]:
 def _tables(folder: Path) -> tuple[PhotoTable, ...]:
     return tuple(
         PhotoTable(folder / "imgs" / key, folder / "textures" / facts["texture"], facts["mix"])
-        for key, facts in _database(folder).items()
+        for key, facts in database(folder).items()
     )
-
-
-def _visual(folder: Path) -> Path | None:
-    return next((folder / name for name in VISUALS if (folder / name).is_file()), None)
 
 
 def _read(path: Path, height: int, width: int) -> np.ndarray:

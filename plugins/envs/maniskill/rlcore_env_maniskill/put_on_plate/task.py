@@ -24,8 +24,8 @@ from rlcore_env_maniskill.put_on_plate.rules import (
     world_half_extents,
 )
 from rlcore_env_maniskill.put_on_plate.scene import Stock, add_lights, add_shelf
-from rlcore_env_maniskill.put_on_plate.sentences import TEMPLATES
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
+from rlcore_env_maniskill.sentences import TEMPLATES
 
 OBJECT, PLATE, THIRD = 0, 1, 2  # slots of a layout
 

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 import trimesh
-from rlcore_env_maniskill.put_on_plate import folder
+from rlcore_env_maniskill import hub_files as folder
 from rlcore_env_maniskill.put_on_plate.assets import Assets
 
 from rlcore.errors import AssetError

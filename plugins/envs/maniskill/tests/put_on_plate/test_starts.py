@@ -24,7 +24,10 @@ def _play(scene: Any, episode_id: int, *, steps: int = 6) -> tuple[list[torch.Te
     return states, image
 
 
-@pytest.mark.parametrize("variant", ["Main", "MultiPlate", "EEPose"])
+@pytest.mark.parametrize(
+    "variant",
+    ["Main", *(pytest.param(name, marks=pytest.mark.long) for name in ("MultiPlate", "EEPose"))],
+)
 def test_same_id_same_start_whatever_happened_before(
     variant: str, scene: Callable[..., Any], new_scene: Callable[..., Any]
 ) -> None:

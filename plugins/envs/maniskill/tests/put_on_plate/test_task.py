@@ -111,7 +111,10 @@ def _script(env: Any) -> Iterator[np.ndarray]:
     yield from [STILL] * 3  # lets go
 
 
-@pytest.mark.parametrize("thing", [0, 2, 4, 14])  # a rod, a box, a cylinder, a ball
+@pytest.mark.parametrize(
+    "thing",  # a rod, a box, a cylinder, a ball
+    [0, 2, *(pytest.param(thing, marks=pytest.mark.long) for thing in (4, 14))],
+)
 def test_a_script_puts_things_on_the_plate(thing: int, scene: Callable[..., Any]) -> None:
     main = scene("Main")
     main.start(object=thing, place=31 * thing, yaw=thing % 4)

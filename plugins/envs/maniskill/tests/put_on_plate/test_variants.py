@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rlcore_env_maniskill.put_on_plate.stand_ins import OBJECTS, PLATES
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
+from rlcore_env_maniskill.sentences import (
+    OBJECT_NAMES,
+    PLATE_NAMES,
+    TEMPLATES,
+    all_sentences,
+)
 
 STILL = np.array([0, 0, 0, 0, 0, 0, 1], np.float32)
 CHOICES = {"object": 2, "table": 3, "place": 100, "yaw": 1}
@@ -220,3 +228,20 @@ def test_every_id_of_the_benchmark_is_registered() -> None:
 
     assert len(ENV_IDS) == 15
     assert all(REGISTERED_ENVS[env_id].max_episode_steps == 80 for env_id in ENV_IDS)
+
+
+@pytest.mark.parametrize("obj_set", ["train", "test", "all"])
+def test_every_sentence_of_every_variant_is_named(obj_set: str) -> None:
+    objects, plates = ([row[0] for row in rows] for rows in (OBJECTS, PLATES))
+    assert (tuple(objects), tuple(plates)) == (OBJECT_NAMES, PLATE_NAMES)
+    said = set(all_sentences(None))
+    for variant in VARIANTS.values():
+        factors = {factor.name: factor for factor in variant.episodes(obj_set).factors}
+        thing, plate, text = (
+            range(factors[name].first, factors[name].first + factors[name].size)
+            if name in factors
+            else range(1)
+            for name in ("object", "plate", "sentence")
+        )
+        for t, o, p in product(text, thing, plate):
+            assert TEMPLATES[t].format(object=objects[o], plate=plates[p]) in said

@@ -1,0 +1,74 @@
+"""What put-on-plate may say: names, and templates (that of training, the 16 of Instruct). Light.
+
+They are the benchmark's data, typography included: a policy reads exactly these characters.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+from rlcore_env_maniskill.hub_files import DATABASE, OBJECT_FOLDER, PLATE_FOLDER
+
+OBJECT_NAMES: tuple[str, ...] = (
+    "carrot", "kitchen shovel", "bread", "plastic bottle", "7up can", "zuchinni", "ketchup bottle",
+    "watering can", "pipe", "toy bear", "fast food cup", "plant", "banana", "hamburger",
+    "golf ball", "BBQ sauce", "travel cup", "pepper", "nonstop can", "potato", "baguette",
+    "champagne glass", "kitchen spoon", "onion", "cup",
+)  # fmt: skip
+PLATE_NAMES: tuple[str, ...] = (
+    "plate", "cloth", "carpet", "newspaper", "sheet metal", "drawing tablet", "tomato slice",
+    "pizza", "flat bowl", "gramophone disk", "frying pan", "mouse pad", "cutting board",
+    "chess board", "manhole cover", "envelope", "notepad",
+)  # fmt: skip
+
+TEMPLATES: tuple[str, ...] = (
+    "put {object} on {plate}",
+    "Place the {object} on the {plate}",
+    "set {object} on {plate}",
+    "move the {object} to the {plate}",
+    "Take the {object} and put it on the {plate}",
+    "pick up {object} and set it down on {plate}",
+    "please put the {object} on the {plate}",
+    "Put {object} onto {plate}.",
+    "place the {object} onto the {plate} surface",
+    "Make sure {object} is on {plate}.",
+    "on the {plate}, put the {object}",
+    "put the {object} where the {plate} is",
+    "Move the {object} from the table to the {plate}",
+    "Move {object} so it’s on {plate}.",
+    "Can you put {object} on {plate}?",
+    "{object} on the {plate}, please.",
+    "the {object} should be placed on the {plate}.",
+)
+
+
+@lru_cache(maxsize=8)
+def all_sentences(assets_path: str | None) -> tuple[str, ...]:
+    """All sentences of the task and its variants, each once: an object with any plate, or with the
+    plate of training in any template, as no variant holds back both.
+
+    Args:
+        assets_path: folder of the assets, whose names count; None, or one that is not whole (a
+            simulator says what is missing): the benchmark's.
+    """
+    objects = _names(assets_path, OBJECT_FOLDER) or OBJECT_NAMES
+    plates = _names(assets_path, PLATE_FOLDER) or PLATE_NAMES
+    said: list[tuple[int, str, str]] = []
+    for thing in objects:
+        said += [(0, thing, plate) for plate in plates]
+        said += [(template, thing, plates[0]) for template in range(len(TEMPLATES))]
+    written = (TEMPLATES[t].format(object=thing, plate=plate) for t, thing, plate in said)
+    return tuple(dict.fromkeys(written))
+
+
+def _names(assets_path: str | None, folder: str) -> tuple[str, ...]:
+    if assets_path is None:
+        return ()
+    try:
+        path = Path(assets_path).expanduser() / folder / DATABASE
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(str(facts["name"]) for facts in content.values())
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return ()

@@ -1,0 +1,60 @@
+"""What an env of simulators takes: episodes that exist, actions that can be played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rlcore.errors import ConfigError, WorkerError
+from rlcore.specs import EnvSpec, Episode
+
+
+def checked_episode(spec: EnvSpec, episode: Episode) -> Episode:
+    """The episode.
+
+    Raises:
+        ConfigError: its task or trial is out of range.
+    """
+    if not 0 <= episode.task < len(spec.tasks) or episode.trial < 0:
+        raise ConfigError(
+            f"episode {tuple(episode)}: task must be in [0, {len(spec.tasks) - 1}] and "
+            "trial at least 0"
+        )
+    return episode
+
+
+def counted_episodes(
+    spec: EnvSpec, split: str, slots: Iterable[int], *, seed: int
+) -> list[Episode]:
+    """Episodes for a reset that names none: row by row the next task, trials counted from `seed`.
+
+    Args:
+        spec: of the env.
+        split: whose trials.
+        slots: numbers of the rows among those of all workers.
+        seed: of the reset.
+    """
+    tasks, trials = len(spec.tasks), spec.trials(split)
+    return [Episode(slot % tasks, trials[(seed + slot // tasks) % len(trials)]) for slot in slots]
+
+
+def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
+    """The actions of a chunk, float32 `[B, C, A]`.
+
+    Raises:
+        ValueError: another shape.
+        WorkerError: entries that are not finite.
+    """
+    actions = np.asarray(actions, dtype=np.float32)
+    if actions.ndim != 3 or actions.shape[::2] != (num_envs, spec.action_dim):
+        raise ValueError(
+            f"actions must be [{num_envs}, C, {spec.action_dim}], got {list(actions.shape)}"
+        )
+    bad = np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2)))
+    if bad.size:
+        raise WorkerError(
+            f"actions of rows {bad.tolist()} are not finite: the policy has diverged",
+            hint="look at actor/grad_norm, and lower actor.optim.lr",
+        )
+    return actions

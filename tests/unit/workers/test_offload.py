@@ -1,0 +1,124 @@
+"""An env that gives up its accelerator while an actor on the same one updates."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlcore.config.checks import check
+from rlcore.config.compose import compose
+from rlcore.errors import ConfigError
+from rlcore.loop import train
+from rlcore.testing import toy_settings
+from rlcore.testing.toy_env import ToyEnv
+from rlcore.testing.toy_settings import ToyEnvConfig
+from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
+
+TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What envs were asked, in order."""
+    made: list[str] = []
+    for name in ("suspend", "resume", "reset"):
+        method = getattr(ToyEnv, name)
+
+        def noted(self, *args, name=name, method=method, **more):
+            made.append(name)
+            return method(self, *args, **more)
+
+        monkeypatch.setattr(ToyEnv, name, noted)
+    return made
+
+
+def learned(logs: Path) -> list[dict[str, float]]:
+    """What the updates of a run measured, but for times."""
+    lines = (logs / "run/metrics.jsonl").read_text().splitlines()
+    return [
+        {
+            k: v
+            for k, v in json.loads(line).items()
+            if not k.startswith("time") and "second" not in k
+        }
+        for line in lines
+    ]
+
+
+def worker(*, offload: bool, beside_actor: bool) -> EnvWorker:
+    config = ToyEnvConfig(env_type="toy", enable_offload=offload)
+    return EnvWorker(
+        EnvWorkerSettings(
+            sides={"train": EnvSide("rlcore.testing.toy_env:make", config)},
+            rank=0,
+            world_size=1,
+            stages=2,
+            num_processes=1,
+            restarts=0,
+            policy_timeout=5.0,
+            beside_actor=beside_actor,
+        )
+    )
+
+
+def test_every_stage_is_suspended_once_and_resumed_by_the_next_start(calls):
+    one = worker(offload=True, beside_actor=True)
+    one.suspend()  # nothing is built yet
+    one.start("train")
+    one.suspend()
+    assert calls == ["suspend"] * 2
+    one.start("train")
+    one.start("train")
+    assert calls == ["suspend"] * 2 + ["resume"] * 2
+
+
+@pytest.mark.parametrize(("offload", "beside_actor"), [(False, True), (True, False)])
+def test_nothing_is_suspended_unasked_or_for_another_accelerator(calls, offload, beside_actor):
+    one = worker(offload=offload, beside_actor=beside_actor)
+    one.start("train")
+    one.suspend()
+    assert calls == []
+
+
+def test_the_toy_env_can_not_be_played_while_it_is_suspended():
+    env = ToyEnv(ToyEnvConfig(env_type="toy"), 2)
+    start, _ = env.reset(seed=0)
+    env.suspend()
+    env.suspend()
+    assert np.isnan(env._position).all()
+    env.resume()
+    env.resume()
+    np.testing.assert_array_equal(env._observe()["states"], start["states"])
+
+
+def test_a_run_suspends_before_each_update_and_comes_out_the_same(
+    tmp_path: Path, calls: list[str]
+) -> None:
+    words = [*TOY, "runner.max_epochs=2", "runner.val_before_train=false"]
+    words += [
+        "env.eval.trials_per_task=2",
+        "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+    ]
+    plain = train.run(compose([*words, f"runner.logger.log_path={tmp_path / 'plain'}"]))
+    assert "suspend" not in calls
+    calls.clear()
+    words.append("env.train.enable_offload=true")
+    offloaded = train.run(compose([*words, f"runner.logger.log_path={tmp_path / 'offloaded'}"]))
+    asked = [name for name in calls if name != "reset"]
+    # two updates; what follows the second is an evaluation, on simulators of its own
+    assert asked == ["suspend", "resume", "suspend"]
+    assert offloaded["success_after"] == plain["success_after"]
+    assert learned(tmp_path / "offloaded") == learned(tmp_path / "plain")
+
+
+def test_an_env_that_holds_nothing_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = toy_settings.env_spec
+    monkeypatch.setattr(
+        toy_settings, "env_spec", lambda config: replace(spec(config), suspends=False)
+    )
+    with pytest.raises(ConfigError, match=r"env\.eval\.enable_offload must be false .* got true"):
+        check(compose([*TOY, "env.eval.enable_offload=true"]))
