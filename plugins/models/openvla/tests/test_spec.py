@@ -57,7 +57,8 @@ def test_a_dry_run_counts_reference_weights(capsys):
         processes = re.findall(r"rollout\+actor .* ([\d.]+) MiB", capsys.readouterr().out)
         return float(processes[0])
 
-    spec = policy_spec(OpenVLAConfig(**yaml.safe_load(TINY.read_text())), paper_env())
+    settings = yaml.safe_load(TINY.read_text()) | {"add_value_head": True}  # as PPO asks
+    spec = policy_spec(OpenVLAConfig(**settings), paper_env())
     more = planned("algorithm.kl_beta=0.1") - planned()
     assert more == pytest.approx(4 * spec.trainable_parameters / 2**20, abs=0.03)
 
