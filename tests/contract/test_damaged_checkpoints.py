@@ -19,6 +19,7 @@ from rlcore.errors import UserError
 from rlcore.loop import train
 
 PI0 = ["env=metaworld", "model=pi0_tiny"]
+CRITIC = "actor.model.add_value_head=true"  # an evaluation needs none, and then reads none
 TOY_RUN = [
     "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",
     "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
@@ -54,7 +55,7 @@ def copied(originals: dict[str, Path], place: str, to: Path) -> Path:
 
 def command(place: str, folder: Path) -> list[str]:
     return {
-        "policy": ["eval", *PI0, f"actor.model.model_path={folder}"],
+        "policy": ["eval", *PI0, CRITIC, f"actor.model.model_path={folder}"],
         "resume": ["resume", str(folder), "runner.max_epochs=3"],
         "begun": ["resume", str(folder)],
         "eval": ["eval", str(folder)],
