@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 VERIFY = "--verify"
 PROTOCOL = "protocol="
-EVAL = Verb("eval", VERBS["eval"], "rlcore.loop.evaluate:run", require=("env", "model"))
+EVAL = Verb(
+    "eval",
+    VERBS["eval"],
+    "rlcore.loop.evaluate:run",
+    form=Form(subject="[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]"),
+    require=("env", "model"),
+)
 UNDER = replace(
     EVAL,
     loop="rlcore.loop.protocol:run",

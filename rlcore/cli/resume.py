@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.main import VERBS
-from rlcore.cli.request import EXPERIMENT, Request
+from rlcore.cli.request import EXPERIMENT, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 
-RESUME = Verb("resume", VERBS["resume"], "rlcore.loop.train:run")
+RESUME = Verb("resume", VERBS["resume"], "rlcore.loop.train:run", form=Form("RUN_FOLDER"))
 
 
 def main(arguments: Sequence[str]) -> int:
