@@ -50,6 +50,9 @@ def env_spec(config: LineConfig) -> EnvSpec:
         name="line",
         tasks=("left", "right"),
         descriptions=("go left", "go right"),
+        sentences=tuple(
+            f"go {side} in trial {n}" for side in ("left", "right") for n in range(200)
+        ),
         train_trials=range(0, 100),
         heldout_trials=range(100, 200),
         cameras=(FRONT, WRIST)[: config.cameras],

@@ -61,7 +61,7 @@ def test_adapters() -> None:
     assert count(published) / 1e6 == pytest.approx(110.8, abs=0.05)
     for film in (False, True):
         network = PrismaticModel(SIZES["tiny"], film=film)
-        add_lora(network, 4)
+        add_lora(network, 4, alpha=4)
         adapters = {
             name.replace(".default.", "."): tuple(parameter.shape)
             for name, parameter in network.named_parameters()
