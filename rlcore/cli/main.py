@@ -24,7 +24,7 @@ VERBS = {
     "resume": "go on with an interrupted run: resume RUN [key=value ...]",
     "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
-    "export": "write a checkpoint's policy in the layout of its model, for other programs",
+    "export": "write a checkpoint's policy in the original layout of its model",
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
     "report": "write a run's report again, or compare several runs",
