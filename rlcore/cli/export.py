@@ -1,4 +1,4 @@
-"""`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: a policy in the original layout of its model."""
+"""`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: a policy in its model's own layout."""
 
 from __future__ import annotations
 
