@@ -5,9 +5,8 @@
 #
 # With a driver of a graphics card nothing is done. Without one, Mesa's software driver (lavapipe)
 # is installed with apt by root, or with sudo where it asks for no password; otherwise the commands
-# are printed. Debian 12 gets it from its
-# backports: its own version lacks what SAPIEN asks of a device. Never fails: the other simulators
-# work without.
+# are printed. Debian 12 gets it from its backports: its own version lacks what SAPIEN asks of a
+# device. Never fails: the other simulators work without.
 set -euo pipefail
 # shellcheck source=requirements/apt.sh
 . "$(dirname "${BASH_SOURCE[0]}")/apt.sh"

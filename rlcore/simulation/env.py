@@ -85,9 +85,7 @@ class SimulatedEnv:
         """Start episodes: `options["episodes"]` where `options["reset_mask"]` (see the
         protocol). Without episodes, row by row the next task, and trials counted from `seed`."""
         options = options or {}
-        slots = range(self._first_slot, self._first_slot + self.num_envs)
-        counted = counted_episodes(self.spec, self._config.split, slots, seed=seed or 0)
-        episodes = options.get("episodes", counted)
+        episodes = options["episodes"] if "episodes" in options else self._counted(seed or 0)
         mask = np.asarray(options["reset_mask"]) if "reset_mask" in options else None
         rows = range(self.num_envs) if mask is None else np.flatnonzero(mask).tolist()
         wanted = {row: checked_episode(self.spec, episodes[row]) for row in rows}
@@ -221,6 +219,10 @@ class SimulatedEnv:
     def process_ids(self) -> list[int]:
         """Ids of the simulator processes that run."""
         return self._fleet.process_ids
+
+    def _counted(self, seed: int) -> list[Episode]:
+        slots = range(self._first_slot, self._first_slot + self.num_envs)
+        return counted_episodes(self.spec, self._config.split, slots, seed=seed)
 
     def _require_ready(self) -> None:
         if self._closed:

@@ -71,17 +71,15 @@ class BatchedEnv:
     ) -> tuple[Observation, dict[str, Any]]:
         """Start episodes: `options["episodes"]` where `options["reset_mask"]`."""
         options = options or {}
-        slots = range(self._first_slot, self._first_slot + self.num_envs)
-        counted = counted_episodes(self.spec, self._config.split, slots, seed=seed or 0)
-        episodes = options.get("episodes", counted)
+        episodes = options["episodes"] if "episodes" in options else self._counted(seed or 0)
         rows = np.flatnonzero(options.get("reset_mask", np.ones(self.num_envs, dtype=bool)))
         trials = [checked_episode(self.spec, episodes[row]).trial for row in rows]
         self._require_ready()
         if rows.size:
             self._trials[rows] = trials
             observation = self._begin(rows)
-            for counted in (self._steps, self._success, self._last_reward):
-                counted[rows] = 0
+            for kept in (self._steps, self._success, self._last_reward):
+                kept[rows] = 0
             self._running[rows] = True
             self._look(rows, observation)
             self._film(rows)
@@ -225,6 +223,10 @@ class BatchedEnv:
             raise RuntimeError("this env is suspended: call resume first")
 
     # -- small ones -------------------------------------------------------------------------
+
+    def _counted(self, seed: int) -> list[Episode]:
+        slots = range(self._first_slot, self._first_slot + self.num_envs)
+        return counted_episodes(self.spec, self._config.split, slots, seed=seed)
 
     def _begin(self, rows: np.ndarray) -> Any:
         """Put rows into the starts of their trials; returns ManiSkill's observation."""

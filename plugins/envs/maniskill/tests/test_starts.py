@@ -21,8 +21,8 @@ ACTIONS = np.random.default_rng(0).uniform(-1, 1, (8, 7)).astype(np.float32)
 ACTIONS[:, 2] -= 0.5
 
 
-def simulator(task: str) -> Simulator:
-    return Simulator(small_config(tasks=[task], obs_mode="state"), task)
+def simulator(task: str, **settings) -> Simulator:
+    return Simulator(small_config(tasks=[task], obs_mode="state", **settings), task)
 
 
 def followed(simulator: Simulator, trial: int) -> np.ndarray:
@@ -63,6 +63,18 @@ def test_start_and_course_are_bitwise_the_same_after_dirty_episodes(task: str) -
         np.testing.assert_array_equal(followed(used, trial), fresh[trial])
     assert not np.array_equal(fresh[3], fresh[10_003])
     used.close()
+
+
+def test_without_rebuilding_starts_are_exact_all_the_same() -> None:
+    used, starts = simulator(PUSH, rebuild_scene=False), []
+    for _ in range(2):
+        used.start(Episode(0, 3))
+        starts.append(whole_state(used))
+        make_dirty(used, trial=7)
+    fresh = simulator(PUSH, rebuild_scene=False)
+    fresh.start(Episode(0, 3))
+    for start in starts:
+        np.testing.assert_array_equal(start, whole_state(fresh))
 
 
 def test_a_whole_push_repeats_to_the_bit_after_other_pushes() -> None:
@@ -111,9 +123,10 @@ def test_trials_differ_within_and_between_the_splits() -> None:
     assert len(starts) == 8
 
 
-def test_a_held_cube_is_not_grasped_at_the_next_start() -> None:
+@pytest.mark.parametrize("rebuild", [True, False])
+def test_a_held_cube_is_not_grasped_at_the_next_start(rebuild: bool) -> None:
     """PickCube's state begins with 9 + 9 joint entries, then whether the cube is grasped."""
-    used = simulator(PICK)
+    used = simulator(PICK, rebuild_scene=rebuild)
     used.start(Episode(0, 7))
     while used.states[18] == 0.0:
         used.step(used.expert_action(speed=1.0))
