@@ -1,0 +1,45 @@
+"""Demonstrations of an env worker: all of its stages play, and which one does not matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlcore.specs import Episode
+from rlcore.testing.toy_env import ToyEnv
+from rlcore.testing.toy_settings import ToyEnvConfig
+from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
+
+SETTINGS = {"action_noise": 0.1, "speed": 1.0, "stride": 1, "seed": 0, "max_steps": 5}
+EPISODES = [Episode(trial % 2, trial) for trial in range(5)]
+
+
+def played(stages: int) -> dict[Episode, np.ndarray]:
+    side = EnvSide("rlcore.testing.toy_env:make", ToyEnvConfig(env_type="toy", total_num_envs=2))
+    worker = EnvWorker(
+        EnvWorkerSettings(
+            sides={"train": side}, rank=0, world_size=1, stages=stages, num_processes=0,
+            restarts=0, policy_timeout=5.0,
+        )
+    )  # fmt: skip
+    try:
+        return {demo.episode: demo.actions for demo in worker.demonstrate(EPISODES, **SETTINGS)}
+    finally:
+        worker.stop()
+
+
+def test_every_stage_plays_its_share(monkeypatch: pytest.MonkeyPatch):
+    shares = []
+    demonstrate = ToyEnv.demonstrate
+
+    def noted(self, episodes, **settings):
+        shares.append(len(episodes))
+        return demonstrate(self, episodes, **settings)
+
+    monkeypatch.setattr(ToyEnv, "demonstrate", noted)
+    apart = played(stages=2)
+    assert shares == [3, 2]  # of five
+    together = played(stages=1)
+    assert apart.keys() == together.keys() == set(EPISODES)
+    for episode, actions in together.items():
+        np.testing.assert_array_equal(apart[episode], actions)
