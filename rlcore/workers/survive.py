@@ -82,7 +82,7 @@ class SurvivingEnv:
         failures = 0
         while missing:
             try:
-                for demonstration in self._env.demonstrate(missing, **settings):
+                for demonstration in self._env.demonstrate(tuple(missing), **settings):
                     missing.remove(demonstration.episode)
                     failures = 0
                     yield demonstration
