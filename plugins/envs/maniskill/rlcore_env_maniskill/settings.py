@@ -38,6 +38,11 @@ class ManiSkillConfig(SimulatedEnvConfig):
     show_goal: bool = key(
         "draw what ManiSkill hides from cameras, such as PickCube's goal; in the manifest", True
     )
+    fast_render: bool = key(
+        "draw robots by the convex hulls of their links: 10 times faster at 64 px on a CPU, other "
+        "pixels; in the manifest",
+        False,
+    )
     robot: str | None = key("robot by its ManiSkill name; null: the task's own")
     control_mode: str | None = key(
         "controller of the robot; null: pd_ee_delta_pose, or what the robot of the assets has",

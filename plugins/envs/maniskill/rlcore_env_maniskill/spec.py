@@ -26,7 +26,7 @@ from rlcore_env_maniskill.tasks import (
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
 # What the experts command: the grasp of a panda.
-EXPERT_CONTROL = "pd_ee_delta_pose"
+EXPERT_CONTROLS = ("pd_ee_delta_pose", "pd_ee_delta_pos")
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
 
 PROPRIOCEPTION = (
@@ -66,6 +66,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
             "cameras": ",".join(config.cameras),
             "image_size": config.image_size,
             "show_goal": config.show_goal,
+            "fast_render": config.fast_render,
             **_assets(config, tasks),
         },
         renders_final=config.render_final,
@@ -123,7 +124,7 @@ def has_expert(config: ManiSkillConfig, task: str) -> bool:
         config.sim_backend == "cpu"
         and task in EXPERT_TASKS
         and robot_name(config, task) in EXPERT_ROBOTS
-        and control_of(config, task) == EXPERT_CONTROL
+        and control_of(config, task) in EXPERT_CONTROLS
     )
 
 
@@ -174,6 +175,11 @@ def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
         raise ConfigError(
             f"sim_backend gpu simulates one task in all rows, got {', '.join(config.tasks)}",
             hint="name one task, or set sim_backend=cpu",
+        )
+    if config.sim_backend == "gpu" and config.fast_render:
+        raise ConfigError(
+            "fast_render is for frames that a processor draws, got sim_backend gpu",
+            hint="set fast_render=false",
         )
     for task in config.tasks:
         if config.sim_backend == "gpu" and not task_of(task).starts_are_states:

@@ -54,11 +54,11 @@ def play(env: BaseEnv, expert: Expert, *, speed: float, steps: int = STEPS) -> i
     """Steps to success from the current state; None without one."""
     for step in range(1, steps + 1):
         action = expert.action(speed=speed)
-        assert action.dtype == np.float32 and action.shape == (7,)
+        assert action.dtype == np.float32 and action.shape == env.single_action_space.shape
         # float32 of a vector of length 1 may exceed it in the last digit
         assert np.linalg.norm(action[:3]) <= speed + 1e-6
-        assert np.linalg.norm(action[3:6]) <= speed + 1e-6
-        assert abs(action[6]) <= 1.0
+        assert np.linalg.norm(action[3:-1]) <= speed + 1e-6
+        assert abs(action[-1]) <= 1.0
         *_, info = env.step(action)
         if info["success"][0]:
             return step
@@ -120,6 +120,13 @@ def test_speed_scales_motions(pick: Any) -> None:
     (fast,) = lengths(pick, "PickCube-v1", seeds=range(1), speed=1.0)
     (slow,) = lengths(pick, "PickCube-v1", seeds=range(1), speed=0.4)
     assert fast is not None and slow is not None and slow > 1.5 * fast
+
+
+def test_expert_without_rotations() -> None:
+    env = make("PickCube-v1", control_mode="pd_ee_delta_pos")
+    assert env.single_action_space.shape == (4,)
+    assert None not in lengths(env, "PickCube-v1", seeds=range(2), speed=0.5)
+    env.close()
 
 
 def test_nothing_is_left_of_the_episode_before(pick: Any) -> None:

@@ -112,6 +112,7 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
             {"tasks": [MAIN], "reward": "grasp", "use_rel_reward": True, "sim_backend": "gpu"},
             "set use_rel_reward=false",
         ),
+        ({"sim_backend": "gpu", "fast_render": True}, "set fast_render=false"),
         ({"robot": "pandas"}, "Did you mean 'panda'"),
         ({"robot": "xarm6_robotiq"}, "must be one of panda, panda_wristcam, widowx250s"),
         ({"robot": "widowx250s"}, "is played by panda or panda_wristcam here"),

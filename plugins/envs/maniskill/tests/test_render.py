@@ -11,6 +11,7 @@ from rlcore_env_maniskill.simulator import Simulator
 from rlcore_env_maniskill.starts import seed_of
 from rlcore_env_maniskill.tasks import MAIN
 from rlcore_env_maniskill.vulkan import rendering_device
+from sapien.render import RenderBodyComponent
 
 from rlcore.errors import ConfigError
 from rlcore.specs import Episode
@@ -86,6 +87,37 @@ def test_a_chunk_is_drawn_once(make: EnvMaker, monkeypatch: pytest.MonkeyPatch) 
     for _ in range(3):
         env.chunk_step(np.tile(ACTION, (2, 5, 1)))
     assert len(captured) == 8
+
+
+def robot_triangles(simulator: Simulator) -> int:
+    links = (each.entity for link in simulator.env.agent.robot.get_links() for each in link._objs)
+    bodies = (link.find_component_by_type(RenderBodyComponent) for link in links)
+    shapes = [shape for body in bodies if body is not None for shape in body.render_shapes]
+    return sum(len(part.triangles) for shape in shapes for part in shape.parts)
+
+
+@pytest.mark.parametrize("rebuild", [True, False])
+def test_hulls_change_how_a_robot_looks_and_nothing_else(rebuild: bool) -> None:
+    # a camera high enough to see the arm from above the table
+    settings = {"rebuild_scene": rebuild, "show_goal": False}
+    frames, states, triangles = [], [], []
+    for fast in (False, True):
+        simulator = Simulator(small_config(fast_render=fast, **settings), PUSH)
+        for trial in (3, 4, 3):
+            simulator.start(Episode(0, trial))
+            frames.append(drawn(simulator)[CAMERA].astype(int))
+            simulator.step(ACTION)
+            states.append(simulator.states)
+            triangles.append(robot_triangles(simulator))
+        simulator.close()
+    np.testing.assert_array_equal(states[:3], states[3:])
+    np.testing.assert_array_equal(frames[3], frames[5])
+    # a panda of ManiSkill 3.0.1: 134,300 in its links and 1,248 in its fingers
+    assert min(triangles[:3]) > 100_000 and 1_248 < max(triangles[3:]) < 5_000
+    changed = np.abs(frames[0] - frames[3]).max(axis=-1) > 8
+    robot = frames[0].min(axis=-1) > 110  # white and grey, as neither table nor floor is
+    assert changed.sum() > 0 and not changed[-8:].any()  # the lowest rows show the table
+    assert frames[3].min(axis=-1)[robot].mean() > 90
 
 
 def test_an_unknown_camera_is_named_with_those_there_are() -> None:

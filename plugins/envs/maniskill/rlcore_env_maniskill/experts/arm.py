@@ -1,7 +1,9 @@
-"""From wishes in metres to actions of ManiSkill's `pd_ee_delta_pose`, for one env.
+"""From wishes in metres to actions of ManiSkill's `pd_ee_delta_pose` or `pd_ee_delta_pos`, for one
+env.
 
-The mode asks each step for a pose relative to the *measured* one (no target is kept), translation
-and rotation along the axes of the robot's base. A full entry asks for 0.1 m or 0.1 rad with the
+Both ask each step for a pose relative to the *measured* one (no target is kept), translation and
+rotation along the axes of the robot's base; `pd_ee_delta_pos` has no rotation and holds the hand
+as it is turned. A full entry asks for 0.1 m or 0.1 rad with the
 panda. Its drives (stiffness 1000, damping 100) need 0.1 s for 63% of the way, so a constant full
 action moves 0.04 m a step at ManiSkill's usual 20 Hz, and 0.086 m at 5 Hz.
 """
@@ -15,7 +17,8 @@ from transforms3d.quaternions import qconjugate, qmult, quat2axangle
 
 from rlcore.errors import ConfigError
 
-CONTROL_MODE = "pd_ee_delta_pose"
+TURNING = "pd_ee_delta_pose"
+CONTROL_MODES = (TURNING, "pd_ee_delta_pos")
 OPEN, CLOSE = 1.0, -1.0
 # A gripper opened less than this has begun to close, or holds something.
 CLOSING = 0.9
@@ -33,14 +36,15 @@ class Arm:
         env: the unwrapped env.
 
     Raises:
-        ConfigError: if the env is not controlled by `pd_ee_delta_pose`.
+        ConfigError: if the env is controlled in another way.
     """
 
     def __init__(self, env: Any) -> None:
-        if env.control_mode != CONTROL_MODE:
+        if env.control_mode not in CONTROL_MODES:
             raise ConfigError(
-                f"the scripted experts act by control mode {CONTROL_MODE}, got {env.control_mode}",
-                hint=f"set the env's control_mode={CONTROL_MODE}",
+                f"the scripted experts act by control mode {' or '.join(CONTROL_MODES)}, "
+                f"got {env.control_mode}",
+                hint=f"set the env's control_mode={TURNING}",
             )
         self._agent = env.agent
         controllers = env.agent.controller.controllers
@@ -48,7 +52,7 @@ class Arm:
         config = controllers["arm"].config
         self._metres = config.pos_upper
         # ManiSkill multiplies rotations by the *lower* bound: +1 turns by -0.1 rad.
-        self._radians = config.rot_lower
+        self._radians = config.rot_lower if env.control_mode == TURNING else None
         self._widest = float(self._gripper.config.upper)
         settling = config.damping / config.stiffness  # time constant of the drives, seconds
         reached = 1.0 - float(np.exp(-1.0 / (env.control_freq * settling)))
@@ -80,15 +84,20 @@ class Arm:
             speed: part of the full motion, in (0, 1].
 
         Returns:
-            float32 `[7]`: translation and rotation, each at most `speed` long, and the gripper.
+            float32 `[7]`: translation and rotation, each at most `speed` long, and the gripper;
+            `[4]` where the control mode has no rotation.
         """
         base = row(self._agent.robot.pose.q)
-        move = _within_one(self._gain * _rotate(qconjugate(base), way) / self._metres)
+        move = speed * _within_one(self._gain * _rotate(qconjugate(base), way) / self._metres)
+        turn = [] if self._radians is None else speed * self._turn(base)
+        return np.concatenate([move, turn, [grip]]).astype(np.float32)
+
+    def _turn(self, base: np.ndarray) -> np.ndarray:
+        """The rotation `[3]` towards fingers that point down, at most 1 long."""
         hand = qmult(qconjugate(base), row(self._agent.tcp.pose.q))
         axis, angle = quat2axangle(qmult(DOWN, qconjugate(hand)))
         angle = (angle + np.pi) % (2 * np.pi) - np.pi
-        turn = _within_one(self._gain * angle * axis / self._radians)
-        return np.concatenate([speed * move, speed * turn, [grip]]).astype(np.float32)
+        return _within_one(self._gain * angle * axis / self._radians)
 
 
 def row(values: Any) -> np.ndarray:

@@ -49,7 +49,7 @@ class PickPlace:
         """Nothing is remembered."""
 
     def action(self, *, speed: float) -> np.ndarray:
-        """The action for the current state, float32 `[7]`; motions scaled by `speed`."""
+        """The action for the current state, float32 `[A]`; motions scaled by `speed`."""
         grasp = self.grasp()
         way, grip = self._wish(grasp - self.arm.position, self.goal() - grasp)
         return self.arm.action(way, grip, speed=speed)

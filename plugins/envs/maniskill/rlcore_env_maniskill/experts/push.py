@@ -35,7 +35,7 @@ class Push:
         """Nothing is remembered."""
 
     def action(self, *, speed: float) -> np.ndarray:
-        """The action for the current state, float32 `[7]`; motions scaled by `speed`."""
+        """The action for the current state, float32 `[A]`; motions scaled by `speed`."""
         thing = row(self.thing.pose.p)
         to_thing, to_goal = thing - self.arm.position, row(self.goal.pose.p) - thing
         return self.arm.action(self._way(to_thing, to_goal), CLOSE, speed=speed)

@@ -25,7 +25,8 @@ class Expert(Protocol):
         """Forget the last episode; called at the start of each."""
 
     def action(self, *, speed: float) -> np.ndarray:
-        """The clean action for the env's current state, float32 `[7]`, in range.
+        """The clean action for the env's current state, float32 `[A]`, in range: 7 entries,
+        or 4 where the control mode has no rotation..
 
         Args:
             speed: part of the full motion, in (0, 1].
@@ -95,7 +96,8 @@ def expert_for(task_id: str, env: Any) -> Expert | None:
 
     Args:
         task_id: the id the env was made by.
-        env: the unwrapped env: one scene, one panda, control mode `pd_ee_delta_pose`.
+        env: the unwrapped env: one scene, one panda, control mode `pd_ee_delta_pose`
+            or `pd_ee_delta_pos`.
 
     Raises:
         ConfigError: for another control mode.
