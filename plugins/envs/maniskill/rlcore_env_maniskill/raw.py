@@ -20,7 +20,7 @@ from mani_skill.utils.registration import REGISTERED_ENVS
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore_env_maniskill.assets import require_assets, require_robot
-from rlcore_env_maniskill.fast_render import draw_hulls
+from rlcore_env_maniskill.fast_render import draw_contact_shapes
 from rlcore_env_maniskill.registered import PLAYED
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.spec import control_of, env_spec, robot_name
@@ -136,7 +136,7 @@ def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
             thing.show_visual()
         env._hidden_objects.clear()
     if config.fast_render:
-        draw_hulls(env)
+        draw_contact_shapes(env)
     return names
 
 
