@@ -14,6 +14,8 @@ from rlcore.rollout.rng import generator
 from rlcore.specs import EnvSpec, Episode
 
 ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken
+# Episodes an env worker is asked for together: what is played shows, and is kept if the run ends.
+AT_ONCE = 32
 
 
 def run(config: RunConfig) -> Path:
@@ -65,12 +67,12 @@ def collect(session: Session) -> Path:
         phase.advance(wanted - sum(missing.values()))
         while any(missing.values()):
             batch = [
-                candidates[task].pop(0)
-                for task, count in missing.items()
-                for _ in range(min(count, len(candidates[task])))
-            ]
+                episode for task, count in missing.items() for episode in candidates[task][:count]
+            ][: AT_ONCE * session.group.ranks("env")]
             if not batch:
                 _give_up(spec, missing)
+            for episode in batch:
+                candidates[episode.task].remove(episode)
             for demonstration in _play(session, batch):
                 task = demonstration.episode.task
                 if demonstration.success and missing[task]:

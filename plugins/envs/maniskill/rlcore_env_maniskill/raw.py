@@ -66,6 +66,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
         settings["robot_uids"] = config.robot
     if task_of(task) is PUT_ON_PLATE:
         settings |= {"assets_path": config.assets_path, "obj_set": config.object_set}
+        settings["hold"] = config.hold
     env = registered.cls(**settings)
     _check(env, config, task)
     if config.obs_mode == "rgb":

@@ -69,6 +69,11 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "train for the main task, test for its variants",
         choices=("train", "test", "all"),
     )
+    hold: dict[str, int] = key(
+        "put-on-plate: what is the same in all episodes, by its number: {object: 0, table: 3}; "
+        "also plate, place, yaw, and what a variant adds",
+        {},
+    )
     assets_path: str | None = key(
         "put-on-plate: folder of the assets; null: stand-ins made of primitive shapes"
     )

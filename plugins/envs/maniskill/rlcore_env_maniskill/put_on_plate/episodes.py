@@ -8,6 +8,7 @@ is the same start everywhere, and two ids that differ in one digit differ in one
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -67,6 +68,20 @@ class Episodes:
                 )
             number = number * factor.size + digit
         return number
+
+    def held(self, values: Mapping[str, int]) -> Episodes:
+        """Those of the episodes in which these factors have these values.
+
+        Raises:
+            ConfigError: no such factor, or a value out of its range.
+        """
+        self.id_of(**values)
+        return Episodes(
+            tuple(
+                Factor(factor.name, 1, values[factor.name]) if factor.name in values else factor
+                for factor in self.factors
+            )
+        )
 
     def id_of_trial(self, trial: int) -> int:
         """The id of a numbered trial, spread over all episodes.

@@ -5,6 +5,7 @@ Rows are envs of a batch `[B]`; a reset touches those of `env_idx` only. On the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class PutOnPlateEnv(BaseEnv):
     Args:
         variant: its name in the table.
         obj_set: "train", "test" or "all"; None for what the variant is made for.
+        hold: factors of episodes (object, table...) that have one value in all of them.
         assets_path: folder of the benchmark's assets; None for the stand-ins.
         use_multiple_plates: all 17 plates instead of those of the set.
         robot_uids: None, or the name of the robot that comes with the assets.
@@ -43,7 +45,8 @@ class PutOnPlateEnv(BaseEnv):
         kwargs: those of ManiSkill's BaseEnv.
 
     Raises:
-        ConfigError: an unknown set of objects, or another robot than that of the assets.
+        ConfigError: an unknown set of objects, a factor or value to hold that there is not, or
+            another robot than that of the assets.
         AssetError: files are missing in `assets_path`.
     """
 
@@ -55,6 +58,7 @@ class PutOnPlateEnv(BaseEnv):
         *,
         variant: str = "Main",
         obj_set: str | None = None,
+        hold: Mapping[str, int] | None = None,
         assets_path: str | None = None,
         use_multiple_plates: bool = False,
         robot_uids: str | None = None,
@@ -63,7 +67,10 @@ class PutOnPlateEnv(BaseEnv):
     ) -> None:
         self.variant = VARIANTS[variant]
         self.obj_set = obj_set or self.variant.default_set
-        self.episodes = self.variant.episodes(self.obj_set, all_plates=use_multiple_plates)
+        every = self.variant.episodes(self.obj_set, all_plates=use_multiple_plates)
+        self.episodes = every.held(hold or {})
+        # a second thing is another one of those there are, so these must be there
+        self._stocked = every if self.variant.second else self.episodes
         self.assets = Assets.from_folder(assets_path) if assets_path else Assets.stand_ins()
         robot = self.assets.robot
         if robot_uids not in (None, robot.name):
@@ -109,7 +116,7 @@ class PutOnPlateEnv(BaseEnv):
             sapien_utils.set_articulation_render_material(robot, specular=0.9, roughness=0.3)
         self.assets.build_room(self.scene)
         add_shelf(self.scene)
-        factors = {factor.name: factor for factor in self.episodes.factors}
+        factors = {factor.name: factor for factor in self._stocked.factors}
         plates = factors["plate"]
         if self.variant.second == "plate":
             plates = self.variant.plates_around(plates)

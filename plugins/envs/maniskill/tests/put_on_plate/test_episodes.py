@@ -38,6 +38,21 @@ def test_a_choice_out_of_range_is_named() -> None:
         SMALL.id_of(plate=0)
 
 
+def test_what_is_held_is_the_same_in_all_episodes_and_the_rest_as_before() -> None:
+    held = SMALL.held({"table": 1, "object": 11})
+    assert held.total == 4  # the turns
+    every, some = (
+        each.choices(torch.tensor([each.id_of_trial(trial) for trial in range(50)]))
+        for each in (SMALL, held)
+    )
+    assert set(some["object"].tolist()) == {11} and set(some["table"].tolist()) == {1}
+    assert torch.equal(some["yaw"], every["yaw"])
+    with pytest.raises(ConfigError, match="object must be 10 to 12, got 3"):
+        SMALL.held({"object": 3})
+    with pytest.raises(ConfigError, match="no arm; it has object, table, yaw"):
+        SMALL.held({"arm": 3})
+
+
 def test_trials_spread_over_every_factor() -> None:
     chosen = SMALL.choices(torch.tensor([SMALL.id_of_trial(trial) for trial in range(100)]))
     assert {name: len(values.unique()) for name, values in chosen.items()} == {

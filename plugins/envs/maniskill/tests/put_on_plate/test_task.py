@@ -164,6 +164,25 @@ def test_state_observations_know_where_things_are(scene: Callable[..., Any]) -> 
     assert scene("Main", obs_mode="state").env.single_observation_space.shape == (9 + 9 + 21,)
 
 
+def test_held_things_are_the_only_ones_of_their_kind(new_scene: Callable[..., Any]) -> None:
+    scene = new_scene("Main", hold={"object": 3, "table": 1})
+    for trial in (0, 1):
+        episode = scene.env.episodes.id_of_trial(trial)
+        scene.start_at(episode)
+        chosen = scene.env.episodes.choices(scene.env.episode_id)
+        assert (int(chosen["object"]), int(chosen["table"])) == (3, 1)
+    name = scene.env.assets.objects[3].key
+    actors = set(scene.env.scene.actors)
+    assert name in actors
+    assert not actors & {each.key for each in scene.env.assets.objects} - {name}
+
+
+def test_a_second_thing_is_another_one_beside_a_held_one(new_scene: Callable[..., Any]) -> None:
+    scene = new_scene("MultiCarrot", hold={"object": 17})
+    scene.start_at(scene.env.episodes.id_of_trial(0))
+    assert {each.key for each in scene.env.assets.objects[16:]} <= set(scene.env.scene.actors)
+
+
 def test_another_robot_is_refused(new_scene: Callable[..., Any]) -> None:
     with pytest.raises(ConfigError, match="come with robot 'panda', got 'fetch'"):
         new_scene("Main", robot_uids="fetch")
