@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.errors import AssetError
-from rlcore_env_maniskill.hub_files import download_command, missing_files
+from rlcore_env_maniskill.hub_files import require_files
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 from rlcore_env_maniskill.vulkan import driver
@@ -33,8 +33,8 @@ def _assets(path: str | None) -> dict[str, str]:
     if path is None:
         return check | {"detail": "stand-ins: figures are not comparable; set assets_path"}
     root = Path(path).expanduser()
-    missing = missing_files(root)
-    if missing:
-        fix = download_command(root, missing)
-        return check | {"status": "missing", "detail": f"no {', '.join(missing)}", "fix": fix}
+    try:
+        require_files(root)
+    except AssetError as error:
+        return check | {"status": "missing", "detail": error.message, "fix": error.hint or ""}
     return check | {"detail": path}

@@ -10,7 +10,7 @@ from rlcore_env_maniskill.experts import EXPERT_TASKS
 from rlcore_env_maniskill.registered import ARMS, registered_task
 from rlcore_env_maniskill.robots import ROBOTS, action_channels
 from rlcore_env_maniskill.sentences import all_sentences
-from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
     ASSETS_ROBOT,
     MAIN,
@@ -29,6 +29,7 @@ HELDOUT_TRIALS = range(10_000, 20_000)
 EXPERT_CONTROLS = ("pd_ee_delta_pose", "pd_ee_delta_pos")
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
 
+STAND_IN = "stand-in"
 PROPRIOCEPTION = (
     StateChannel("ee_position", 3),  # metres, from the robot's base
     StateChannel("ee_rotation", 4),  # quaternion wxyz, its greatest entry positive
@@ -59,6 +60,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         actions=actions,
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
+        course_repeats=config.sim_backend == "cpu" and config.rebuild_scene,
         task_groups=_groups(tasks),
         has_expert=all(has_expert(config, task) for task in tasks),
         render_settings={
@@ -71,6 +73,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         },
         renders_final=config.render_final,
         suspends=config.sim_backend == "gpu",
+        caveat=_caveat(config, tasks),
     )
 
 
@@ -159,6 +162,11 @@ def _known(config: ManiSkillConfig, task: str) -> Task:
 
 
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
+    if config.assets_path is not None and not config.assets_path.strip():
+        raise ConfigError(
+            "assets_path must name the folder of the benchmark's assets, got ''",
+            hint="set assets_path=null for stand-ins",
+        )
     if config.tasks is None:
         return tuple(TABLETOP)
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
@@ -203,6 +211,15 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
             f"robot {robots[without[0]]!r} of task {without[0]!r} carries no hand_camera",
             hint=f"set robot={' or robot='.join(carriers)}",
         )
+    for task, robot in robots.items():
+        its = task_of(task).cameras
+        known = None if its is None else (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
+        for name in names if known else ():  # of other tasks a simulator tells
+            if name not in known:
+                raise ConfigError(
+                    f"task {task!r} has no camera {name!r}, it has {', '.join(known)}."
+                    f"{did_you_mean(name, known)}"
+                )
     return tuple(CameraSpec(name, config.image_size, config.image_size) for name in names)
 
 
@@ -233,7 +250,12 @@ def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
     """What put-on-plate scenes are made of; figures on stand-ins are no benchmark figures."""
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
         return {}
-    return {"assets": config.assets_path or "stand-in"}
+    return {"assets": config.assets_path or STAND_IN}
+
+
+def _caveat(config: ManiSkillConfig, tasks: tuple[str, ...]) -> str:
+    stands_in = _assets(config, tasks).get("assets") == STAND_IN
+    return "stand-in assets: not benchmark figures" if stands_in else ""
 
 
 def _state_size(config: ManiSkillConfig, tasks: tuple[str, ...]) -> int:

@@ -69,8 +69,15 @@ def test_state_spec_has_no_camera() -> None:
     assert env_spec(small_config(tasks=[MAIN], obs_mode="state")).state_dim == 39
 
 
+def test_what_follows_a_start_repeats_in_a_scene_without_a_history() -> None:
+    assert env_spec(small_config()).course_repeats
+    spec = env_spec(small_config(rebuild_scene=False))
+    assert spec.start_exactness == "bitwise" and not spec.course_repeats
+
+
 def test_gpu_starts_are_stored_states_without_experts() -> None:
     spec = env_spec(small_config(sim_backend="gpu"))
+    assert not spec.course_repeats
     assert spec.start_exactness == "stored_state" and not spec.has_expert
 
 
@@ -90,9 +97,10 @@ def test_experts_are_for_a_panda_and_its_hand_by_task(settings: dict) -> None:
 def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
     stand_in = env_spec(small_config(tasks=[MAIN], reward="grasp"))
     assert stand_in.render_settings["assets"] == "stand-in"
+    assert stand_in.caveat == "stand-in assets: not benchmark figures"
     assert stand_in.task_groups == {"ind": (MAIN,)}
     real = env_spec(small_config(tasks=[MAIN], gripper="binary", assets_path="/data"))
-    assert real.render_settings["assets"] == "/data"
+    assert real.render_settings["assets"] == "/data" and real.caveat == ""
     # the widowx takes metres: 1 is 1 m a step
     assert real.actions[0].convention == "1 is 1 m a step"
     assert (real.actions[-1].low, real.actions[-1].high) == (0.0, 1.0)
@@ -129,6 +137,9 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
             "robot 'panda' of task 'PushCube-v1' carries no hand_camera",
         ),
         ({"cameras": []}, "at least one camera"),
+        ({"cameras": ["bas_camera"]}, "it has third_person, base_camera. Did you mean 'base_"),
+        ({"tasks": [MAIN], "cameras": ["base_camera"]}, "it has third_person, 3rd_view_camera"),
+        ({"tasks": [MAIN], "assets_path": ""}, "set assets_path=null for stand-ins"),
         ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
         ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
         ({"tasks": [MAIN], "obs_mode": "state", "assets_path": "/data"}, "set state_size"),
@@ -295,6 +306,12 @@ def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
         "more_table/",
     ):
         assert name in found["detail"]
+    database = tmp_path / "carrot" / "more_plate" / "model_db.json"
+    database.parent.mkdir(parents=True)
+    database.write_text("{")
+    found = plugin.rlcore_doctor(_run_with(config))[1]
+    assert found["status"] == "missing" and f"{database} is damaged" in found["detail"]
+    assert "hf download" in found["fix"]
 
 
 def test_doctor_is_silent_about_runs_without_maniskill() -> None:

@@ -122,7 +122,7 @@ def test_hulls_change_how_a_robot_looks_and_nothing_else(rebuild: bool) -> None:
 
 def test_an_unknown_camera_is_named_with_those_there_are() -> None:
     simulator = Simulator(small_config(cameras=["bas_camera"]), PUSH)
-    with pytest.raises(ConfigError, match="it has base_camera") as caught:
+    with pytest.raises(ConfigError, match="it has third_person, base_camera") as caught:
         simulator.start(Episode(0, 0))
     assert "Did you mean 'base_camera'" in str(caught.value)
     simulator.close()
