@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,8 @@ def _is_there(path: Path) -> bool:
         return file.read(len(POINTER)) != POINTER
 
 
-def download_command(root: Path, missing: list[str]) -> str:
-    """The commands that bring the missing files."""
+def download_command(root: Path, missing: Sequence[str] = (DATABASE, *DOWNLOADS)) -> str:
+    """The commands that bring the missing files; all of them where none are named."""
     commands = []
     if any(name not in DOWNLOADS for name in missing):
         commands.append(f"hf download --repo-type dataset {DATA_SET} --local-dir {root}")
