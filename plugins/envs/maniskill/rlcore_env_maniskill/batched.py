@@ -25,7 +25,9 @@ from rlcore.simulation.row import EpisodeRules
 from rlcore.specs import EnvSpec, Episode
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.raw import capture, make_raw, prepare_frames, proprioception, sentences
+from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.spec import robot_name
 from rlcore_env_maniskill.starts import Starts
 
 
@@ -51,6 +53,7 @@ class BatchedEnv:
         self._first_slot = first_slot
         self._rules = EpisodeRules.of(config)
         self._scale = ActionScale(config, spec.tasks[0])
+        self._robot = ROBOTS[robot_name(config, spec.tasks[0])]
         self._raw = make_raw(config, spec.tasks[0], num_envs=num_envs)
         self._starts = Starts(config, spec.tasks[0])
         self._suspended: dict[str, Any] | None = None
@@ -262,7 +265,7 @@ class BatchedEnv:
         if not rows.size:
             return
         rgb = self._config.obs_mode == "rgb"
-        states = proprioception(self._raw) if rgb else observation
+        states = proprioception(self._raw, self._robot) if rgb else observation
         self._seen["states"][rows] = states[rows].float()
         if rgb and drawn.size:
             for name, frames in capture(self._raw, self._cameras).items():
