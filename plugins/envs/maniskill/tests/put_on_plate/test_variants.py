@@ -170,7 +170,7 @@ def test_multi_plate_adds_another_plate(scene: Callable[..., Any]) -> None:
     ("name", "choices", "changed"),
     [
         ("MultiCarrot", {"object": 20}, {"image", "object_at", "sentence", "things"}),
-        ("MultiPlate", {"plate": 7}, {"image", "plate_at", "sentence", "things"}),
+        ("MultiPlate", {"plate": 7}, {"image", "sentence", "things"}),
         ("PositionChangeTo", {}, set()),  # until the fifth step
     ],
 )
