@@ -199,16 +199,17 @@ def test_modes_and_cameras_are_those_that_maniskill_has() -> None:
 def _check_layout(robot: Robot, mode: str, configs: Any) -> None:
     """The layout of our table against the controllers' own."""
     arm = configs["arm"] if isinstance(configs, dict) else configs
-    assert arm.use_delta and arm.normalize_action, mode
-    units = {"position": [], "rotation": [], "joints": []}
+    assert arm.use_delta, mode
+    expected = []
     for command in ARM_COMMANDS[mode]:
-        if command == "position":
-            units[command] = [arm.pos_upper] * 3
+        if not arm.normalize_action:  # takes metres and radians as they are
+            expected += [1.0] * 3
+        elif command == "position":
+            expected += [arm.pos_upper] * 3
         elif command == "rotation":  # ManiSkill scales it by the lower bound
-            units[command] = [arm.rot_lower if robot.radians < 0 else arm.rot_upper] * 3
+            expected += [arm.rot_lower] * 3
         else:
-            units[command] = np.broadcast_to(arm.upper, len(arm.joint_names)).tolist()
-    expected = [unit for command in ARM_COMMANDS[mode] for unit in units[command]]
+            expected += np.broadcast_to(arm.upper, len(arm.joint_names)).tolist()
     assert motion_units(robot, mode) == pytest.approx(expected), mode
     parts = configs if isinstance(configs, dict) else {}
     hands = [parts[name] for name in ("gripper", "gripper_active") if name in parts]
