@@ -22,7 +22,7 @@ from mani_skill.utils.structs import Articulation
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore_env_maniskill.assets import require_assets, require_robot
-from rlcore_env_maniskill.fast_render import draw_hulls
+from rlcore_env_maniskill.fast_render import draw_contact_shapes
 from rlcore_env_maniskill.registered import PLAYED
 from rlcore_env_maniskill.robots import Robot
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
@@ -139,7 +139,7 @@ def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
             thing.show_visual()
         env._hidden_objects.clear()
     if config.fast_render:
-        draw_hulls(env)
+        draw_contact_shapes(env)
     return names
 
 

@@ -37,8 +37,8 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "draw what ManiSkill hides from cameras, such as PickCube's goal; in the manifest", True
     )
     fast_render: bool = key(
-        "draw robots by the convex hulls of their links: 10 times faster at 64 px on a CPU, other "
-        "pixels; in the manifest",
+        "draw robots by the shapes they have for contacts: 10 times faster at 64 px on a CPU, "
+        "other pixels; in the manifest",
         False,
     )
     robot: str | None = key("robot by its ManiSkill name; null: the task's own")

@@ -97,7 +97,7 @@ def robot_triangles(simulator: Simulator) -> int:
 
 
 @pytest.mark.parametrize("rebuild", [True, False])
-def test_hulls_change_how_a_robot_looks_and_nothing_else(rebuild: bool) -> None:
+def test_contact_shapes_change_how_a_robot_looks_and_nothing_else(rebuild: bool) -> None:
     # a camera high enough to see the arm from above the table
     settings = {"rebuild_scene": rebuild, "show_goal": False}
     frames, states, triangles = [], [], []
@@ -118,6 +118,20 @@ def test_hulls_change_how_a_robot_looks_and_nothing_else(rebuild: bool) -> None:
     robot = frames[0].min(axis=-1) > 110  # white and grey, as neither table nor floor is
     assert changed.sum() > 0 and not changed[-8:].any()  # the lowest rows show the table
     assert frames[3].min(axis=-1)[robot].mean() > 90
+
+
+def test_a_camera_in_the_hand_sees_past_its_box() -> None:
+    """The camera of panda_wristcam, 425,160 triangles, is drawn as the box it stands in."""
+    settings = {"robot": "panda_wristcam", "cameras": ["hand_camera"]}
+    frames, triangles = [], []
+    for fast in (False, True):
+        simulator = Simulator(small_config(fast_render=fast, **settings), PUSH)
+        simulator.start(Episode(0, 3))
+        frames.append(drawn(simulator, ("hand_camera",))["hand_camera"].astype(int))
+        triangles.append(robot_triangles(simulator))
+        simulator.close()
+    assert triangles[0] > 500_000 and triangles[1] < 5_000
+    assert np.abs(frames[0] - frames[1]).max(axis=-1).mean() < 2  # but for a corner of the hand
 
 
 def test_an_unknown_camera_is_named_with_those_there_are() -> None:

@@ -34,7 +34,7 @@ from rlcore_model_openpi.network import (
 from rlcore_model_openpi.network.actor import FlowActor, RolloutNoise
 from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.settings import OpenPIModelConfig
-from rlcore_model_openpi.spec import IMAGE_SLOTS, Resolved, policy_spec, resolve
+from rlcore_model_openpi.spec import Resolved, masked_images, policy_spec, resolve
 
 
 def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
@@ -85,7 +85,7 @@ class OpenPIPolicy(nn.Module):
         self.actor = actor
         self.processor = processor
         self._max_episode_steps = max_episode_steps
-        self._masked_images = _masked_images(config, processor.resolved)
+        self._masked_images = masked_images(config, processor.resolved)
         self.set_progress(0)
 
     # -- acting -------------------------------------------------------------------------------
@@ -289,17 +289,3 @@ def _actor(config: OpenPIModelConfig, resolved: Resolved, network: PiNetwork) ->
     )
     low, high = openpi.noise_logvar_range
     return FlowActor(network, flow, critic if config.add_value_head else None, (low, high))
-
-
-def _masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
-    """Missing cameras that must be fed as masked images.
-
-    No existing token sees a masked one, so they are left out. But the prompt's padding attends to
-    all tokens alike (openpi's additive mask), and a critic that averages over the padding, or
-    reads the last token, sees that: published critics had all slots.
-    """
-    openpi = config.openpi
-    reads_padding = (
-        config.add_value_head and openpi.value_after_vlm and openpi.value_vlm_mode != "first_token"
-    )
-    return IMAGE_SLOTS - resolved.num_images if reads_padding else 0

@@ -112,8 +112,23 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         sft="flow_matching",
         parameters=total,
         trainable_parameters=trainable,
+        cache_numbers=_cached(config, resolved),
         gradient_checkpointing=True,
     )
+
+
+def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
+    """Missing cameras that must be fed as masked images.
+
+    No existing token sees a masked one, so they are left out. But the prompt's padding attends to
+    all tokens alike (openpi's additive mask), and a critic that averages over the padding, or
+    reads the last token, sees that: published critics had all slots.
+    """
+    openpi = config.openpi
+    reads_padding = (
+        config.add_value_head and openpi.value_after_vlm and openpi.value_vlm_mode != "first_token"
+    )
+    return IMAGE_SLOTS - resolved.num_images if reads_padding else 0
 
 
 def checkpoint_stats(
@@ -175,6 +190,16 @@ def _parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[int, int
     frozen_vlm = config.openpi.train_expert_only or config.is_lora
     total = expert + vlm_parameter_count(size)
     return total, expert if frozen_vlm else total
+
+
+def _cached(config: OpenPIModelConfig, resolved: Resolved) -> int:
+    """What the VLM gives of a row and all denoising steps attend to: keys and values of cameras and
+    prompt, padding included; its output too, where the critic reads that."""
+    size = resolved.size
+    images = resolved.num_images + masked_images(config, resolved)
+    tokens = images * size.image_tokens + size.max_token_len
+    output = size.vlm_width if config.add_value_head and config.openpi.value_after_vlm else 0
+    return tokens * (2 * size.depth * size.kv_heads * size.head_dim + output)
 
 
 def _head_parameters(config: OpenPIModelConfig, resolved: Resolved) -> int:

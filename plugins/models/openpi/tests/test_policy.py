@@ -367,6 +367,16 @@ def test_parameter_groups_and_counts(env_spec, model, openpi):
     assert policy.spec.parameters == sum(p.numel() for p in policy.parameters())
 
 
+@pytest.mark.parametrize("openpi", [{}, {"config_name": "pi05_metaworld", "value_after_vlm": True}])
+def test_what_a_decision_keeps_is_planned(env_spec, observe, openpi):
+    policy = build(env_spec, **openpi)
+    prefix, _, _ = policy._network_inputs(as_tensors(policy.prepare(observe(env_spec, 2))))
+    cache = policy.actor._encode(prefix)
+    kept = [tensor for layer in cache.layers for tensor in layer]
+    kept += [] if cache.output is None else [cache.output]
+    assert sum(tensor.numel() for tensor in kept) == 2 * policy.spec.cache_numbers
+
+
 def test_expert_only_leaves_the_vlm_alone(env_spec, observe, demonstrate):
     policy = build(env_spec, train_expert_only=True)
     inputs = policy.prepare(observe(env_spec, 2))

@@ -45,6 +45,30 @@ def test_published_sizes(env_spec):
     assert (spec.action_horizon, spec.value_dim, spec.state_dim) == (10, 0, 0)
 
 
+def test_what_a_decision_keeps_of_the_prefix():
+    """Keys and values of 18 layers of one head of 256: 2 * 18 * 256 = 9216 numbers a token. A
+    camera has (224 / 14)^2 = 256 tokens, the prompt 48, or 200 where it holds the state."""
+    config = OpenPIModelConfig(openpi=OpenPIConfig(size=None))
+    assert policy_spec(config, other(4, 4)).cache_numbers == (256 + 48) * 9216
+    config.num_images_in_input = 2
+    assert policy_spec(config, other(4, 4)).cache_numbers == (512 + 48) * 9216
+    state = {"config_name": "pi05_aloha_robotwin", "discrete_state_input": True}
+    config = OpenPIModelConfig(num_images_in_input=3, openpi=OpenPIConfig(size=None, **state))
+    assert policy_spec(config, other(14, 14)).cache_numbers == (768 + 200) * 9216
+
+
+def test_a_critic_of_the_vlm_keeps_its_output():
+    """The tiny one has 8 * 8 + 24 = 88 tokens, each with 2 * 2 * 4 * 16 = 256 numbers of keys and
+    values, and 64 of output. A critic that reads padding is given 2 masked cameras more: 216."""
+    after = {"value_after_vlm": True}
+    first = {**after, "value_vlm_mode": "first_token"}
+    assert policy_spec(settings(), other(4, 4)).cache_numbers == 88 * 256
+    assert policy_spec(settings(openpi=first), other(4, 4)).cache_numbers == 88 * (256 + 64)
+    assert policy_spec(settings(openpi=after), other(4, 4)).cache_numbers == 216 * (256 + 64)
+    bare = policy_spec(settings(openpi=after, add_value_head=False), other(4, 4))
+    assert bare.cache_numbers == 88 * 256
+
+
 def test_a_value_per_action(env_spec):
     per_chunk = policy_spec(settings(), env_spec)
     per_action = policy_spec(settings(openpi={"value_type": "action_level"}), env_spec)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from rlcore_prismatic.files import Component
 from rlcore_prismatic.layout import Shape, linear, network_shapes, norm
 from rlcore_prismatic.sizes import PrismaticSize
 from rlcore_prismatic.spec import Resolved, checked_spec
 from rlcore_prismatic.spec import resolve as resolve_shared
+from rlcore_prismatic.stored import Component
 from rlcore_prismatic.trained import check_kind, check_same
 
 from rlcore.errors import ConfigError

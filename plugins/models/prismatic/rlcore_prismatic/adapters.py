@@ -16,6 +16,7 @@ from typing import Any
 from rlcore.errors import CheckpointError
 from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
 from rlcore_prismatic.layout import FILM, Shape, adapter_shapes, is_film
+from rlcore_prismatic.sizes import SIZE_HINT
 from rlcore_prismatic.statistics import read_json
 
 ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
@@ -96,7 +97,7 @@ def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | 
         )
     headers = read_headers(folder / ADAPTERS_FILE)
     shapes = adapter_shapes(weights, settings.rank)
-    hint = "check actor.model.size, which fixes the network's shape"
+    hint = SIZE_HINT
     if lora_rank is None:  # to be merged: any of them, each whole
         shapes = {name: shape for name, shape in shapes.items() if _module(name) in _found(headers)}
     else:

@@ -1,6 +1,6 @@
 """Weights on disk, in OpenVLA's layout: read strictly, write what reads back equal.
 
-What lies in a folder stands in files.py, the names in layout.py.
+What lies in a folder stands in files.py, where in it in stored.py, the names in layout.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ from rlcore_prismatic.adapters import (
     adapter_settings,
     has_adapters,
 )
-from rlcore_prismatic.files import (
+from rlcore_prismatic.layout import FILM, LORA_TARGETS, VALUE_HEAD, is_film
+from rlcore_prismatic.network import lora_scale
+from rlcore_prismatic.network.actor import TokenActor
+from rlcore_prismatic.sizes import SIZE_HINT
+from rlcore_prismatic.stored import (
     COMPONENT_HINT,
     COMPONENT_SUFFIX,
     HEADS_FILE,
@@ -45,9 +49,6 @@ from rlcore_prismatic.files import (
     network_part,
     stored_network,
 )
-from rlcore_prismatic.layout import FILM, LORA_TARGETS, VALUE_HEAD, is_film
-from rlcore_prismatic.network import lora_scale
-from rlcore_prismatic.network.actor import TokenActor
 
 SHARD_BYTES = 5 * 10**9
 # Scale of adapters in files of OpenVLA-OFT's trainer: alpha is the rank, but not more than this.
@@ -78,7 +79,7 @@ def load_network(
         name: tuple(actor.network.get_parameter(own).shape) for name, own in own_names.items()
     }
     wanted = network_needs(wanted, folder, components, stored)
-    check_fit(base, part, wanted, hint="check actor.model.size, which fixes the network's shape")
+    check_fit(base, part, wanted, hint=SIZE_HINT)
     tensors = {own_names[name]: tensor for name, tensor in _read_all(stored, list(part))}
     for component in components:
         state = _component_state(folder, component, stored)

@@ -24,10 +24,8 @@ from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.track.files import write_text
 from rlcore_prismatic import checkpoint, sampling, statistics
 from rlcore_prismatic.adapters import adapter_settings, has_adapters
-from rlcore_prismatic.files import (
-    CONFIG_FILE,
+from rlcore_prismatic.config_files import (
     PREPROCESSOR_FILE,
-    base_folder,
     preprocessor_config,
     transformers_config,
 )
@@ -43,6 +41,7 @@ from rlcore_prismatic.processor import Processor, demonstrated
 from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.spec import Resolved, load_statistics, scaling
+from rlcore_prismatic.stored import base_folder
 
 MakeActor = Callable[[PrismaticModel, ValueHead | None], TokenActor]
 
@@ -231,7 +230,7 @@ class TokenPolicy(nn.Module):
         # where it was loaded from is no property of it
         settings = dataclasses.asdict(dataclasses.replace(config, model_path=None))
         content = transformers_config(resolved.size, found, settings)
-        write_text(path / CONFIG_FILE, json.dumps(content, indent=2) + "\n")
+        write_text(path / statistics.CONFIG_FILE, json.dumps(content, indent=2) + "\n")
         content = preprocessor_config(resolved.size)
         write_text(path / PREPROCESSOR_FILE, json.dumps(content, indent=2) + "\n")
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 
 from rlcore.errors import ConfigError, did_you_mean
 
+SIZE_HINT = "check actor.model.size, which fixes the network's shape"
+"""What to look at where a checkpoint is of another network."""
+
 BOS, EOS = 1, 2
 """Token ids that begin and end a sequence, as in Llama's tokenizer."""
 

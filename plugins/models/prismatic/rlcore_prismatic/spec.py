@@ -9,7 +9,8 @@ from pathlib import Path
 from rlcore.errors import ConfigError
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_prismatic import statistics
-from rlcore_prismatic.files import Component, base_folder, check_folder, with_pixels
+from rlcore_prismatic.config_files import with_pixels
+from rlcore_prismatic.files import check_folder
 from rlcore_prismatic.layout import (
     Shape,
     adapter_shapes,
@@ -21,6 +22,7 @@ from rlcore_prismatic.layout import (
 )
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.sizes import PrismaticSize, named_size
+from rlcore_prismatic.stored import Component, base_folder
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
-from rlcore_prismatic.files import RLCORE, base_folder
+from rlcore_prismatic.config_files import RLCORE
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+from rlcore_prismatic.stored import base_folder
 
 
 def written_settings(folder: Path) -> dict[str, Any]:

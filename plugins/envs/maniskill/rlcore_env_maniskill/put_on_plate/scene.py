@@ -77,6 +77,10 @@ class Stock:
         """Edges `[B, 3]` of the chosen `[B]`."""
         return self.sizes[chosen - self.first]
 
+    def other(self, chosen: torch.Tensor, further: torch.Tensor) -> torch.Tensor:
+        """Another one than the chosen `[B]`: `further` `[B]` (from 0) on from its next, around."""
+        return (chosen - self.first + 1 + further) % len(self.actors) + self.first
+
     def per_row(self, chosen: torch.Tensor, value: Callable[[Any], torch.Tensor]) -> torch.Tensor:
         """`value(actor)` `[B, ...]` of the actor that each row has chosen (`[B]`)."""
         numbers = torch.unique(chosen - self.first).tolist()

@@ -17,13 +17,13 @@ from mani_skill.utils.structs.types import SimConfig
 from rlcore.errors import ConfigError
 from rlcore_env_maniskill.put_on_plate.assets import Assets
 from rlcore_env_maniskill.put_on_plate.camera import CAMERA, Composer, camera_config
-from rlcore_env_maniskill.put_on_plate.layouts import arm_offsets
 from rlcore_env_maniskill.put_on_plate.rules import (
     HELD_STEPS,
     grasp_potential,
     world_half_extents,
 )
 from rlcore_env_maniskill.put_on_plate.scene import Stock, add_lights, add_shelf
+from rlcore_env_maniskill.put_on_plate.starts import Starts
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
 from rlcore_env_maniskill.sentences import TEMPLATES
 
@@ -117,19 +117,14 @@ class PutOnPlateEnv(BaseEnv):
         self._objects = Stock.build(self.assets.objects, factors["object"], lane=0, **stock)
         self._plates = Stock.build(self.assets.plates, plates, lane=1, **stock)
 
-        def to_device(array: Any) -> torch.Tensor:
-            return torch.as_tensor(np.asarray(array), dtype=torch.float32, device=self.device)
-
-        self._places = to_device(self.variant.places())
-        self._yaws = to_device(self.variant.yaws())
-        self._arm_offsets = to_device(arm_offsets())
-        self._start_qpos = to_device(self.assets.robot.qpos)
+        self._starts = Starts(self.variant, self.assets.robot, self.device)
         self._tcp = sapien_utils.get_obj_by_name(
             self.agent.robot.get_links(), self.assets.robot.tcp_link
         )
         count = {"dtype": torch.int64, "device": self.device}
         flag = {"dtype": torch.bool, "device": self.device}
         rows = self.num_envs
+        # what is kept of rows are attributes of the env itself: there an offload finds them
         self.episode_id = torch.zeros(rows, **count)
         self._choices = {name: torch.zeros(rows, **count) for name in factors}
         self._object_half = torch.zeros((rows, 3), device=self.device)
@@ -156,23 +151,20 @@ class PutOnPlateEnv(BaseEnv):
             self._choices[name][env_idx] = values
 
         self._end_contacts()
-        turned = self._turned(chosen["yaw"])
-        straight = self._turned(torch.zeros_like(turned[:, 0]), angles=True)
+        turned, straight = self._starts.turned(chosen), self._starts.straight(chosen)
         objects = {OBJECT: (chosen["object"], turned)}
         plates = {PLATE: (chosen["plate"], straight)}
         if self.variant.second == "object":
-            objects[THIRD] = (self._second(self._objects, chosen), turned)
+            other = self._objects.other(chosen["object"], chosen["second"])
+            objects[THIRD] = (other, turned)
         if self.variant.second == "plate":
-            plates[THIRD] = (self._second(self._plates, chosen), straight)
-        places = self._places[chosen["place"]]
+            other = self._plates.other(chosen["plate"], chosen["second"])
+            plates[THIRD] = (other, straight)
+        places = self._starts.places(chosen)
         height = self.variant.heights
         self._objects.place(objects, places, height[0])
         self._plates.place(plates, places, height[1])
-
-        qpos = self._start_qpos.repeat(len(env_idx), 1)
-        if "arm" in chosen:
-            qpos[:, list(self.assets.robot.arm_joints)] += self._arm_offsets[chosen["arm"]]
-        self.agent.reset(init_qpos=qpos)
+        self.agent.reset(init_qpos=self._starts.joints(chosen))
 
         self._object_half[env_idx] = world_half_extents(
             self._objects.sizes_of(chosen["object"]), turned
@@ -191,7 +183,7 @@ class PutOnPlateEnv(BaseEnv):
         """
         if self.gpu_sim_enabled:
             return
-        self.agent.reset(init_qpos=self._start_qpos[None])
+        self.agent.reset(init_qpos=self._starts.qpos[None])
         for _ in range(2):  # a body wakes up one step after its last contact
             self._objects.scatter(lane=0)
             self._plates.scatter(lane=1)
@@ -205,17 +197,6 @@ class PutOnPlateEnv(BaseEnv):
             ids = self._batched_episode_rng[rows].randint(self.episodes.total, dtype=np.int64)
         ids = torch.as_tensor(ids, dtype=torch.int64, device=self.device).reshape(-1)
         return ids.expand(len(env_idx)) % self.episodes.total
-
-    def _turned(self, values: torch.Tensor, *, angles: bool = False) -> torch.Tensor:
-        """Quaternions `[b, 4]` about the vertical of chosen yaws, or of angles in rad."""
-        half = (values if angles else self._yaws[values]) / 2
-        zero = torch.zeros_like(half)
-        return torch.stack([half.cos(), zero, zero, half.sin()], dim=1)
-
-    def _second(self, stock: Stock, chosen: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Which other one stands at the third place `[b]`: counted on from the first, around."""
-        first = chosen["object" if self.variant.second == "object" else "plate"]
-        return (first - stock.first + 1 + chosen["second"]) % len(stock.actors) + stock.first
 
     # ------------------------------------------------------------------ steps
 
@@ -235,11 +216,9 @@ class PutOnPlateEnv(BaseEnv):
         """Puts the object of these rows (bool `[B]`) to its third place, at rest."""
         if not rows.any():
             return
-        places = self._places[self._choices["place"]]
-        turned = self._turned(self._choices["yaw"])
-        self._objects.move(
-            rows, self._choices["object"], places[:, THIRD], self.variant.heights[0], turned
-        )
+        target = self._starts.places(self._choices)[:, THIRD]
+        turned = self._starts.turned(self._choices)
+        self._objects.move(rows, self._choices["object"], target, self.variant.heights[0], turned)
         if self.gpu_sim_enabled:
             self.scene._gpu_apply_all()
 

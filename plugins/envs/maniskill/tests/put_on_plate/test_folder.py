@@ -161,8 +161,8 @@ def test_the_arm_of_the_folder_starts_elsewhere_in_ee_pose(
 ) -> None:
     hub = new_scene("EEPose", assets_path=str(files))
     hub.start(arm=777)
-    offset = hub.env.agent.robot.get_qpos()[0] - hub.env._start_qpos
-    np.testing.assert_allclose(offset[:6], hub.env._arm_offsets[777], atol=1e-5)
+    offset = hub.env.agent.robot.get_qpos()[0] - hub.env._starts.qpos
+    np.testing.assert_allclose(offset[:6], hub.env._starts.arm_offsets[777], atol=1e-5)
     assert (offset[6:] == 0).all()
 
 

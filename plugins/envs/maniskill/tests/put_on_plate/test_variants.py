@@ -152,7 +152,7 @@ def test_multi_carrot_adds_another_object(scene: Callable[..., Any]) -> None:
         assert look.things == 3
         assert look.sentence == "put baguette on plate"
     # the places of this layout are its own; the same object alone stands as it does here
-    offset = look.object_at[0, :2] - multi.env._places[100, 0]
+    offset = look.object_at[0, :2] - multi.env._starts.layouts[100, 0]
     assert offset.abs().max() < 1e-3
 
 
@@ -162,7 +162,7 @@ def test_multi_plate_adds_another_plate(scene: Callable[..., Any]) -> None:
         look = _look(multi, object=2, table=3, place=100, yaw=1, plate=7, second=second)
         assert look.things == 3
         assert look.sentence == "put bread on pizza"
-    offset = look.plate_at[0, :2] - multi.env._places[100, 1]
+    offset = look.plate_at[0, :2] - multi.env._starts.layouts[100, 1]
     assert offset.abs().max() < 1e-3
 
 
@@ -196,11 +196,8 @@ def test_a_second_thing_is_never_the_first_and_every_other_one_can_be_it(
     for name, first, total in (("MultiCarrot", "object", 9), ("MultiPlate", "plate", 16)):
         env = scene(name).env
         stock = env._objects if first == "object" else env._plates
-        chosen = {
-            first: torch.full((total - 1,), stock.first + 5),
-            "second": torch.arange(total - 1),
-        }
-        seconds = set((env._second(stock, chosen) - stock.first).tolist())
+        chosen = torch.full((total - 1,), stock.first + 5)
+        seconds = set((stock.other(chosen, torch.arange(total - 1)) - stock.first).tolist())
         assert seconds == set(range(total)) - {5}
 
 
@@ -225,7 +222,7 @@ def test_ee_pose_changes_the_arm_only(training: Look, scene: Callable[..., Any])
 
 def test_position_change_moves_the_object_after_five_steps(scene: Callable[..., Any]) -> None:
     change = scene("PositionChangeTo")
-    places = change.env._places[100]
+    places = change.env._starts.layouts[100]
     change.start(**CHOICES)
     seen = []
     for _ in range(8):
@@ -243,7 +240,7 @@ def test_position_change_in_its_training_set_moves_nothing(scene: Callable[..., 
     change.start(**CHOICES)
     change.step(*[STILL] * 7)
     at = change.env.privileged_state()["object"][0, :2]
-    torch.testing.assert_close(at, change.env._places[100, 0], atol=1e-3, rtol=0)
+    torch.testing.assert_close(at, change.env._starts.layouts[100, 0], atol=1e-3, rtol=0)
 
 
 def test_every_id_of_the_benchmark_is_registered() -> None:

@@ -1,0 +1,70 @@
+"""Where the things and the arm of chosen episodes start, on the env's device.
+
+`chosen` is what :meth:`Episodes.choices` gives: values `[b]` by the name of a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlcore_env_maniskill.put_on_plate.assets import Robot
+from rlcore_env_maniskill.put_on_plate.layouts import arm_offsets
+from rlcore_env_maniskill.put_on_plate.variants import Variant
+
+Chosen = Mapping[str, torch.Tensor]
+
+
+class Starts:
+    """All starts of a variant.
+
+    Args:
+        variant: which places and turns there are.
+        robot: whose arm is put where.
+        device: of the simulation.
+
+    Attributes:
+        layouts: start points m `[N, slots, 2]`.
+        yaws: rad `[Y]`.
+        arm_offsets: of the six arm joints, rad `[A, 6]`.
+        qpos: joint positions without an offset `[J]`.
+    """
+
+    def __init__(self, variant: Variant, robot: Robot, device: torch.device) -> None:
+        def to_device(array: Any) -> torch.Tensor:
+            return torch.as_tensor(np.asarray(array), dtype=torch.float32, device=device)
+
+        self.layouts = to_device(variant.places())
+        self.yaws = to_device(variant.yaws())
+        self.arm_offsets = to_device(arm_offsets())
+        self.qpos = to_device(robot.qpos)
+        self._arm = list(robot.arm_joints)
+
+    def places(self, chosen: Chosen) -> torch.Tensor:
+        """Start points of all slots, m `[b, slots, 2]`."""
+        return self.layouts[chosen["place"]]
+
+    def turned(self, chosen: Chosen) -> torch.Tensor:
+        """Quaternions `[b, 4]` of what is turned by the chosen yaw."""
+        return _about_vertical(self.yaws[chosen["yaw"]])
+
+    def straight(self, chosen: Chosen) -> torch.Tensor:
+        """Quaternions `[b, 4]` of what is not turned."""
+        return _about_vertical(self.yaws.new_zeros(len(chosen["place"])))
+
+    def joints(self, chosen: Chosen) -> torch.Tensor:
+        """Joint positions `[b, J]`."""
+        qpos = self.qpos.repeat(len(chosen["place"]), 1)
+        if "arm" in chosen:
+            qpos[:, self._arm] += self.arm_offsets[chosen["arm"]]
+        return qpos
+
+
+def _about_vertical(angles: torch.Tensor) -> torch.Tensor:
+    """Quaternions (w, x, y, z) `[b, 4]` of turns about the vertical by `angles` `[b]`, rad."""
+    half = angles / 2
+    zero = torch.zeros_like(half)
+    return torch.stack([half.cos(), zero, zero, half.sin()], dim=1)

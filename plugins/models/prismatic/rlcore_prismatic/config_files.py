@@ -1,0 +1,174 @@
+"""`config.json` and `preprocessor_config.json`: written as OpenVLA's classes for transformers want
+them, and held against the network they lie beside. No tensor library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import CheckpointError
+from rlcore.track.headers import damaged
+from rlcore_prismatic.sizes import SIZE_HINT, PrismaticSize
+from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+
+PREPROCESSOR_FILE = "preprocessor_config.json"
+RLCORE = "rlcore"
+"""Key of our settings in `config.json`."""
+
+_RESIZE = "resize-naive"
+_LLAMA = {
+    "attention_bias": False,
+    "hidden_act": "silu",
+    "mlp_bias": False,
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+    "rope_scaling": None,
+    "rope_theta": 10000.0,
+}
+"""What all our Llamas are."""
+
+
+def transformers_config(
+    size: PrismaticSize, statistics: Mapping[str, Any], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`config.json` as OpenVLA's classes for transformers read it, with our settings in it."""
+    return {
+        "architectures": ["OpenVLAForActionPrediction"],
+        "model_type": "openvla",
+        "image_resize_strategy": _RESIZE,
+        "image_sizes": [size.image_size] * len(size.towers),
+        "llm_max_length": 2048,
+        "n_action_bins": size.action_bins,
+        "norm_stats": statistics,
+        "pad_to_multiple_of": size.padding_rows,
+        "pad_token_id": size.pad,
+        "text_config": {
+            "model_type": "llama",
+            "hidden_size": size.width,
+            "intermediate_size": size.mlp,
+            "num_attention_heads": size.heads,
+            "num_hidden_layers": size.depth,
+            "num_key_value_heads": size.kv_heads,
+            "pad_token_id": size.pad,
+            "vocab_size": size.rows,
+        },
+        "timm_model_ids": [tower.timm_id for tower in size.towers],
+        "timm_override_act_layers": [None] * len(size.towers),
+        "use_fused_vision_backbone": len(size.towers) == 2,
+        RLCORE: {"model": settings, "size": asdict(size)},
+    }
+
+
+def preprocessor_config(size: PrismaticSize) -> dict[str, Any]:
+    """`preprocessor_config.json` as OpenVLA's image processor reads it."""
+    return {
+        "image_processor_type": "PrismaticImageProcessor",
+        "image_resize_strategy": _RESIZE,
+        "input_sizes": [[3, size.image_size, size.image_size] for _ in size.towers],
+        "interpolations": ["bicubic"] * len(size.towers),
+        "means": [list(tower.mean) for tower in size.towers],
+        "stds": [list(tower.std) for tower in size.towers],
+        "use_fused_vision_backbone": len(size.towers) == 2,
+    }
+
+
+def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
+    """The size with means and spreads of pixels as `preprocessor_config.json` has them.
+
+    The published file holds them twice, once rounded; the original reads the rounded ones.
+
+    Raises:
+        CheckpointError: the images are prepared in another way than ours.
+    """
+    path = folder / PREPROCESSOR_FILE
+    if not path.is_file():
+        return size
+    content = read_json(path)
+    strategy = content.get("image_resize_strategy", _RESIZE)
+    if strategy != _RESIZE:
+        raise CheckpointError(
+            f"{path} asks for image_resize_strategy {strategy!r}, known is {_RESIZE!r}"
+        )
+    rounded = content.get("tvf_normalize_params")
+    if rounded and isinstance(rounded, list) and all(isinstance(each, dict) for each in rounded):
+        means, stds = ([each.get(name) for each in rounded] for name in ("mean", "std"))
+    elif rounded:
+        raise damaged(path, f"its tvf_normalize_params are {rounded!r}")
+    else:
+        means, stds = (content.get(name) for name in ("means", "stds"))
+    if not means and not stds:
+        return size
+    count = len(size.towers)
+    if not all(_pixels(each, count) for each in (means, stds)) or min(map(min, stds)) <= 0:
+        raise damaged(
+            path,
+            f"it must have three means and three positive stds for each of {count} vision "
+            f"tower(s), got {means!r} and {stds!r}",
+        )
+    towers = (
+        replace(tower, mean=tuple(mean), std=tuple(std))
+        for tower, mean, std in zip(size.towers, means, stds, strict=True)
+    )
+    return replace(size, towers=tuple(towers))
+
+
+def check_written_size(folder: Path, size: PrismaticSize) -> None:
+    """Compare with `config.json`, where it says something: our own record of the size, or what
+    transformers must know of the Llama.
+
+    Raises:
+        CheckpointError: a damaged file, or one of another network.
+    """
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        return
+    content = read_json(path)
+    ours, text = content.get(RLCORE), content.get("text_config")
+    wanted: dict[str, Any] = {}
+    written: dict[str, Any] = {}
+    if isinstance(ours, dict) and isinstance(ours.get("size"), dict):
+        written, wanted = ours["size"], _without_pixels(json.loads(json.dumps(asdict(size))))
+        written = _without_pixels(written)
+    elif isinstance(text, dict):
+        known = transformers_config(size, {}, {})["text_config"]
+        wanted = {name: value for name, value in known.items() if name in text}
+        written = text
+    # what transformers takes where nothing is written, which is what we build
+    built = {**_LLAMA, "n_action_bins": size.action_bins, "pad_to_multiple_of": size.padding_rows}
+    said = {**content, **(text if isinstance(text, dict) else {})}
+    wanted |= {name: value for name, value in built.items() if name in said}
+    written = {**written, **{name: said[name] for name in built if name in said}}
+    different = [
+        f"{name} {written.get(name)!r} (asked: {value!r})"
+        for name, value in wanted.items()
+        if written.get(name) != value
+    ]
+    if different:
+        raise CheckpointError(
+            f"{folder} was written with another network: {', '.join(different)}", hint=SIZE_HINT
+        )
+
+
+def _pixels(rows: object, count: int) -> bool:
+    """Whether it is `count` lists of three finite numbers."""
+    return isinstance(rows, list) and len(rows) == count and all(
+        isinstance(row, list) and len(row) == 3
+        and all(type(value) in (int, float) and isfinite(value) for value in row)
+        for row in rows
+    )  # fmt: skip
+
+
+def _without_pixels(size: dict[str, Any]) -> dict[str, Any]:
+    towers = size.get("towers")
+    if not isinstance(towers, list):
+        return size
+    kept = [
+        {name: value for name, value in tower.items() if name not in ("mean", "std")}
+        for tower in towers
+        if isinstance(tower, dict)
+    ]
+    return {**size, "towers": kept}

@@ -1,0 +1,175 @@
+"""Where the tensors of a checkpoint folder lie: those of the network, and of parts beside it.
+
+Headers only, no tensor library. What the files must hold is judged in files.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlcore.errors import CheckpointError
+from rlcore.track.headers import TensorHeader, damaged, read_headers
+from rlcore_prismatic.adapters import ADAPTERS_CONFIG, has_adapters
+from rlcore_prismatic.layout import VALUE_HEAD, Shape
+from rlcore_prismatic.statistics import read_json
+
+SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
+HEADS_FILE = "rl_heads.safetensors"
+COMPONENT_SUFFIX = "rlcore_checkpoint.safetensors"
+COMPONENT_HINT = "check actor.model.proprio_dim, action_dim, num_action_chunks and size"
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of a policy that lies in a file of its own.
+
+    Attributes:
+        name: the file is called `*NAME*checkpoint*`.
+        shapes: of its parameters, by their names in that file.
+        module: where it is in the policy's actor, a dotted path.
+        key: the setting of the model that asks for it.
+    """
+
+    name: str
+    shapes: Mapping[str, Shape]
+    module: str
+    key: str
+
+    @property
+    def in_network(self) -> bool:
+        """Whether it takes the place of a part of the network."""
+        return self.module.startswith("network.")
+
+    @property
+    def prefix(self) -> str:
+        """Of its names where they stand beside the network's."""
+        return self.module.removeprefix("network.") + "."
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Its own names of the names it has beside the network's."""
+        return {f"{self.prefix}{name}": name for name in self.shapes}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where the tensors of a network are.
+
+    Attributes:
+        headers: by name.
+        files: the file of each.
+    """
+
+    headers: dict[str, TensorHeader]
+    files: dict[str, Path]
+
+
+def base_folder(folder: Path) -> Path:
+    """Where the network of a checkpoint is: here, or where its adapters say.
+
+    Raises:
+        CheckpointError: no folder, or the adapters' network is gone.
+    """
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"actor.model.model_path {str(folder)!r} is not a folder",
+            hint="give the folder of a checkpoint, or null to start from random weights",
+        )
+    if not has_adapters(folder) or any((folder / n).is_file() for n in (SINGLE_FILE, INDEX_FILE)):
+        return folder
+    base = read_json(folder / ADAPTERS_CONFIG).get("base_model_name_or_path")
+    if not isinstance(base, str) or not Path(base).is_dir():
+        raise CheckpointError(
+            f"{folder} holds adapters of the model in {base!r}, which is not a folder",
+            hint=f"write the model's folder into {folder / ADAPTERS_CONFIG}, "
+            "base_model_name_or_path",
+        )
+    return Path(base)
+
+
+def stored_network(folder: Path) -> Stored:
+    """Tensors of the shards, or of the single file.
+
+    Raises:
+        CheckpointError: a shard that is missing, damaged, or lacks what the index says.
+    """
+    if not (folder / INDEX_FILE).is_file():
+        if not (folder / SINGLE_FILE).is_file():
+            raise CheckpointError(
+                f"{folder} holds neither {SINGLE_FILE} nor {INDEX_FILE}",
+                hint="set actor.model.model_path to a folder in the layout of OpenVLA",
+            )
+        headers = read_headers(folder / SINGLE_FILE)
+        return Stored(headers, dict.fromkeys(headers, folder / SINGLE_FILE))
+    index = read_json(folder / INDEX_FILE).get("weight_map")
+    if not isinstance(index, dict) or not all(isinstance(file, str) for file in index.values()):
+        raise damaged(folder / INDEX_FILE, "it has no weight_map from tensors to files")
+    missing = sorted(name for name in set(index.values()) if not (folder / name).is_file())
+    if missing:
+        raise CheckpointError(
+            f"{folder} lacks {len(missing)} of the {len(set(index.values()))} shards its index "
+            f"names: {', '.join(missing)}",
+            hint="copy or download them again",
+        )
+    headers = {}
+    for name in sorted(set(index.values())):
+        found = read_headers(folder / name)
+        named = {tensor for tensor, file in index.items() if file == name}
+        if found.keys() != named:
+            lacking = sorted(named ^ found.keys())
+            raise damaged(folder / name, f"the index does not agree with it on {lacking[0]}")
+        headers |= found
+    return Stored(headers, {tensor: folder / file for tensor, file in index.items()})
+
+
+def network_part(stored: Stored, components: Sequence[Component]) -> dict[str, TensorHeader]:
+    """What of a file concerns the network: all but heads and components, which trainers that save
+    the whole policy put beside it."""
+    others = {name for part in components for name in part.names}
+    return {
+        name: header
+        for name, header in stored.headers.items()
+        if name not in others and not name.startswith(f"{VALUE_HEAD}.")
+    }
+
+
+def network_needs(
+    shapes: Mapping[str, Shape], folder: Path, components: Sequence[Component], stored: Stored
+) -> dict[str, Shape]:
+    """What of the network its files must hold: all but what a component that stands beside it
+    there takes the place of."""
+    replaced = tuple(
+        part.prefix
+        for part in components
+        if part.in_network and find_component(folder, part, stored) is None
+    )
+    return {name: shape for name, shape in shapes.items() if not name.startswith(replaced)}
+
+
+def find_component(folder: Path, component: Component, stored: Stored) -> Path | None:
+    """The file of a component, in a checkpoint of adapters also that beside the network they
+    adapt; None where the network's files hold it.
+
+    Raises:
+        CheckpointError: it is missing, or there are several.
+    """
+    for place in (folder, base_folder(folder)):
+        files = component_files(component, place)
+        if len(files) == 1:
+            return files[0]
+        if files:
+            break
+    if not files and component.names.keys() & stored.headers.keys():
+        return None
+    raise CheckpointError(
+        f"{folder} must hold one file {component.name}--*_checkpoint, got "
+        f"{', '.join(file.name for file in files) or 'none'}",
+        hint=f"choose another actor.model.model_path, or set actor.model.{component.key}=false",
+    )
+
+
+def component_files(component: Component, folder: Path) -> list[Path]:
+    """The files in a folder that may hold a component."""
+    return [f for f in sorted(folder.glob(f"*{component.name}*checkpoint*")) if f.is_file()]

@@ -1,0 +1,74 @@
+"""Every distribution declares what it imports: that another one brings it along is no promise."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECTS = [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/*/*/pyproject.toml"))]
+# Core needs it for weights with adapters only, and a model that has them declares it.
+BROUGHT_BY_MODELS = {"peft"}
+
+
+def listed(project: Path, key: str) -> list[str]:
+    """A list of strings, which TOML writes as Python does."""
+    found = re.search(rf"^{key} = (\[.*?\])$", project.read_text(), re.MULTILINE | re.DOTALL)
+    assert found, f"{project} has no {key}"
+    strings: list[str] = ast.literal_eval(found[1])
+    return strings
+
+
+def imported(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Top-level names that its files import, wherever in them, and the file."""
+    for file in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((alias.name.split(".")[0], file) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.module.split(".")[0], file
+
+
+def distributions() -> dict[str, set[str]]:
+    """Those that hold a package, by its name; ours as the repository has them."""
+    found = {
+        name: set(map(canonicalize_name, each)) for name, each in packages_distributions().items()
+    }
+    for project in PROJECTS:
+        name = re.search(r'^name = "(.+)"', project.read_text(), re.MULTILINE)
+        assert name
+        for package in listed(project, "packages"):
+            found[package] = {canonicalize_name(name[1])}
+    return found
+
+
+DISTRIBUTIONS = distributions()
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.parent.name)
+def test_what_is_imported_is_declared(project):
+    packages = listed(project, "packages")
+    declared = {canonicalize_name(Requirement(d).name) for d in listed(project, "dependencies")}
+    known = {*sys.stdlib_module_names, *packages}
+    known |= BROUGHT_BY_MODELS if project == PROJECTS[0] else set()
+    missing = {
+        f"{name} ({file.relative_to(project.parent)})"
+        for package in packages
+        for name, file in imported(project.parent / package)
+        if name not in known and not DISTRIBUTIONS.get(name, set()) & declared
+    }
+    assert not missing, f"{project} does not declare {sorted(missing)}"
+
+
+def test_the_check_sees_all_kinds_of_imports(tmp_path):
+    code = "import a.b, c\nfrom d.e import f\nfrom . import g\ndef h():\n    import i as j\n"
+    (tmp_path / "module.py").write_text(code)
+    assert [name for name, _ in imported(tmp_path)] == ["a", "c", "d", "i"]

@@ -1,0 +1,35 @@
+"""Episodes that can't be played as asked are refused, with the numbers in the sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["env.train.max_steps_per_rollout_epoch=40"],
+         "env.train.max_steps_per_rollout_epoch must be 20 (max_episode_steps) without "
+         "auto_reset, got 40"),
+        (["env.train.max_steps_per_rollout_epoch=10"], "must be at least max_episode_steps = 20"),
+        (["env.train.auto_reset=true", "env.train.max_steps_per_rollout_epoch=41"],
+         "must be divisible by actor.model.num_action_chunks = 2, got 41"),
+        (["actor.model.num_action_chunks=21"],
+         "num_action_chunks must be at most env.train.max_episode_steps = 20, got 21"),
+        (["env.eval.trials_per_task=1001"],
+         "env.eval.trials_per_task must be at most 1000 (the heldout trials of toy), got 1001"),
+        (["env.eval.rollout_epoch=2"], "env.eval.rollout_epoch must be 1"),
+    ],
+)  # fmt: skip
+def test_episodes_that_do_not_fit_are_refused(facts, problems, overrides, sentence):
+    assert any(sentence in said for said in problems(facts(*overrides)))
+
+
+def test_trials_to_train_and_to_judge_are_disjoint(facts, problems):
+    found = facts()
+    evaluation = replace(found.envs["eval"], heldout_trials=range(999, 1001))
+    said = problems(replace(found, envs={**found.envs, "eval": evaluation}))
+    sentence = "train and held-out trials of toy (env.eval) must be disjoint"
+    assert any(sentence in each for each in said)

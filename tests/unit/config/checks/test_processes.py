@@ -1,0 +1,29 @@
+"""Processes that can't work together are refused, with the numbers in the sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        # stages of one env process, for the rollout processes 0 and 1
+        (["cluster.component_placement={env: 0, rollout: 1-2, actor: 1-2}"],
+         "env processes x rollout.pipeline_stage_num must be at least the number of rollout "
+         "processes = 2, got 1 x 1 = 1"),
+        # 2 env workers x 2 stages = 4 parts
+        (["env.train.total_num_envs=6", "rollout.pipeline_stage_num=2"],
+         "env.train.total_num_envs must be divisible by env workers x stages = 2 x 2 = 4, got 6"),
+        # not equal to (260 % 4) % 2 = 0, which lets 4 x 3 pass
+        (["env.eval.total_num_envs=260", "rollout.pipeline_stage_num=3"],
+         "env.eval.total_num_envs must be divisible by env workers x stages = 2 x 3 = 6, got 260"),
+        (["cluster.component_placement={env: 0, rollout: 0, actor: '1,2:1-2'}"],
+         "cluster.component_placement.actor must give each process a GPU of its own, got GPU 2 for "
+         "processes 1, 2"),
+        (["cluster.component_placement={env: 0, rollout: 0-2, actor: 0}"],
+         "must be at least the number of rollout processes = 3, got 1 x 1 = 1"),
+    ],
+)  # fmt: skip
+def test_processes_that_do_not_fit_are_refused(facts, problems, overrides, sentence):
+    assert any(sentence in said for said in problems(facts(*overrides)))

@@ -1,0 +1,27 @@
+"""Batches that do not divide, and schedules without an end, are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["runner.max_epochs=-1"],
+         "runner.max_epochs or runner.max_steps must be at least 1, or training never ends, got -1 "
+         "and -1"),
+        (["algorithm.compare=true"], "algorithm.group_size must be at least 2: plain compares"),
+        (["algorithm.group_size=3"],
+         "env.train.total_num_envs x rollout_epoch = 8 must be divisible by algorithm.group_size, "
+         "got 3"),
+        (["actor.global_batch_size=300"],
+         "actor.global_batch_size must be divisible by micro_batch_size x actor ranks = 128 x 2 = "
+         "256, got 300"),
+        (["actor.optim.lr_scheduler=cosine"],
+         "actor.optim.total_training_steps must be more than lr_warmup_steps = 0 for "
+         "lr_scheduler=cosine, got None"),
+    ],
+)  # fmt: skip
+def test_updates_that_do_not_fit_are_refused(facts, problems, overrides, sentence):
+    assert any(sentence in said for said in problems(facts(*overrides)))

@@ -1,0 +1,28 @@
+"""Ranges of keys."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+
+from rlcore.config.keys import Range
+
+
+@pytest.mark.parametrize(
+    ("range", "within", "outside", "text"),
+    [
+        (Range(), [-3, 0.5, 10], [nan, inf, -inf], "a finite number"),
+        (Range(least=1), [1, 2], [0, -1, nan, inf], "at least 1"),
+        (Range(above=0), [1e-9], [0, -1, nan], "more than 0"),
+        (Range(most=1), [1, -5], [1.1, nan], "at most 1"),
+        (Range(below=1), [0.9], [1, nan], "less than 1"),
+        (Range(least=0, below=1), [0, 0.5], [1, -0.1], "in [0, 1)"),
+        (Range(above=0, most=1), [1], [0], "in (0, 1]"),
+        (Range(least=1, off=-1), [-1, 1], [0, -2], "-1 (off) or at least 1"),
+    ],
+)  # fmt: skip
+def test_a_range_knows_its_numbers_and_its_words(range, within, outside, text):
+    assert all(value in range for value in within)
+    assert not any(value in range for value in outside)
+    assert str(range) == text

@@ -1,0 +1,25 @@
+"""Folders that no run can be at."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.config import places
+from rlcore.config.compose import compose
+
+TOY = ["env=toy", "model=toy", "algorithm=plain"]
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("runner.logger.log_path=/dev/null/x", "runner.logger.log_path must be a folder, got"),
+        ("collect.path=/dev/null", "collect.path must be a folder, got '/dev/null'"),
+        ("runner.logger.experiment_name=../x", "must be a name or a path below"),
+        ("actor.model.model_path=/no/where", "must be a folder that exists, got '/no/where'"),
+    ],
+)
+def test_places_that_no_run_can_be_at(registry, override, sentence):
+    config = compose([*TOY, override], registry=registry)
+    (said,) = places.violations(config)
+    assert sentence in said
