@@ -107,14 +107,19 @@ class EnvSpec:
         max_episode_steps: time limit in env steps.
         start_exactness: "bitwise" where (task, trial) gives bit-equal starts, "stored_state"
             where the start is restored from a stored state and equal to the simulator's accuracy.
+        course_repeats: whether what follows a start repeats too, to the bit, for equal actions.
+            Where it does not, an episode that was lost can't be brought back to where it was.
         task_groups: named groups of tasks for tables (difficulty, suite).
         has_expert: whether :meth:`rlcore.protocols.Env.demonstrate` works.
-        render_settings: what changes pixels, for the manifest.
+        render_settings: what changes pixels, for the manifest. An env that is made adds what its
+            machine decides.
         renders_final: whether the final frame of a truncated episode is rendered. An env that
             can leave it out calls the key of its settings `render_final`.
         suspends: whether it is a :class:`rlcore.protocols.SuspendableEnv`.
         sentences: all that a policy may be told, where episodes have sentences of their own;
             empty: the descriptions.
+        caveat: what figures measured under these settings must not be taken for; shown wherever
+            they are. Empty: nothing to say.
     """
 
     name: str
@@ -127,12 +132,14 @@ class EnvSpec:
     actions: tuple[ActionChannel, ...]
     max_episode_steps: int
     start_exactness: Literal["bitwise", "stored_state"] = "bitwise"
+    course_repeats: bool = True
     task_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     has_expert: bool = False
     render_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     renders_final: bool = True
     suspends: bool = False
     sentences: tuple[str, ...] = ()
+    caveat: str = ""
 
     @property
     def said(self) -> tuple[str, ...]:

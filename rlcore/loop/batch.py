@@ -130,6 +130,7 @@ def _together(rounds: Sequence[Gathered]) -> Gathered:
         seconds=dict(seconds),
         videos=rounds[0].videos,
         incidents=[text for gathered in rounds for text in gathered.incidents],
+        render_settings={k: v for one in rounds for k, v in one.render_settings.items()},
     )
 
 

@@ -70,6 +70,7 @@ def evaluate(
             ),
             phase.counts,
         )
+    session.note_rendering(side, gathered.render_settings)
     report_incidents(session, gathered)
     results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config))
     write_results(session.folder.evaluations / f"{label}.parquet", results)
@@ -81,13 +82,16 @@ def evaluate(
     rate = success_rate(success_by_start(results))
     session.progress.line(
         f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
+        + (f"; {spec.caveat}" if spec.caveat else "")
     )
     return results
 
 
 def table(session: Session, results: list[EpisodeResult], title: str) -> str:
     """The per-task table with groups and both averages, as text."""
-    return plain_table(success_rows(results, session.assembly.env_specs["eval"].task_groups), title)
+    spec = session.assembly.env_specs["eval"]
+    said = f"{title}; {spec.caveat}" if spec.caveat else title
+    return plain_table(success_rows(results, spec.task_groups), said)
 
 
 def conclude(
@@ -107,6 +111,7 @@ def conclude(
         seconds=session.clock.seconds,
         env_steps=session.totals.env_steps,
         episodes=session.totals.episodes,
+        caveat=session.assembly.env_specs["eval"].caveat,
     )
     write_summary(session.folder.summary, summary)
     session.progress.line(table(session, after, "success after"))
@@ -122,7 +127,7 @@ def conclude(
 
 def _closing(summary: Summary) -> list[str]:
     """The last lines of a run: success on both sides, and what the difference is worth."""
-    lines = []
+    lines = [summary["caveat"]] if "caveat" in summary else []
     for name, side in (
         ("before", summary["success_before"]),
         ("after ", summary["success_after"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlcore.errors import WorkerError
@@ -42,7 +42,8 @@ class GatherOrder:
 @dataclass
 class Gathered:
     """Outcomes in canonical order, totals, filmed episodes and traces by column number, and what
-    befell workers and was survived."""
+    befell workers and was survived. `render_settings` are those of the simulators as they were
+    made; what differs between workers is listed."""
 
     outcomes: list[EpisodeOutcome]
     env_steps: int
@@ -50,6 +51,7 @@ class Gathered:
     videos: dict[int, Footage] = field(default_factory=dict)
     traces: dict[int, Trace] = field(default_factory=dict)
     incidents: list[str] = field(default_factory=list)
+    render_settings: dict[str, str | int | float | bool] = field(default_factory=dict)
 
 
 def gather(
@@ -120,7 +122,19 @@ def gather(
         videos={number: film for report in reports for number, film in report.videos.items()},
         traces={number: one for summary in summaries for number, one in summary.traces.items()},
         incidents=[text for report in reports for text in report.incidents],
+        render_settings=_together([report.render_settings for report in reports]),
     )
+
+
+def _together(
+    settings: Sequence[Mapping[str, str | int | float | bool]],
+) -> dict[str, str | int | float | bool]:
+    """Settings of all workers as one."""
+    together: dict[str, str | int | float | bool] = {}
+    for name in dict.fromkeys(name for one in settings for name in one):
+        values = list(dict.fromkeys(one[name] for one in settings if name in one))
+        together[name] = values[0] if len(values) == 1 else ", ".join(map(str, values))
+    return together
 
 
 def _check_complete(columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome]) -> None:

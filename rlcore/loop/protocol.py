@@ -65,8 +65,9 @@ def run(config: RunConfig, *, protocol: str) -> list[SuccessRow]:
         table = {"protocol": protocol, "rows": [asdict(row) for row in rows]}
         path = s.folder.evaluations / f"{protocol}.json"
         write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
-        s.progress.line(plain_table(rows, f"success, {protocol}"))
-        s.progress.line(headline(rows, protocol))
+        title = _title(protocol, {row: assembly.env_specs[row].caveat for row in configs})
+        s.progress.line(plain_table(rows, f"success, {title}"))
+        s.progress.line(headline(rows, title))
         s.progress.line(f"table: {path}")
     return rows
 
@@ -178,6 +179,19 @@ def _rows(spec: ProtocolSpec, results: Mapping[str, list[EpisodeResult]]) -> lis
     return protocol_rows(groups, spec.averages)
 
 
+def _title(name: str, caveats: Mapping[str, str]) -> str:
+    """The protocol's name, with what its figures must not be taken for.
+
+    Args:
+        caveats: of each row, "" where there is none.
+    """
+    said = name
+    for caveat in dict.fromkeys(filter(None, caveats.values())):
+        rows = [row for row, its in caveats.items() if its == caveat]
+        said += f"; {caveat}" + ("" if len(rows) == len(caveats) else f" ({', '.join(rows)})")
+    return said
+
+
 def _plan(assembly: Assembly, configs: Mapping[str, RunConfig]) -> dict[str, Any]:
     """What decides how the episodes come out, as far as it is ours to say."""
     config = assembly.config
@@ -186,6 +200,7 @@ def _plan(assembly: Assembly, configs: Mapping[str, RunConfig]) -> dict[str, Any
         row: {
             "starts": asdict(protocol(_assembly_of(assembly, changed, row))),
             "render_settings": dict(assembly.env_specs[row].render_settings),
+            "caveat": assembly.env_specs[row].caveat,
             "env": asdict(changed.env.eval),
         }
         for row, changed in configs.items()

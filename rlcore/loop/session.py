@@ -39,6 +39,7 @@ class Session:
         group: the workers, started.
         trackers, progress, clock: who is told.
         hooks: pluggy's hook caller, for the run-phase hooks.
+        manifest: what `manifest.json` holds.
         totals: env steps and episodes of training.
         successes: success of each update's episodes since the last checkpoint.
         best: the highest mean of these so far, None before the first.
@@ -51,6 +52,7 @@ class Session:
     progress: Progress
     clock: Clock
     hooks: Any
+    manifest: dict[str, Any]
     totals: Totals = field(default_factory=Totals)
     successes: list[float] = field(default_factory=list)
     best: float | None = None
@@ -58,6 +60,14 @@ class Session:
     @property
     def config(self) -> RunConfig:
         return self.assembly.config
+
+    def note_rendering(self, side: str, settings: Mapping[str, str | int | float | bool]) -> None:
+        """Keep in the manifest how frames of a side were really made: only simulators that have
+        been started know what their machine adds to the spec."""
+        known = self.manifest["render_settings"][side]
+        if not known.items() >= settings.items():
+            known |= settings
+            write_manifest(self.folder.manifest, self.manifest)
 
 
 @contextlib.contextmanager
@@ -92,14 +102,16 @@ def open_session(
         recipe = recipe_of(config, registry)
         if recipe is not None:
             write_text(folder.recipe, to_yaml(recipe))
+    specs = assembly.env_specs
     write_manifest(
         folder.manifest,
-        build_manifest(
+        manifest := build_manifest(
             seeds={"root": config.runner.seed},
             device=assembly.device,
             protocol=protocol(assembly),
-            render_settings=assembly.env_specs["eval"].render_settings,
-            task_groups=assembly.env_specs["eval"].task_groups,
+            render_settings={side: one.render_settings for side, one in specs.items()},
+            caveats={side: one.caveat for side, one in specs.items() if one.caveat},
+            task_groups=specs["eval"].task_groups,
         ),
     )
     clock = Clock()
@@ -111,7 +123,7 @@ def open_session(
         progress.line(f"run folder: {folder.path}")
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
-        yield Session(assembly, folder, group, trackers, progress, clock, registry.hook)
+        yield Session(assembly, folder, group, trackers, progress, clock, registry.hook, manifest)
 
 
 def protocol(assembly: Assembly) -> EvaluationProtocol:

@@ -115,6 +115,7 @@ def rollout(
     session.hooks.rlcore_before_rollout(run=session, update=update)
     with session.clock.measure("rollout") as took:
         gathered, fill = gather_batch(session, update, stopped)
+    session.note_rendering("train", gathered.render_settings)
     report_incidents(session, gathered)
     if gathered.videos:
         film(session, gathered, "train", f"update_{update + 1:06d}")

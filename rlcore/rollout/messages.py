@@ -239,9 +239,11 @@ class InteractReport:
         seconds: time spent in the simulator (reset, chunk), averaged over stages.
         videos: `{column number: its first episode}` of recorded columns.
         incidents: what befell its simulators and was survived, one text each.
+        render_settings: of the simulators it has (:attr:`rlcore.specs.EnvSpec.render_settings`).
     """
 
     env_steps: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     videos: dict[int, Footage] = field(default_factory=dict)
     incidents: list[str] = field(default_factory=list)
+    render_settings: dict[str, str | int | float | bool] = field(default_factory=dict)

@@ -70,7 +70,8 @@ def build_manifest(
     seeds: Mapping[str, int],
     device: str,
     protocol: EvaluationProtocol | None,
-    render_settings: Mapping[str, str | int | float | bool],
+    render_settings: Mapping[str, Mapping[str, str | int | float | bool]],
+    caveats: Mapping[str, str] | None = None,
     task_groups: Mapping[str, Sequence[str]] | None = None,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -80,7 +81,8 @@ def build_manifest(
         seeds: `{what: root seed}`.
         device: where the policy runs, in words, e.g. "cpu" or "cuda".
         protocol: of the evaluations; None where the run has none.
-        render_settings: :attr:`rlcore.specs.EnvSpec.render_settings`.
+        render_settings: :attr:`rlcore.specs.EnvSpec.render_settings` of each side of the run.
+        caveats: likewise :attr:`rlcore.specs.EnvSpec.caveat`, of sides that have one.
         task_groups: :attr:`rlcore.specs.EnvSpec.task_groups`, for the tables of the report.
         command: the command line; this process's if None.
     """
@@ -96,7 +98,8 @@ def build_manifest(
         "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},
         "memory_bytes": psutil.virtual_memory().total,
         "evaluation_protocol": None if protocol is None else asdict(protocol),
-        "render_settings": dict(render_settings),
+        "render_settings": {side: dict(settings) for side, settings in render_settings.items()},
+        "caveats": dict(caveats or {}),
         "task_groups": {name: list(tasks) for name, tasks in (task_groups or {}).items()},
     }
 

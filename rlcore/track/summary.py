@@ -53,7 +53,7 @@ class _Measured(TypedDict):
 
 class Summary(_Measured, total=False):
     """The keys of `summary.json`; None where a run did not measure. Control keys only where asked,
-    groups and averages only where the env has groups of tasks.
+    groups and averages only where the env has groups of tasks, `caveat` only where it has one.
 
     `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
     :func:`rlcore.loop.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps` and
@@ -63,6 +63,7 @@ class Summary(_Measured, total=False):
 
     success_control: SuccessFigures | None
     control_difference: DifferenceFigures | None
+    caveat: str
     groups: dict[str, Sides]
     averages: dict[str, Sides]
 
@@ -77,6 +78,7 @@ def build_summary(
     seconds: Mapping[str, float],
     env_steps: int,
     episodes: int,
+    caveat: str = "",
 ) -> Summary:
     """Rates with Wilson intervals and differences paired on (task, trial).
 
@@ -85,6 +87,7 @@ def build_summary(
         groups: :attr:`rlcore.specs.EnvSpec.task_groups`.
         seed: root seed of the run.
         seconds, env_steps, episodes: see :class:`Summary`.
+        caveat: :attr:`rlcore.specs.EnvSpec.caveat` of what was evaluated.
 
     Raises:
         ValueError: the sides are not the same episodes, each once.
@@ -105,6 +108,8 @@ def build_summary(
     if groups:
         summary["groups"] = _sides(before, after, groups, "group")
         summary["averages"] = _sides(before, after, groups, "average")
+    if caveat:
+        summary["caveat"] = caveat
     return summary
 
 

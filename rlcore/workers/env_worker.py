@@ -241,7 +241,7 @@ class EnvWorker:
     def _report(
         self, players: Sequence[StagePlayer], envs: Sequence[SurvivingEnv]
     ) -> InteractReport:
-        report = InteractReport()
+        report = InteractReport(render_settings=dict(envs[0].spec.render_settings))
         for env in envs:
             report.incidents += env.incidents
             env.incidents.clear()

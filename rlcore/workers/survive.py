@@ -88,7 +88,7 @@ class SurvivingEnv:
                     yield demonstration
             except SimulatorError as error:
                 failures += 1
-                self._build_anew(error, failures)
+                self._build_anew(error, failures, midway=False)
 
     def record(self, rows: Sequence[int]) -> None:
         """Which rows are filmed."""
@@ -127,10 +127,14 @@ class SurvivingEnv:
                 return call()
             except SimulatorError as error:
                 failures += 1
-                self._build_anew(error, failures)
+                midway = any(past.chunks for past in self._rows.values())
+                self._build_anew(error, failures, midway=midway)
 
-    def _build_anew(self, error: SimulatorError, failures: int) -> None:
+    def _build_anew(self, error: SimulatorError, failures: int, *, midway: bool) -> None:
+        """Build the env anew, unless what was lost could not be had again: `midway` says that it
+        is more than starts."""
         exact = self.spec.start_exactness == "bitwise" and not self._unknown
+        exact &= self.spec.course_repeats or not midway
         if failures > self._restarts or not exact:
             raise error
         self.incidents.append(error.message)

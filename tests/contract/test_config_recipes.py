@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
 from rlcore.config.checks import check
-from rlcore.config.compose import compose
+from rlcore.config.compose import compose, to_yaml
+from rlcore.config.differences import differences
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, make_plan
@@ -187,9 +189,26 @@ PUBLISHED = {
         "actor.optim": {"lr": 7.91e-6, "value_lr": 1.55e-4},
         "actor.model.openpi": {
             "noise_method": "flow_noise", "joint_logprob": True, "config_name": "pi05_maniskill",
+            "noise_params": [0.16, 0.12, 200.0], "noise_logvar_range": [0.08, 0.16],
+            "num_steps": 4, "action_horizon": 8, "value_after_vlm": True,
         },
     },
 }  # fmt: skip
+
+
+def test_the_placement_of_the_published_runs_is_a_recipe_of_its_own():
+    """Which differs from the one that any machine takes in nothing else."""
+    name = "maniskill_ppo_openvla"
+    anywhere, placed = (checked(f"experiment={name}{end}") for end in ("", "_8gpu"))
+    plan = make_plan(placed.cluster, EIGHT_GPUS)
+    ranks = {
+        component: [rank for process in plan.processes(component) for rank in process.resources]
+        for component in ("env", "rollout", "actor")
+    }
+    assert ranks == {"env": [*range(4)], "rollout": [*range(4, 8)], "actor": [*range(8)]}
+    mine, its = (yaml.safe_load(to_yaml(config)) for config in (anywhere, placed))
+    changed = differences(mine, its, ignore=("recipe", "runner.logger"))
+    assert {each.path.split("component_placement")[0] for each in changed} == {"cluster."}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

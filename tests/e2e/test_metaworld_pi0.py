@@ -97,7 +97,9 @@ def test_evaluations_are_paired_and_held_out(folder: Path):
 
 def test_the_manifest_says_how_pixels_were_made(folder: Path):
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["render_settings"]["fast_render"] is True
+    for side in ("train", "eval"):  # "gl" is of the machine that drew
+        assert manifest["render_settings"][side]["fast_render"] is True
+        assert manifest["render_settings"][side]["gl"]
     assert manifest["evaluation_protocol"]["sampling"] == "deterministic"
     assert manifest["seeds"] == {"root": 0}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from rlcore.loop import protocol, train
 from rlcore.loop.protocol import protocol_spec, row_configs
 from rlcore.loop.tables import read_results
 from rlcore.plugins import load_plugins
+from rlcore.testing import toy_env, toy_settings
 from rlcore.workers.env_worker import EnvWorker
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
@@ -107,6 +109,44 @@ def test_an_interrupted_one_goes_on_with_the_rows_that_are_left(run, released, m
     rows = json.loads((folder / "eval/toy_haste.json").read_text())["rows"]
     assert [row["n"] for row in rows if row["kind"] == "task"] == [8, 8, 8, 2, 2]
     assert sorted(run.parent.glob("run-toy_haste*"))[-1] == folder
+
+
+def test_what_figures_are_not_stands_beside_them(run, monkeypatch, capsys):
+    """And how each row was drawn, with what only its simulators know."""
+    planned = toy_settings.env_spec
+
+    def rehearsing(config):
+        short = config.max_episode_steps == 4
+        settings = {"size": 16, "haste": short}
+        caveat = "rehearsal: no figures" if short else ""
+        return replace(planned(config), caveat=caveat, render_settings=settings)
+
+    def on_this_machine(config):
+        spec = rehearsing(config)
+        return replace(spec, render_settings={**spec.render_settings, "drawn_by": "numpy"})
+
+    monkeypatch.setattr(toy_settings, "env_spec", rehearsing)
+    monkeypatch.setattr(toy_env, "env_spec", on_this_machine)
+    assert main(["eval", str(run), "protocol=toy_haste", "env.eval.trials_per_task=1"]) == 0
+    said = " ".join(capsys.readouterr().out.split())  # titles are as wide as their tables
+    for table in ("success, toy_haste", "┘ toy_haste"):
+        assert f"{table}; rehearsal: no figures (4 steps) ┏" in said
+    folder = sorted(run.parent.glob("run-toy_haste*"))[-1]
+    rows = json.loads((folder / "eval/toy_haste.json").read_text())["evaluated"]
+    assert [rows[row]["caveat"] for row in ROWS] == ["", "", "rehearsal: no figures", "", ""]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    drawn = manifest["render_settings"]
+    for row in ROWS:
+        assert drawn[row] == {"size": 16, "haste": row == "4 steps", "drawn_by": "numpy"}
+    assert drawn["train"] == {"size": 16, "haste": False}  # was never started
+    assert manifest["caveats"] == {"4 steps": "rehearsal: no figures"}
+    # an evaluation of its own, and its report
+    assert main(["eval", str(run), "env.eval.max_episode_steps=4"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "success after; rehearsal: no figures ┏" in said
+    folder = Path(said.rpartition("run folder: ")[2])
+    assert json.loads((folder / "summary.json").read_text())["caveat"] == "rehearsal: no figures"
+    assert '<p class="warning">rehearsal: no figures</p>' in (folder / "report.html").read_text()
 
 
 def test_what_is_refused(run, capsys):

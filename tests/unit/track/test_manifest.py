@@ -35,7 +35,8 @@ def test_manifest_holds_what_a_repetition_needs(tmp_path):
         seeds={"root": 7},
         device="cpu",
         protocol=protocol,
-        render_settings={"shadows": False, "size": 64},
+        render_settings={"train": {"size": 64}, "eval": {"shadows": False, "size": 64}},
+        caveats={"eval": "a rehearsal"},
         command=["rlcore", "train", "a b"],
     )
     write_manifest(tmp_path / "manifest.json", manifest)
@@ -44,7 +45,9 @@ def test_manifest_holds_what_a_repetition_needs(tmp_path):
     assert read["evaluation_protocol"]["sampling"] == "deterministic"
     assert read["seeds"] == {"root": 7}
     assert read["command"] == "rlcore train 'a b'"
-    assert read["render_settings"] == {"shadows": False, "size": 64}
+    assert read["render_settings"]["train"] == {"size": 64}
+    assert read["render_settings"]["eval"] == {"shadows": False, "size": 64}
+    assert read["caveats"] == {"eval": "a rehearsal"}
     assert read["versions"]["rlcore"] == rlcore.__version__
     assert read["versions"]["torch"] == importlib.metadata.version("torch")
     assert read["packages"]["numpy"] == importlib.metadata.version("numpy")

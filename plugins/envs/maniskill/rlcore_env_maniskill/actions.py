@@ -10,7 +10,7 @@ from rlcore_env_maniskill.spec import control_of, robot_name
 
 
 class ActionScale:
-    """Translates arrays `[..., A]`; the last entry is the gripper's.
+    """Translates arrays `[..., A]`; the last entry is the gripper's, where a robot has one.
 
     Args:
         config: settings.
@@ -21,23 +21,25 @@ class ActionScale:
         robot = ROBOTS[robot_name(config, task)]
         units = motion_units(robot, control_of(config, task))
         self._units = np.array(units, np.float32) if config.action_units == "metric" else None
-        self._binary = config.gripper == "binary"
+        self._arm = len(units)
+        self._binary = config.gripper == "binary" and robot.gripper is not None
+        self._open = -1.0 if robot.gripper == "closes" else 1.0
 
     def to_robot(self, actions: np.ndarray) -> np.ndarray:
         """What the controller takes, float32 in [-1, 1]. ManiSkill itself clips a rotation by its
         length, so that one beyond the range would turn about another axis."""
         made = np.array(actions, dtype=np.float32)
         if self._units is not None:
-            made[..., :-1] /= self._units
+            made[..., : self._arm] /= self._units
         if self._binary:
-            made[..., -1] = np.where(made[..., -1] > 0.5, 1.0, -1.0)
+            made[..., -1] = np.where(made[..., -1] > 0.5, self._open, -self._open)
         return np.clip(made, -1.0, 1.0)
 
     def from_robot(self, actions: np.ndarray) -> np.ndarray:
         """The action that makes the controller do this."""
         made = np.array(actions, dtype=np.float32)
         if self._units is not None:
-            made[..., :-1] *= self._units
+            made[..., : self._arm] *= self._units
         if self._binary:
-            made[..., -1] = made[..., -1] > 0.0
+            made[..., -1] = made[..., -1] * self._open > 0.0
         return made

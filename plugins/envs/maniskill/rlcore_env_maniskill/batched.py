@@ -25,7 +25,9 @@ from rlcore.simulation.row import EpisodeRules
 from rlcore.specs import EnvSpec, Episode
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.raw import capture, make_raw, prepare_frames, proprioception, sentences
+from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.spec import robot_name
 from rlcore_env_maniskill.starts import Starts
 
 
@@ -51,6 +53,7 @@ class BatchedEnv:
         self._first_slot = first_slot
         self._rules = EpisodeRules.of(config)
         self._scale = ActionScale(config, spec.tasks[0])
+        self._robot = ROBOTS[robot_name(config, spec.tasks[0])]
         self._raw = make_raw(config, spec.tasks[0], num_envs=num_envs)
         self._starts = Starts(config, spec.tasks[0])
         self._suspended: dict[str, Any] | None = None
@@ -81,28 +84,32 @@ class BatchedEnv:
             for kept in (self._steps, self._success, self._last_reward):
                 kept[rows] = 0
             self._running[rows] = True
-            self._look(rows, observation)
+            self._look(rows, observation, drawn=rows)
             self._film(rows)
         return self._observation(), {}
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of all rows that have not ended."""
-        result = self.chunk_step(np.asarray(actions)[:, None])
+        """One step of all rows that have not ended; every end is drawn."""
+        result = self._play(np.asarray(actions)[:, None], render_terminated=True, render_final=True)
         ends = result.terminated[:, 0], result.truncated[:, 0]
         infos = {"success": result.success, "valid": result.valid[:, 0]}
         return result.observation, result.rewards[:, 0], *ends, infos
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """Play one chunk: actions float32 `[B, C, A]`."""
+        return self._play(actions, render_terminated=False, render_final=self.render_final)
+
+    def _play(
+        self, actions: np.ndarray, *, render_terminated: bool, render_final: bool
+    ) -> ChunkResult:
         actions = checked_actions(self.spec, self.num_envs, actions)
         self._require_ready()
         rows, chunk = actions.shape[:2]
         rewards = np.zeros((rows, chunk), dtype=np.float32)
         terminated, truncated, valid = (np.zeros((rows, chunk), dtype=bool) for _ in range(3))
         scaled = torch.as_tensor(self._scale.to_robot(actions), device=self._raw.device)
-        observation: Any = None
         for c in range(chunk):
             run = self._running.copy()
             if not run.any():
@@ -118,12 +125,15 @@ class BatchedEnv:
             truncated[:, c] = run & (self._steps >= self._rules.max_steps) & ~terminated[:, c]
             self._running &= ~(terminated[:, c] | truncated[:, c])
             self._film(np.flatnonzero(run))
-            ended = np.flatnonzero(run & ~self._running)
-            if ended.size:
-                drawn = self.render_final and bool(truncated[:, c].any())
-                self._look(ended, observation, draw=drawn)
-        if self._running.any():
-            self._look(np.flatnonzero(self._running), observation)
+            # rows that ended are seen before the simulation moves on, all others after the chunk
+            last = c == chunk - 1 or not self._running.any()
+            seen = run if last else run & ~self._running
+            drawn = (
+                (seen & self._running)
+                | (terminated[:, c] & render_terminated)
+                | (truncated[:, c] & render_final)
+            )
+            self._look(np.flatnonzero(seen), observation, drawn=np.flatnonzero(drawn))
         return ChunkResult(
             self._observation(), rewards, terminated, truncated, valid, self._success.copy()
         )
@@ -233,7 +243,11 @@ class BatchedEnv:
         trials = [int(trial) for trial in self._trials[rows]]
         seed, options = self._starts.of(self._raw, trials)
         index = torch.as_tensor(rows, device=self._raw.device)
+        targets = _to(self._raw.device, self._raw.agent.get_controller_state())
         observation, _ = self._raw.reset(seed=seed, options=options | {"env_idx": index})
+        # ManiSkill resets the controllers of all rows, whichever are asked for
+        begun = self._raw.agent.get_controller_state()
+        self._raw.agent.set_controller_state(_with_rows(targets, begun, index))
         self._cameras = prepare_frames(self._raw, self._config)
         said = sentences(self._raw, self.spec.tasks[0])
         for row in rows:
@@ -246,14 +260,16 @@ class BatchedEnv:
         self._last_reward = np.where(run, scaled, self._last_reward)
         return np.where(run, gained, 0.0)
 
-    def _look(self, rows: np.ndarray, observation: Any, *, draw: bool = True) -> None:
-        """Note what these rows see."""
+    def _look(self, rows: np.ndarray, observation: Any, *, drawn: np.ndarray) -> None:
+        """Note what these rows see; frames of those that are drawn."""
+        if not rows.size:
+            return
         rgb = self._config.obs_mode == "rgb"
-        states = proprioception(self._raw) if rgb else observation
+        states = proprioception(self._raw, self._robot) if rgb else observation
         self._seen["states"][rows] = states[rows].float()
-        if rgb and draw:
+        if rgb and drawn.size:
             for name, frames in capture(self._raw, self._cameras).items():
-                self._seen[name][rows] = frames[rows]
+                self._seen[name][drawn] = frames[drawn]
 
     def _film(self, rows: np.ndarray) -> None:
         wanted = [row for row in rows if row in self._films]
@@ -288,3 +304,11 @@ def _to(device: torch.device | str, tree: Any) -> Any:
     if isinstance(tree, dict):
         return {name: _to(device, part) for name, part in tree.items()}
     return tree.detach().clone().to(device)
+
+
+def _with_rows(tree: Any, other: Any, rows: torch.Tensor) -> Any:
+    """`tree` of tensors by row, with these rows of `other`."""
+    if isinstance(tree, dict):
+        return {name: _with_rows(part, other[name], rows) for name, part in tree.items()}
+    tree[rows] = other[rows]
+    return tree

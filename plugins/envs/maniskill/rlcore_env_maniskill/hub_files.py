@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
+
+from rlcore.errors import AssetError
 
 DATA_SET = "RLinf/maniskill_assets"
 OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
@@ -19,34 +23,62 @@ OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
 )
 DATABASE = "model_db.json"
 VISUALS = ("textured.obj", "textured.dae", "textured.glb")
+POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not brought yet
 # files of ManiSkill's own downloads, and the download each comes with
 ROOM = "tasks/bridge_v2_real2sim_dataset/stages/bridge_table_1_v1.glb"
 ARM = "robots/widowx/wx250s.urdf"
 DOWNLOADS = {ROOM: "bridge_v2_real2sim", ARM: "widowx250s"}
 
 
+def require_files(root: Path) -> None:
+    """Check that all files of the task are there and are what they should be.
+
+    Raises:
+        AssetError: names every file that is missing, or the one that is damaged, and the commands
+            that bring them.
+    """
+    missing = missing_files(root)
+    if missing:
+        raise AssetError(
+            f"put-on-plate lacks {len(missing)} asset file(s) in {root}: {', '.join(missing)}",
+            hint=download_command(root, missing),
+        )
+
+
 def missing_files(root: Path) -> list[str]:
-    """What is not there of what the task needs, relative to `root`."""
-    missing = [name for name in (ROOM, ARM) if not found(root, name).is_file()]
+    """What is not there of what the task needs, relative to `root`; a pointer of Git LFS is not the
+    file.
+
+    Raises:
+        AssetError: a database that says what there should be is damaged.
+    """
+    missing = [name for name in (ROOM, ARM) if not _is_there(found(root, name))]
     for folder in (OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER):
-        if not (root / folder / DATABASE).is_file():
-            missing.append(f"{folder}/{DATABASE}")
+        name = f"{folder}/{DATABASE}"
+        if not _is_there(root / name):
+            missing.append(name)
             continue
-        for key, facts in database(root / folder).items():
+        for key, facts in database(root, folder).items():
             if folder == TABLE_FOLDER:
                 needed = [f"imgs/{key}", f"textures/{facts['texture']}"]
             else:
-                needed = [f"{key}/collision.obj"]
-                if visual(root / folder / key) is None:
-                    missing.append(f"{folder}/{key}/{VISUALS[-1]}")
+                mesh = visual(root / folder / key)
+                needed = [f"{key}/collision.obj", f"{key}/{mesh.name if mesh else VISUALS[-1]}"]
             missing += [
-                f"{folder}/{name}" for name in needed if not (root / folder / name).exists()
+                f"{folder}/{name}" for name in needed if not _is_there(root / folder / name)
             ]
     return missing
 
 
-def download_command(root: Path, missing: list[str]) -> str:
-    """The commands that bring the missing files."""
+def _is_there(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(POINTER)) != POINTER
+
+
+def download_command(root: Path, missing: Sequence[str] = (DATABASE, *DOWNLOADS)) -> str:
+    """The commands that bring the missing files; all of them where none are named."""
     commands = []
     if any(name not in DOWNLOADS for name in missing):
         commands.append(f"hf download --repo-type dataset {DATA_SET} --local-dir {root}")
@@ -64,10 +96,35 @@ def found(root: Path, name: str) -> Path:
     return own if own.is_file() else maniskills_own() / name
 
 
-def database(folder: Path) -> dict[str, dict[str, Any]]:
-    """What is known of a folder's models, in the order in which ids count."""
-    with open(folder / DATABASE, encoding="utf-8") as file:
-        return json.load(file)
+def database(root: Path, folder: str) -> dict[str, dict[str, Any]]:
+    """What is known of a folder's models, in the order in which ids count.
+
+    Raises:
+        AssetError: the file can't be read, or says less than the task needs.
+    """
+    path = root / folder / DATABASE
+    try:
+        models = json.loads(path.read_text(encoding="utf-8"))
+        for key, facts in models.items():
+            _check_facts(key, facts, table=folder == TABLE_FOLDER)
+    except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+        raise AssetError(
+            f"{path} is damaged: {error!r}",
+            hint=f"delete it, then {download_command(root, [f'{folder}/{DATABASE}'])}",
+        ) from error
+    return models
+
+
+def _check_facts(key: str, facts: Mapping[str, Any], *, table: bool) -> None:
+    """Whether a model's entry has what is read of it; its absence raises here."""
+    if table:
+        _ = str(facts["texture"]), float(facts["mix"])
+        return
+    _ = str(facts["name"]), float(facts.get("density", 0)), float(facts.get("scales", [1.0])[0])
+    for end in ("min", "max"):
+        x, y, z = map(float, facts["bbox"][end])
+        if not all(map(isfinite, (x, y, z))):
+            raise ValueError(f"the bbox of {key} is not finite")
 
 
 def visual(folder: Path) -> Path | None:

@@ -14,16 +14,19 @@ from typing import Any
 
 import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
 import torch
+from mani_skill.agents.controllers.base_controller import CombinedController
 from mani_skill.agents.controllers.pd_ee_pose import PDEEPosController
 from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.utils.registration import REGISTERED_ENVS
+from mani_skill.utils.structs import Articulation
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore_env_maniskill.assets import require_assets, require_robot
 from rlcore_env_maniskill.fast_render import draw_contact_shapes
 from rlcore_env_maniskill.registered import PLAYED
+from rlcore_env_maniskill.robots import Robot
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
-from rlcore_env_maniskill.spec import control_of, env_spec, robot_name
+from rlcore_env_maniskill.spec import control_of, env_spec, own_robot, robot_name
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 from rlcore_env_maniskill.vulkan import rendering_device
 
@@ -62,7 +65,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     }
     if config.obs_mode == "rgb":
         settings["sensor_configs"] = {"width": config.image_size, "height": config.image_size}
-    if config.robot is not None:
+    if config.robot not in (None, own_robot(config, task)):  # a task may pass its own by itself
         settings["robot_uids"] = config.robot
     if task_of(task) is PUT_ON_PLATE:
         settings |= {"assets_path": config.assets_path, "obj_set": config.object_set}
@@ -163,21 +166,34 @@ def capture(env: BaseEnv, names: Mapping[str, str]) -> dict[str, torch.Tensor]:
 # -- what the robot knows ---------------------------------------------------------------------
 
 
-def proprioception(env: BaseEnv) -> torch.Tensor:
-    """Where the tool is, how it is turned and how far the gripper is open, float32 `[B, 8]`.
+def proprioception(env: BaseEnv, robot: Robot) -> torch.Tensor:
+    """Where the tool is, how it is turned and how far the gripper is open (of a robot with one),
+    float32 `[B, 8]` or `[B, 7]`.
 
     A quaternion and its negative are the same rotation; taken is the one whose greatest entry is
     positive, which stays the same one around the poses in which robots work.
     """
-    arm, gripper = (env.agent.controller.controllers[part] for part in ("arm", "gripper"))
+    arm = env.agent.controller
+    if isinstance(arm, CombinedController):
+        arm = arm.controllers["arm"]
     if isinstance(arm, PDEEPosController):
         tool = arm.ee_pose_at_base
     else:
         tool = env.agent.robot.pose.inv() * env.agent.tcp_pose
     greatest = tool.q.gather(-1, tool.q.abs().argmax(-1, keepdim=True))
-    low, high = gripper.articulation.get_qlimits()[:, gripper.active_joint_indices].unbind(-1)
-    opening = ((gripper.qpos - low) / (high - low)).mean(-1, keepdim=True)
-    return torch.cat([tool.p, tool.q * greatest.sign(), opening], dim=-1).float()
+    known = [tool.p, tool.q * greatest.sign()]
+    if robot.fingers:
+        known.append(_opening(env.agent.robot, robot))
+    return torch.cat(known, dim=-1).float()
+
+
+def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
+    """From 0 for closed to 1 for open, `[B, 1]`."""
+    names = list(body.active_joints_map)
+    fingers = [names.index(name) for name in robot.fingers]
+    low, high = body.get_qlimits()[:, fingers].unbind(-1)
+    turned = ((body.get_qpos()[..., fingers] - low) / (high - low)).mean(-1, keepdim=True)
+    return 1.0 - turned if robot.fingers_close else turned
 
 
 def sentences(env: BaseEnv, task: str) -> list[str]:

@@ -21,8 +21,8 @@ from rlcore_env_maniskill.tasks import ASSETS_ROBOT, REWARDS, Task, task_of
 
 ARMS = tuple(name for name in ROBOTS if name != ASSETS_ROBOT)
 PLAYED = (
-    "rlcore plays tasks of one arm with a gripper whose class has an evaluate() that tells "
-    f"success; robots: {', '.join(ARMS)}"
+    "rlcore plays tasks of one arm whose class has an evaluate() that tells success; "
+    f"robots: {', '.join(ARMS)}"
 )
 
 
@@ -59,7 +59,7 @@ def registered_task(
         ConfigError: a module that can't be imported, no such task, or one that rlcore can't play.
         AssetError: its files are not on this machine.
     """
-    facts = facts_of(name, modules)
+    facts = facts_of(name, modules, robot)
     robots = facts.robots if robot is None else [robot]
     if len(robots) != 1 or robots[0] not in ARMS:
         raise ConfigError(f"task {name!r} has robots {robots or 'none'}", hint=PLAYED)
@@ -79,13 +79,14 @@ def registered_task(
 
 
 @cache
-def facts_of(name: str, modules: tuple[str, ...]) -> Facts:
-    """Facts of a registered task, read here or by a process of its own."""
+def facts_of(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
+    """Facts of a registered task that this robot (None: its own) is to play, read here or by a
+    process of its own."""
     if "mani_skill" in sys.modules:
-        return read_facts(name, modules)
+        return read_facts(name, modules, robot)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, "-m", __name__, name, *modules],
+        [sys.executable, "-m", __name__, name, robot or "", *modules],
         capture_output=True,
         text=True,
         env=environment,
@@ -102,13 +103,13 @@ def facts_of(name: str, modules: tuple[str, ...]) -> Facts:
     return Facts(**answer)
 
 
-def read_facts(name: str, modules: tuple[str, ...]) -> Facts:
+def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
     """Facts of a registered task, read in this process, which imports ManiSkill."""
     import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
     from mani_skill.envs.sapien_env import BaseEnv
     from mani_skill.utils.registration import REGISTERED_ENVS
 
-    from rlcore_env_maniskill.assets import require_assets
+    from rlcore_env_maniskill.assets import require_assets, require_robot
 
     for module in modules:
         try:
@@ -123,6 +124,9 @@ def read_facts(name: str, modules: tuple[str, ...]) -> Facts:
     require_assets(name)
     made = REGISTERED_ENVS[name].cls
     asked = _asked_robots(name)
+    for each in asked if robot is None else [robot]:
+        if each in ARMS:  # others are refused for what they are
+            require_robot(each)
     dense = made.compute_dense_reward is not BaseEnv.compute_dense_reward
     return Facts(
         robots=asked,
@@ -165,10 +169,10 @@ def _uids(robots: Any) -> list[str]:
     return [name for name in names if name not in (None, "none")]
 
 
-def main(name: str, *modules: str) -> None:
+def main(name: str, robot: str, *modules: str) -> None:
     """Prints the facts, or the error of an input, as one line of JSON."""
     try:
-        answer = asdict(read_facts(name, modules))
+        answer = asdict(read_facts(name, modules, robot or None))
     except UserError as error:
         asset = isinstance(error, AssetError)
         answer = {"message": error.message, "hint": error.hint, "asset": asset}

@@ -8,6 +8,8 @@ scales it by the lower bound (`PDEEPoseController._clip_and_scale_action`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
 
 from rlcore.specs import ActionChannel
 
@@ -21,14 +23,22 @@ PANDA_MODES = (
 )
 
 
+EE_MODES, JOINT_MODES = PANDA_MODES[:4], PANDA_MODES[4:]
+
+
 @dataclass(frozen=True)
 class Robot:
-    """An arm with a gripper.
+    """An arm, most with a gripper.
 
     Attributes:
         joints: of the arm.
         metres, radians: what 1 commands, in a step, of the end effector.
-        joint_radians: what 1 commands of a joint.
+        joint_radians: what 1 commands of a joint; of each, where they differ.
+        gripper: what +1 does as the last entry of an action, "opens" or "closes"; None: there is no
+            such entry.
+        gripper_radians: what 1 commands of the gripper, in a step; None: where it is to be.
+        fingers: joints of the gripper, from which its opening is read; none: it has none.
+        fingers_close: whether it closes as these turn on.
         cameras: what it carries.
         control_modes: that rlcore plays, the one used where none is asked for first.
     """
@@ -36,18 +46,53 @@ class Robot:
     joints: int
     metres: float = 0.1
     radians: float = -0.1
-    joint_radians: float = 0.1
+    joint_radians: float | tuple[float, ...] = 0.1
+    gripper: Literal["opens", "closes"] | None = "opens"
+    gripper_radians: float | None = None
+    fingers: tuple[str, ...] = ("panda_finger_joint1", "panda_finger_joint2")
+    fingers_close: bool = False
     cameras: tuple[str, ...] = ()
     control_modes: tuple[str, ...] = PANDA_MODES
+
+    @property
+    def joint_units(self) -> tuple[float, ...]:
+        """What 1 commands of each joint."""
+        each = self.joint_radians
+        return each if isinstance(each, tuple) else (each,) * self.joints
 
 
 ROBOTS: dict[str, Robot] = {
     "panda": Robot(7),
     "panda_wristcam": Robot(7, cameras=("hand_camera",)),
+    # a stick in place of the hand; its class does not tell where the tip is, its controllers do
+    "panda_stick": Robot(7, gripper=None, fingers=(), control_modes=EE_MODES),
+    # its jaw is the last of its joints, and commanded like them
+    "so100": Robot(
+        6,
+        joint_radians=(0.05, 0.05, 0.05, 0.05, 0.05, 0.2),
+        gripper=None,
+        fingers=("gripper",),
+        control_modes=JOINT_MODES,
+    ),
+    # its other modes take the gripper's angle as it is
+    "xarm6_robotiq": Robot(
+        6,
+        gripper="closes",
+        gripper_radians=0.15,
+        fingers=("left_outer_knuckle_joint", "right_outer_knuckle_joint"),
+        fingers_close=True,
+        control_modes=(
+            "pd_ee_delta_pos",
+            "pd_ee_target_delta_pose",
+            "pd_ee_target_delta_pos",
+            *JOINT_MODES,
+        ),
+    ),
     "widowx250s": Robot(
         6,
         metres=1.0,
         radians=1.0,
+        fingers=("left_finger", "right_finger"),
         control_modes=("arm_pd_ee_target_delta_pose_align2_gripper_pd_joint_pos",),
     ),
 }
@@ -78,19 +123,36 @@ def action_channels(
     arm = {
         "position": ("ee_delta_position", 3, robot.metres, "m"),
         "rotation": ("ee_delta_rotation", 3, robot.radians, "rad"),
-        "joints": ("joint_delta", robot.joints, robot.joint_radians, "rad"),
     }
     channels = []
     for command in ARM_COMMANDS[control_mode]:
+        if command == "joints":
+            channels += _joints(robot, metric=metric)
+            continue
         meaning, size, unit, name = arm[command]
         bound = abs(unit) if metric else 1.0
         says = f"{name} a step" if metric else f"1 is {unit:g} {name} a step"
         channels.append(ActionChannel(meaning, size, -bound, bound, "base", says))  # type: ignore[arg-type]
+    if robot.gripper is None:
+        return tuple(channels)
     if binary:
         channels.append(ActionChannel("gripper", 1, 0.0, 1.0, convention="above 0.5 opens"))
     else:
-        channels.append(ActionChannel("gripper", 1, convention="+1 opens, -1 closes"))
+        says = "+1 opens, -1 closes" if robot.gripper == "opens" else "+1 closes, -1 opens"
+        if robot.gripper_radians is not None:
+            says += f", {robot.gripper_radians:g} rad a step"
+        channels.append(ActionChannel("gripper", 1, convention=says))
     return tuple(channels)
+
+
+def _joints(robot: Robot, *, metric: bool) -> list[ActionChannel]:
+    """A channel for each run of joints of the same unit."""
+    channels = []
+    for unit, run in groupby(robot.joint_units):
+        bound = unit if metric else 1.0
+        says = "rad a step" if metric else f"1 is {unit:g} rad a step"
+        channels.append(ActionChannel("joint_delta", len(list(run)), -bound, bound, "base", says))
+    return channels
 
 
 def motion_units(robot: Robot, control_mode: str) -> list[float]:
@@ -98,6 +160,6 @@ def motion_units(robot: Robot, control_mode: str) -> list[float]:
     units = {
         "position": [robot.metres] * 3,
         "rotation": [robot.radians] * 3,
-        "joints": [robot.joint_radians] * robot.joints,
+        "joints": list(robot.joint_units),
     }
     return [unit for command in ARM_COMMANDS[control_mode] for unit in units[command]]

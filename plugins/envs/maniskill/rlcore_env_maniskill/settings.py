@@ -16,9 +16,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
     """ManiSkill3; `tasks` are its ids."""
 
     env_type: str = key("registered name of the env", "maniskill")
-    register: list[str] = key(
-        "modules to import in a simulator, so that ManiSkill knows tasks of your own", []
-    )
+    register: list[str] = key("modules to import, so that ManiSkill knows tasks of your own", [])
     sim_backend: str = key(
         "cpu: a simulator per sub-env, spread over processes; gpu: one batched simulation",
         "cpu",
@@ -59,7 +57,8 @@ class ManiSkillConfig(SimulatedEnvConfig):
         choices=("continuous", "binary"),
     )
     reward: str = key(
-        "sparse: 1 at a step where the task is solved; dense: ManiSkill's own; grasp: 0.1 for a "
+        "sparse: 1 at a step where the task is solved (-1 where the task says that it failed); "
+        "dense: ManiSkill's own; grasp: 0.1 for a "
         "grasp, 0.1 for holding it, 1 for success with it, as differences (put-on-plate tasks)",
         "sparse",
         choices=("sparse", "dense", "grasp"),

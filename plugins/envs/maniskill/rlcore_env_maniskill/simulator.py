@@ -23,8 +23,9 @@ from rlcore_env_maniskill.raw import (
     proprioception,
     sentences,
 )
+from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.spec import has_expert
+from rlcore_env_maniskill.spec import has_expert, robot_name
 from rlcore_env_maniskill.starts import reset_exactly, start_of
 
 
@@ -40,6 +41,7 @@ class Simulator:
         self.task = task
         self._config = config
         self._scale = ActionScale(config, task)
+        self._robot = ROBOTS[robot_name(config, task)]
         self.env = make_raw(config, task)
         self._cameras: dict[str, str] = {}
         self._state = torch.zeros(0)
@@ -91,6 +93,6 @@ class Simulator:
 
     def _observe(self, observation: torch.Tensor | dict) -> None:
         rgb = self._config.obs_mode == "rgb"
-        state = proprioception(self.env) if rgb else observation
+        state = proprioception(self.env, self._robot) if rgb else observation
         assert isinstance(state, torch.Tensor)
         self._state = state[0].float()

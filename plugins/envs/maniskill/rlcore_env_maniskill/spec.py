@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import EXPERT_TASKS
-from rlcore_env_maniskill.registered import ARMS, registered_task
+from rlcore_env_maniskill.registered import ARMS, facts_of, registered_task
 from rlcore_env_maniskill.robots import ROBOTS, action_channels
 from rlcore_env_maniskill.sentences import all_sentences
-from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
     ASSETS_ROBOT,
     MAIN,
@@ -28,7 +28,10 @@ HELDOUT_TRIALS = range(10_000, 20_000)
 # What the experts command: the grasp of a panda.
 EXPERT_CONTROLS = ("pd_ee_delta_pose", "pd_ee_delta_pos")
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
+# Those for which our table of tasks speaks; what other arms may play their classes say.
+TABLE_ROBOTS = ("panda", "panda_wristcam", ASSETS_ROBOT)
 
+STAND_IN = "stand-in"
 PROPRIOCEPTION = (
     StateChannel("ee_position", 3),  # metres, from the robot's base
     StateChannel("ee_rotation", 4),  # quaternion wxyz, its greatest entry positive
@@ -45,6 +48,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
     tasks = _tasks(config)
     robots = {task: robot_name(config, task) for task in tasks}
     actions = _actions(config, robots)
+    _check_gripper(config, robots)
     _check_reward(config, tasks)
     rgb = config.obs_mode == "rgb"
     return EnvSpec(
@@ -55,10 +59,11 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
         cameras=_cameras(config, robots) if rgb else (),
-        states=PROPRIOCEPTION if rgb else (StateChannel("state", _state_size(config, tasks)),),
+        states=_proprioception(robots) if rgb else (_flat_state(config, robots),),
         actions=actions,
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
+        course_repeats=config.sim_backend == "cpu" and config.rebuild_scene,
         task_groups=_groups(tasks),
         has_expert=all(has_expert(config, task) for task in tasks),
         render_settings={
@@ -71,6 +76,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         },
         renders_final=config.render_final,
         suspends=config.sim_backend == "gpu",
+        caveat=_caveat(config, tasks),
     )
 
 
@@ -89,13 +95,21 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
         own = PUT_ON_PLATE.robot if config.assets_path is None else ASSETS_ROBOT
         fitting = [own]
     else:
-        own, fitting = _known(config, task).robot, list(ARMS)
+        own, fitting = _known(config, task).robot, list(ARMS)  # or it was refused there
     if config.robot not in (None, *fitting):
         raise ConfigError(
             f"task {task!r} is played by {' or '.join(fitting)} here, got robot {config.robot!r}",
             hint="leave robot out" if len(fitting) == 1 else f"set robot={own}",
         )
     return config.robot or own
+
+
+def own_robot(config: ManiSkillConfig, task: str) -> str | None:
+    """The robot with which a task is made where none is asked for; None: several, or none."""
+    if task in TASKS:
+        return TASKS[task].robot
+    robots = facts_of(task, tuple(config.register), config.robot).robots
+    return robots[0] if len(robots) == 1 else None
 
 
 def _from_assets(config: ManiSkillConfig, task: str) -> bool:
@@ -150,27 +164,39 @@ def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Action
     return layouts[first]
 
 
+def _check_gripper(config: ManiSkillConfig, robots: Mapping[str, str]) -> None:
+    without = [name for name in robots.values() if ROBOTS[name].gripper is None]
+    if config.gripper == "binary" and without:
+        raise ConfigError(
+            "gripper binary is for robots whose gripper has an entry of its own in an action, got "
+            f"{without[0]!r}",
+            hint="set gripper=continuous",
+        )
+
+
+def _proprioception(robots: Mapping[str, str]) -> tuple[StateChannel, ...]:
+    fingers = all(ROBOTS[name].fingers for name in robots.values())
+    return PROPRIOCEPTION if fingers else PROPRIOCEPTION[:-1]
+
+
 def _known(config: ManiSkillConfig, task: str) -> Task:
     """What our table knows of a task, or else its class."""
-    if task in TASKS:
+    if task in TASKS and config.robot in (None, *TABLE_ROBOTS):
         return TASKS[task]
     modules = tuple(config.register)
     return registered_task(task, modules, robot=config.robot, obs_mode=config.obs_mode)
 
 
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
+    if config.assets_path is not None and not config.assets_path.strip():
+        raise ConfigError(
+            "assets_path must name the folder of the benchmark's assets, got ''",
+            hint="set assets_path=null for stand-ins",
+        )
     if config.tasks is None:
         return tuple(TABLETOP)
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
         raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")
-    for task in config.tasks:
-        if task not in TASKS and not config.register:
-            raise ConfigError(
-                f"task {task!r} is not one that rlcore knows of ManiSkill."
-                f"{did_you_mean(task, TASKS)}",
-                hint="for another registered task name the module that registers it, e.g. "
-                "env.train.register=[mani_skill.envs]",
-            )
     if config.sim_backend == "gpu" and len(config.tasks) > 1:
         raise ConfigError(
             f"sim_backend gpu simulates one task in all rows, got {', '.join(config.tasks)}",
@@ -203,6 +229,15 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
             f"robot {robots[without[0]]!r} of task {without[0]!r} carries no hand_camera",
             hint=f"set robot={' or robot='.join(carriers)}",
         )
+    for task, robot in robots.items():
+        its = task_of(task).cameras
+        known = None if its is None else (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
+        for name in names if known else ():  # of other tasks a simulator tells
+            if name not in known:
+                raise ConfigError(
+                    f"task {task!r} has no camera {name!r}, it has {', '.join(known)}."
+                    f"{did_you_mean(name, known)}"
+                )
     return tuple(CameraSpec(name, config.image_size, config.image_size) for name in names)
 
 
@@ -233,14 +268,26 @@ def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
     """What put-on-plate scenes are made of; figures on stand-ins are no benchmark figures."""
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
         return {}
-    return {"assets": config.assets_path or "stand-in"}
+    return {"assets": config.assets_path or STAND_IN}
 
 
-def _state_size(config: ManiSkillConfig, tasks: tuple[str, ...]) -> int:
+def _caveat(config: ManiSkillConfig, tasks: tuple[str, ...]) -> str:
+    stands_in = _assets(config, tasks).get("assets") == STAND_IN
+    return "stand-in assets: not benchmark figures" if stands_in else ""
+
+
+def _flat_state(config: ManiSkillConfig, robots: Mapping[str, str]) -> StateChannel:
+    return StateChannel("state", _state_size(config, robots))
+
+
+def _state_size(config: ManiSkillConfig, robots: Mapping[str, str]) -> int:
     if config.state_size is not None:
         return config.state_size
     sizes = {
-        task: None if _from_assets(config, task) else task_of(task).state_size for task in tasks
+        task: task_of(task).state_size
+        if robot in TABLE_ROBOTS and not _from_assets(config, task)
+        else None
+        for task, robot in robots.items()
     }
     unknown = [task for task, size in sizes.items() if size is None]
     if unknown:

@@ -21,6 +21,7 @@ class Task:
         state_size: entries of ManiSkill's flat state observation; None: not known here.
         robot: the one it comes with.
         rewards: modes it has.
+        cameras: it has besides those of robots; None: not known here.
         module: what to import so that ManiSkill knows it; None: it does.
         starts_are_states: whether the simulation's state is all of a start; else the task draws
             something that it keeps for itself, or builds.
@@ -30,6 +31,7 @@ class Task:
     state_size: int | None = None
     robot: str = "panda"
     rewards: tuple[str, ...] = ("sparse", "dense")
+    cameras: tuple[str, ...] | None = ("base_camera",)
     module: str | None = None
     starts_are_states: bool = True
 
@@ -95,6 +97,7 @@ PUT_ON_PLATE = Task(
     "put the object on the plate",
     39,  # of the stand-ins' panda: 9 joints, their speeds, three poses of 7
     rewards=("sparse", "grasp"),
+    cameras=("3rd_view_camera",),
     module="rlcore_env_maniskill.put_on_plate",
 )
 
@@ -109,4 +112,5 @@ def task_of(name: str) -> Task:
     if name in TASKS:
         return TASKS[name]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name.rpartition("-v")[0] or name)
-    return Task(words.lower(), rewards=REWARDS, starts_are_states=False)  # as far as we know
+    # as far as we know
+    return Task(words.lower(), rewards=REWARDS, cameras=None, starts_are_states=False)

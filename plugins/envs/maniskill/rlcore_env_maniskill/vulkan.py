@@ -7,11 +7,16 @@ it finds the driver itself; elsewhere it needs Mesa's software driver (lavapipe)
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import glob
 import json
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,10 +34,65 @@ NVIDIA_LIBRARY = "libGLX_nvidia.so.0"
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 # What SAPIEN needs with lavapipe, which draws without ray tracing.
 SOFTWARE = {"SAPIEN_DISABLE_RAY_TRACING": "1"}
-INSTALL = (
-    "apt-get install -y mesa-vulkan-drivers libvulkan1 (Mesa 24 or newer); from a checkout: "
-    "bash requirements/vulkan.sh"
-)
+# Where the driver of a card has its devices; without one its library is no use.
+CARDS = ("/dev/nvidia[0-9]*", "/dev/dxg")
+PACKAGES = "mesa-vulkan-drivers libvulkan1"
+OS_RELEASE = Path("/etc/os-release")
+PROBE_SECONDS = 60.0
+
+
+def install_command() -> str:
+    """What brings Mesa's driver in a version that SAPIEN takes (24 or newer)."""
+    codename = ""
+    with contextlib.suppress(OSError):
+        found = re.search(r"^VERSION_CODENAME=\"?(\w+)", OS_RELEASE.read_text(), re.MULTILINE)
+        codename = found[1] if found else ""
+    if codename == "bookworm":  # its own is version 22.3, which offers no device
+        source = "deb http://deb.debian.org/debian bookworm-backports main"
+        return (
+            f"echo '{source}' > /etc/apt/sources.list.d/rlcore-backports.list && apt-get update && "
+            f"apt-get install -y -t bookworm-backports {PACKAGES}; from a checkout: "
+            "bash requirements/vulkan.sh"
+        )
+    return (
+        f"apt-get install -y {PACKAGES} (Mesa 24 or newer); from a checkout: "
+        "bash requirements/vulkan.sh"
+    )
+
+
+def tried_driver() -> str:
+    """:func:`driver`, after a short process has seen that SAPIEN finds a device with it: an old
+    driver loads, and a file of the user's may be anything.
+
+    Raises:
+        AssetError: there is no driver, or it offers no device.
+    """
+    name = driver()
+    _try(tuple(environment().items()), _asked())
+    return name
+
+
+@cache
+def _try(variables: tuple[tuple[str, str], ...], asked: str) -> None:
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__],
+            capture_output=True,
+            text=True,
+            timeout=PROBE_SECONDS,
+            env=os.environ | dict(variables) | paths,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AssetError(
+            f"SAPIEN looked for a rendering device for {PROBE_SECONDS:g} s without an answer",
+            hint=install_command(),
+        ) from error
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise AssetError(
+            f"SAPIEN finds no rendering device with {driver()}: {said[0]}", hint=install_command()
+        )
 
 
 def driver() -> str:
@@ -59,14 +119,18 @@ def environment() -> dict[str, str]:
         missing = [name for name in asked.split(os.pathsep) if not Path(name).is_file()]
         if missing:
             variable = next(name for name in VARIABLES if os.environ.get(name))
-            raise AssetError(f"{variable} names {missing[0]}, which does not exist", hint=INSTALL)
+            raise AssetError(
+                f"{variable} names {missing[0]}, which does not exist", hint=install_command()
+            )
         return SOFTWARE if "lvp" in asked else {}
-    if _loads(NVIDIA_LIBRARY):
+    if _loads(NVIDIA_LIBRARY) and any(map(glob.glob, CARDS)):
         return {}
     for file in _icd_files("lvp_icd*.json"):
         if _loads(_library(file)):
             return {"VK_ICD_FILENAMES": str(file)} | SOFTWARE
-    raise AssetError("ManiSkill can't run: no Vulkan driver on this machine", hint=INSTALL)
+    raise AssetError(
+        "ManiSkill can't run: no Vulkan driver on this machine", hint=install_command()
+    )
 
 
 def rendering_device() -> str:
@@ -76,12 +140,17 @@ def rendering_device() -> str:
         AssetError: the driver offers none.
     """
     _mend_backend_parser()
+    return _found_device()
+
+
+def _found_device() -> str:
     for name in ("cuda", "pci:0"):
         device = _device(name)
         if device is not None and device.can_render():
             return "gpu" if name == "cuda" else f"pci:{device.pci_string}"
     raise AssetError(
-        "SAPIEN finds no rendering device: the Vulkan driver is missing or too old", hint=INSTALL
+        "SAPIEN finds no rendering device: the Vulkan driver is missing or too old",
+        hint=install_command(),
     )
 
 
@@ -131,3 +200,10 @@ def _loads(library: str) -> bool:
     except OSError:
         return False
     return bool(library)
+
+
+if __name__ == "__main__":
+    try:
+        print(_found_device())
+    except AssetError as error:
+        sys.exit(error.message)

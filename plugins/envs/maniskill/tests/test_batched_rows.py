@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from maniskill_cases import PUSH, small_config
+from maniskill_cases import CAMERA, PUSH, small_config
 from rlcore_env_maniskill import batched, starts
 from rlcore_env_maniskill import env as env_module
 from rlcore_env_maniskill.batched import BatchedEnv
 from rlcore_env_maniskill.spec import env_spec
 
 from rlcore.errors import ConfigError, WorkerError
+from rlcore.protocols import Observation
 from rlcore.specs import Episode
 
 ROWS, TRIALS = 4, range(20)
@@ -25,11 +26,14 @@ SOLVED = 10.0
 
 class Counting:
     """Scenes of one number: it starts as the trial / 100, and each step adds an action's first
-    entry. That is the reward; from ten on a scene is solved. Keeps ManiSkill's calls."""
+    entry. That is the reward; from ten on a scene is solved. Keeps ManiSkill's calls, and has a
+    controller with targets, which a reset of any row puts to where the rows are, as ManiSkill's."""
 
     def __init__(self, device: str = "cpu") -> None:
         self.device = torch.device(device)
         self.at = torch.zeros(ROWS)
+        self.target = torch.zeros(ROWS)
+        self.agent = self
         self.started: list[list[int]] = []
         self.closed = False
 
@@ -38,8 +42,15 @@ class Counting:
         cube = options["reset_to_env_states"]["env_states"]["actors"]["cube"]
         assert len(seed) == len(rows) == len(cube)
         self.at[rows] = cube[:, 0]
+        self.target[:] = self.at
         self.started.append(rows.tolist())
         return self.seen(), {}
+
+    def get_controller_state(self) -> dict[str, dict[str, torch.Tensor]]:
+        return {"arm": {"target": self.target}}
+
+    def set_controller_state(self, state: dict[str, dict[str, torch.Tensor]]) -> None:
+        self.target = state["arm"]["target"]
 
     def step(self, action: torch.Tensor) -> tuple[Any, ...]:
         self.at = self.at + action[:, 0]
@@ -137,6 +148,90 @@ def test_a_partial_reset_leaves_the_other_rows(env: BatchedEnv, made: list[Count
     result = env.chunk_step(steps(*[[0.0] * 4] * ROWS))
     assert result.valid.sum(axis=1).tolist() == [2, 4, 2, 4]
     assert result.truncated.argmax(axis=1).tolist() == [1, 3, 1, 3]
+
+
+def test_a_partial_reset_leaves_the_targets_of_the_other_rows(
+    env: BatchedEnv, made: list[Counting]
+) -> None:
+    env.reset(options=episodes(1, 2, 3, 4))
+    made[0].target = torch.tensor([0.5, 0.6, 0.7, 0.8])  # the arms lag behind
+    mask = np.array([False, True, False, True])
+    env.reset(options=episodes(15, 16, 17, 18) | {"reset_mask": mask})
+    np.testing.assert_allclose(made[0].target, [0.5, 0.16, 0.7, 0.18])
+
+
+class Drawn:
+    """Frames whose pixels are ten times what the scene counts; counts the captures."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.captures = 0
+        monkeypatch.setattr(batched, "prepare_frames", lambda *_: {CAMERA: CAMERA})
+        monkeypatch.setattr(batched, "proprioception", lambda raw, _: raw.seen()[:, :8])
+        monkeypatch.setattr(batched, "capture", self.capture)
+
+    def capture(self, raw: Counting, names: dict[str, str]) -> dict[str, torch.Tensor]:
+        self.captures += 1
+        pixels = (raw.at * 10).round().to(torch.uint8)
+        return {name: pixels[:, None, None, None].expand(ROWS, 2, 2, 3) for name in names}
+
+
+def pixels(observation: Observation) -> list[int]:
+    return observation["cameras"][CAMERA][:, 0, 0, 0].tolist()
+
+
+def test_rows_that_end_with_the_chunk_share_its_frame(
+    made: list[Counting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = Drawn(monkeypatch)
+    env = rows_of(obs_mode="rgb", image_size=2)
+    env.reset(options=episodes(0, 0, 0, 0))
+    assert drawn.captures == 1
+    env.chunk_step(steps(*[[1.0, 1.0]] * ROWS))
+    assert drawn.captures == 2
+    mask = np.array([True, False, True, True])
+    env.reset(options=episodes(0, 0, 0, 0) | {"reset_mask": mask})
+    # row 1 has two steps left, which are those of the chunk
+    result = env.chunk_step(steps(*[[1.0, 1.0]] * ROWS))
+    assert result.truncated.tolist() == [[0, 0], [0, 1], [0, 0], [0, 0]]
+    assert drawn.captures == 4
+    assert pixels(result.observation) == [20, 40, 20, 20]
+    # all end at the second step of three: nothing moves on, and one frame is all
+    env.reset(options=episodes(0, 0, 0, 0) | {"reset_mask": ~mask})
+    made[0].at[1] = 4.0
+    env._steps[1] = 2
+    result = env.chunk_step(steps(*[[1.0, 1.0, 1.0]] * ROWS))
+    assert result.truncated.argmax(axis=1).tolist() == [1, 1, 1, 1]
+    assert drawn.captures == 6
+    assert pixels(result.observation) == [40, 60, 40, 40]
+    env.close()
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_ends_inside_a_chunk_are_drawn_as_on_the_cpu(
+    made: list[Counting], monkeypatch: pytest.MonkeyPatch, final: bool
+) -> None:
+    """A truncated row unless `render_final` is false, a terminated one never; in a `step` both."""
+    drawn = Drawn(monkeypatch)
+    env = rows_of(obs_mode="rgb", image_size=2, render_final=final, max_episode_steps=2)
+    env.reset(options=episodes(0, 0, 0, 0))
+    mask = np.array([True, False, False, True])
+    env.step(np.zeros((ROWS, 7), dtype=np.float32))
+    env.reset(options=episodes(0, 0, 0, 0) | {"reset_mask": mask})
+    made[0].at = torch.tensor([0.0, 5.0, 9.0, 0.0])
+    before = drawn.captures
+    # row 1 is truncated and row 2 solved by the first step, the others end with the second
+    result = env.chunk_step(steps(*[[1.0, 1.0]] * ROWS))
+    assert result.truncated.tolist() == [[0, 1], [1, 0], [0, 0], [0, 1]]
+    assert result.terminated.tolist() == [[0, 0], [0, 0], [1, 0], [0, 0]]
+    assert drawn.captures - before == (2 if final else 0)
+    assert pixels(result.observation) == ([20, 60, 0, 20] if final else [0, 0, 0, 0])
+    env.reset(options=episodes(0, 0, 0, 0))
+    env.step(np.zeros((ROWS, 7), dtype=np.float32))
+    made[0].at = torch.tensor([1.0, 2.0, 10.0, 3.0])
+    observation, _, terminated, truncated, _ = env.step(np.zeros((ROWS, 7), dtype=np.float32))
+    assert terminated.tolist() == [0, 0, 1, 0] and truncated.tolist() == [1, 1, 0, 1]
+    assert pixels(observation) == [10, 20, 100, 30]
+    env.close()
 
 
 def test_a_solved_row_ends_alone_and_keeps_its_end(env: BatchedEnv, made: list[Counting]) -> None:

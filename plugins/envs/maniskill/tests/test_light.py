@@ -8,15 +8,16 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 from maniskill_cases import PICK, PUSH, small_config
-from rlcore_env_maniskill import plugin, vulkan
+from rlcore_env_maniskill import actions, plugin, vulkan
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.env import make_env
-from rlcore_env_maniskill.robots import ARM_COMMANDS, ROBOTS
+from rlcore_env_maniskill.robots import ARM_COMMANDS, ROBOTS, Robot, motion_units
 from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
@@ -69,8 +70,15 @@ def test_state_spec_has_no_camera() -> None:
     assert env_spec(small_config(tasks=[MAIN], obs_mode="state")).state_dim == 39
 
 
+def test_what_follows_a_start_repeats_in_a_scene_without_a_history() -> None:
+    assert env_spec(small_config()).course_repeats
+    spec = env_spec(small_config(rebuild_scene=False))
+    assert spec.start_exactness == "bitwise" and not spec.course_repeats
+
+
 def test_gpu_starts_are_stored_states_without_experts() -> None:
     spec = env_spec(small_config(sim_backend="gpu"))
+    assert not spec.course_repeats
     assert spec.start_exactness == "stored_state" and not spec.has_expert
 
 
@@ -90,9 +98,10 @@ def test_experts_are_for_a_panda_and_its_hand_by_task(settings: dict) -> None:
 def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
     stand_in = env_spec(small_config(tasks=[MAIN], reward="grasp"))
     assert stand_in.render_settings["assets"] == "stand-in"
+    assert stand_in.caveat == "stand-in assets: not benchmark figures"
     assert stand_in.task_groups == {"ind": (MAIN,)}
     real = env_spec(small_config(tasks=[MAIN], gripper="binary", assets_path="/data"))
-    assert real.render_settings["assets"] == "/data"
+    assert real.render_settings["assets"] == "/data" and real.caveat == ""
     # the widowx takes metres: 1 is 1 m a step
     assert real.actions[0].convention == "1 is 1 m a step"
     assert (real.actions[-1].low, real.actions[-1].high) == (0.0, 1.0)
@@ -102,7 +111,6 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"tasks": ["PushCub-v1"]}, "Did you mean 'PushCube-v1'"),
         ({"tasks": []}, "at least one task"),
         ({"tasks": [PUSH, PUSH]}, "each once"),
         ({"tasks": [PUSH], "reward": "grasp"}, "it has sparse, dense"),
@@ -114,8 +122,8 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
         ),
         ({"sim_backend": "gpu", "fast_render": True}, "set fast_render=false"),
         ({"robot": "pandas"}, "Did you mean 'panda'"),
-        ({"robot": "xarm6_robotiq"}, "must be one of panda, panda_wristcam, widowx250s"),
-        ({"robot": "widowx250s"}, "is played by panda or panda_wristcam here"),
+        ({"robot": "xarm7"}, "must be one of panda, panda_wristcam, panda_stick"),
+        ({"robot": "widowx250s"}, "is played by panda or panda_wristcam or panda_stick"),
         ({"tasks": [MAIN], "robot": "panda_wristcam"}, "is played by panda here"),
         ({"tasks": [MAIN], "robot": "panda", "assets_path": "/data"}, "is played by widowx250s"),
         ({"control_mode": WIDOWX_MODE}, "control_mode of robot 'panda' must be one of"),
@@ -129,6 +137,9 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
             "robot 'panda' of task 'PushCube-v1' carries no hand_camera",
         ),
         ({"cameras": []}, "at least one camera"),
+        ({"cameras": ["bas_camera"]}, "it has third_person, base_camera. Did you mean 'base_"),
+        ({"tasks": [MAIN], "cameras": ["base_camera"]}, "it has third_person, 3rd_view_camera"),
+        ({"tasks": [MAIN], "assets_path": ""}, "set assets_path=null for stand-ins"),
         ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
         ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
         ({"tasks": [MAIN], "obs_mode": "state", "assets_path": "/data"}, "set state_size"),
@@ -172,13 +183,42 @@ def test_modes_and_cameras_are_those_that_maniskill_has() -> None:
     from mani_skill.agents.registration import REGISTERED_AGENTS
     from mani_skill.envs.tasks.digital_twins.bridge_dataset_eval import base_env
 
-    agents = {name: REGISTERED_AGENTS[name].agent_cls for name in ("panda", "panda_wristcam")}
+    agents = {name: REGISTERED_AGENTS[name].agent_cls for name in ROBOTS}
     agents["widowx250s"] = base_env.WidowX250SBridgeDatasetFlatTable
-    assert agents.keys() == ROBOTS.keys()
     for name, agent in agents.items():
         robot = agent.__new__(agent)  # unloaded: its class attributes are all that is read
         robot.urdf_path = ""
-        assert set(ROBOTS[name].control_modes) <= robot._controller_configs.keys(), name
+        joints = ("a", "b", "c", "d", "e", "f")  # of an arm that counts those it has loaded
+        robot.robot = SimpleNamespace(active_joints=[SimpleNamespace(name=n) for n in joints])
+        configs = robot._controller_configs
+        assert set(ROBOTS[name].control_modes) <= configs.keys(), name
+        for mode in ROBOTS[name].control_modes:
+            _check_layout(ROBOTS[name], mode, configs[mode])
+
+
+def _check_layout(robot: Robot, mode: str, configs: Any) -> None:
+    """The layout of our table against the controllers' own."""
+    arm = configs["arm"] if isinstance(configs, dict) else configs
+    assert arm.use_delta, mode
+    expected = []
+    for command in ARM_COMMANDS[mode]:
+        if not arm.normalize_action:  # takes metres and radians as they are
+            expected += [1.0] * 3
+        elif command == "position":
+            expected += [arm.pos_upper] * 3
+        elif command == "rotation":  # ManiSkill scales it by the lower bound
+            expected += [arm.rot_lower] * 3
+        else:
+            expected += np.broadcast_to(arm.upper, len(arm.joint_names)).tolist()
+    assert motion_units(robot, mode) == pytest.approx(expected), mode
+    parts = configs if isinstance(configs, dict) else {}
+    hands = [parts[name] for name in ("gripper", "gripper_active") if name in parts]
+    assert len(hands) == (robot.gripper is not None), mode
+    for hand in hands:
+        assert hand.normalize_action and set(hand.joint_names) == set(robot.fingers), mode
+        assert hand.use_delta == (robot.gripper_radians is not None), mode
+        if hand.use_delta:
+            assert hand.upper == robot.gripper_radians == -hand.lower, mode
 
 
 def test_missing_files_of_a_robot_are_an_error_not_a_question(
@@ -214,6 +254,17 @@ def test_metric_actions_are_metres_and_radians() -> None:
     assert scale.to_robot(np.zeros(7, np.float32))[-1] == -1.0  # closes
     np.testing.assert_allclose(scale.from_robot(scale.to_robot(action))[:6], action[:6])
     assert scale.from_robot(np.ones(7, np.float32))[-1] == 1.0
+
+
+def test_a_gripper_that_closes_with_plus_one_opens_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actions, "robot_name", lambda *_: "xarm6_robotiq")
+    monkeypatch.setattr(actions, "control_of", lambda *_: "pd_ee_delta_pos")
+    scale = ActionScale(small_config(action_units="metric", gripper="binary"), PICK)
+    opens = np.array([0.05, 0, 0, 0.6], dtype=np.float32)
+    np.testing.assert_allclose(scale.to_robot(opens), [0.5, 0, 0, -1])
+    np.testing.assert_allclose(scale.from_robot(scale.to_robot(opens)), [0.05, 0, 0, 1])
 
 
 # -- the driver -----------------------------------------------------------------------------
@@ -258,7 +309,36 @@ def test_a_cards_own_driver_needs_no_variable(
     no_driver: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vulkan, "NVIDIA_LIBRARY", "libc.so.6")
+    monkeypatch.setattr(vulkan, "CARDS", (str(no_driver / "nvidia[0-9]*"),))
+    lavapipe = no_driver / "lvp_icd.x86_64.json"
+    lavapipe.write_text('{"ICD": {"library_path": "libc.so.6"}}')
+    assert vulkan.environment()["VK_ICD_FILENAMES"] == str(lavapipe)  # a library without a card
+    (no_driver / "nvidia0").touch()
     assert vulkan.environment() == {}
+
+
+def test_a_driver_that_offers_no_device_is_found_out(
+    no_driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a process of its own; the file exists and is no driver's."""
+    named = no_driver / "some.json"
+    named.write_text("{}")
+    monkeypatch.setenv("VK_ICD_FILENAMES", str(named))
+    check, *_ = plugin.rlcore_doctor(None)
+    assert check["status"] == "missing"
+    assert f"no rendering device with {named} (from the environment)" in check["detail"]
+
+
+def test_debian_12_takes_the_driver_from_its_backports(
+    no_driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = no_driver / "os-release"
+    monkeypatch.setattr(vulkan, "OS_RELEASE", release)
+    for codename, backports in (("bookworm", True), ("trixie", False)):
+        release.write_text(f'PRETTY_NAME="Debian"\nVERSION_CODENAME={codename}\n')
+        hint = vulkan.install_command()
+        assert "mesa-vulkan-drivers" in hint
+        assert ("install -y -t bookworm-backports" in hint) == backports
 
 
 def test_a_driver_of_the_user_is_kept_and_must_exist(
@@ -272,7 +352,9 @@ def test_a_driver_of_the_user_is_kept_and_must_exist(
 
 
 def test_doctor_names_the_command(no_driver: Path) -> None:
-    (check,) = plugin.rlcore_doctor(None)
+    check, assets = plugin.rlcore_doctor(None)
+    assert assets["status"] == "ok" and "RLinf/maniskill_assets" in assets["detail"]
+    assert "download_asset widowx250s" in assets["detail"]
     assert check["status"] == "missing" and "apt-get install" in check["fix"]
 
 
@@ -295,6 +377,12 @@ def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
         "more_table/",
     ):
         assert name in found["detail"]
+    database = tmp_path / "carrot" / "more_plate" / "model_db.json"
+    database.parent.mkdir(parents=True)
+    database.write_text("{")
+    found = plugin.rlcore_doctor(_run_with(config))[1]
+    assert found["status"] == "missing" and f"{database} is damaged" in found["detail"]
+    assert "hf download" in found["fix"]
 
 
 def test_doctor_is_silent_about_runs_without_maniskill() -> None:

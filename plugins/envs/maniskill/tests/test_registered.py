@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from maniskill_cases import small_config
 from rlcore_env_maniskill import registered
 from rlcore_env_maniskill.spec import env_spec
 
 from rlcore.errors import AssetError, ConfigError
+from rlcore.specs import Episode
 
 LAUNDRY = """
 from mani_skill.envs.tasks.tabletop.push_cube import PushCubeEnv
@@ -53,18 +55,23 @@ def test_a_task_of_the_user_needs_no_entry_in_our_table(laundry: None) -> None:
     [
         ("TwoRobotPickCube-v1", {}, r"has robots \['panda_wristcam', 'panda_wristcam'\]"),
         ("TwoRobotPickCube-v1", {"robot": "panda"}, "is made for panda_wristcam with panda_wrist"),
-        ("DrawTriangle-v1", {}, r"has robots \['panda_stick'\]"),
-        ("PickCubeSO100-v1", {}, r"has robots \['so100'\]"),
+        ("TwoRobotPickCube-v1", {"robot": "so100"}, "is made for panda_wristcam with panda_wrist"),
+        ("PickCubeWidowXAI-v1", {}, r"has robots \['widowxai'\]"),
+        ("PushCube-v1", {"robot": "so100"}, "is made for panda, fetch, not for so100"),
+        ("DrawTriangle-v1", {"gripper": "binary"}, "got 'panda_stick'"),
+        ("PickCubeSO100-v1", {"obs_mode": "state"}, "does not know how many entries"),
+        ("PickCube-v1", {"robot": "so100", "obs_mode": "state"}, "does not know how many entries"),
+        ("PickCubeSO100-v1", {"control_mode": "pd_ee_delta_pose"}, "must be one of pd_joint_delta"),
         ("MS-CartpoleBalance-v1", {}, "has robots"),
         ("Empty-v1", {}, "has no reward 'sparse'"),
         ("PickCub-v1", {}, "Did you mean 'PickCube-v1'"),
     ],
 )
-def test_what_is_no_arm_with_a_gripper_is_refused(task: str, settings: dict, words: str) -> None:
+def test_what_is_not_played_is_refused(task: str, settings: dict, words: str) -> None:
     import mani_skill.envs  # noqa: F401, read in this process: quicker
 
     with pytest.raises(ConfigError, match=words):
-        env_spec(small_config(tasks=[task], register=["mani_skill.envs"], **settings))
+        env_spec(small_config(tasks=[task], **settings))
 
 
 def test_a_module_that_is_not_there_is_named() -> None:
@@ -78,7 +85,63 @@ def test_missing_files_are_said_before_a_simulator_is_made() -> None:
     import mani_skill.envs  # noqa: F401
 
     with pytest.raises(AssetError, match="needs the ManiSkill asset 'ycb'"):
-        env_spec(small_config(tasks=["PickSingleYCB-v1"], register=["mani_skill.envs"]))
+        env_spec(small_config(tasks=["PickSingleYCB-v1"]))
+    with pytest.raises(AssetError, match="robot 'xarm6_robotiq' needs the ManiSkill asset 'xarm6'"):
+        env_spec(small_config(tasks=["PickCube-v1"], robot="xarm6_robotiq"))
+
+
+STICK = {"tasks": ["PushT-v1"], "control_mode": "pd_ee_delta_pos"}
+SMALL_ARM = {"tasks": ["PickCubeSO100-v1"], "robot": "so100"}  # which the task passes by itself
+
+
+def test_a_task_of_our_table_takes_the_arms_that_its_class_names() -> None:
+    import mani_skill.envs  # noqa: F401
+
+    spec = env_spec(small_config(tasks=["PickCube-v1"], robot="so100"))
+    assert [(a.size, a.convention) for a in spec.actions] == [
+        (5, "1 is 0.05 rad a step"),
+        (1, "1 is 0.2 rad a step"),
+    ]
+    assert not spec.has_expert
+
+
+@pytest.mark.parametrize(
+    ("settings", "sizes", "states"),
+    [
+        pytest.param(STICK, [("ee_delta_position", 3)], 7, marks=pytest.mark.long),
+        (SMALL_ARM, [("joint_delta", 5), ("joint_delta", 1)], 8),
+    ],
+)
+def test_arms_with_other_hands_are_played(
+    settings: dict, sizes: list[tuple[str, int]], states: int
+) -> None:
+    """A step in metric units moves what it says."""
+    import mani_skill.envs  # noqa: F401, read in this process: quicker
+    from rlcore_env_maniskill.simulator import Simulator
+
+    config = small_config(**settings, action_units="metric")
+    spec = env_spec(config)
+    assert [(a.meaning, a.size) for a in spec.actions] == sizes and spec.state_dim == states
+    simulator = Simulator(config, spec.tasks[0])
+    simulator.start(Episode(0, 3))
+    assert simulator.states.shape == (states,)
+    action = np.zeros(spec.action_dim, dtype=np.float32)
+    if sizes[0][0] == "joint_delta":
+        before = simulator.states[-1], simulator.env.agent.robot.get_qpos()[0, -1].item()
+        action[-1] = 0.2
+        simulator.step(action)
+        turned = simulator.env.agent.robot.get_qpos()[0, -1].item() - before[1]
+        assert 0.05 < turned < 0.25
+        low, high = simulator.env.agent.robot.get_qlimits()[0, -1].tolist()
+        opened = simulator.states[-1] - before[0]
+        assert opened == pytest.approx(turned / (high - low), rel=1e-4)
+    else:
+        before = simulator.states[:3]
+        action[2] = 0.05
+        for _ in range(2):
+            simulator.step(action)
+        assert 0.02 < (simulator.states[:3] - before)[2] < 0.12
+    simulator.close()
 
 
 def test_a_task_that_never_tells_success_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +151,7 @@ def test_a_task_that_never_tells_success_is_refused(monkeypatch: pytest.MonkeyPa
     from mani_skill.utils.registration import REGISTERED_ENVS, register_env
     from rlcore_env_maniskill.raw import make_raw
 
-    settings = {"register": ["mani_skill.envs"], "obs_mode": "state", "state_size": 35}
+    settings = {"obs_mode": "state", "state_size": 35}
     silent = type("Silent", (PushCubeEnv,), {"evaluate": BaseEnv.evaluate})
     mute = type("Mute", (PushCubeEnv,), {"evaluate": lambda self: {}})
     for name, made in (("Silent-v0", silent), ("Mute-v0", mute)):

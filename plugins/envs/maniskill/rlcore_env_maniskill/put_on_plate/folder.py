@@ -21,9 +21,8 @@ from rlcore_env_maniskill.hub_files import (
     ROOM,
     TABLE_FOLDER,
     database,
-    download_command,
     found,
-    missing_files,
+    require_files,
     visual,
 )
 from rlcore_env_maniskill.put_on_plate.assets import Assets, Robot
@@ -33,22 +32,16 @@ def read_folder(path: str) -> Assets:
     """All assets below `path`.
 
     Raises:
-        AssetError: files are missing; names them and the commands that bring them.
+        AssetError: files are missing or damaged; names them and the commands that bring them.
     """
     root = Path(path).expanduser()
-    missing = missing_files(root)
-    if missing:
-        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-        raise AssetError(
-            f"put-on-plate lacks {len(missing)} asset file(s) in {root}: {shown}",
-            hint=download_command(root, missing),
-        )
+    require_files(root)
     room = found(root, ROOM)
     return Assets(
         kind="hub",
-        objects=_models(root / OBJECT_FOLDER),
-        plates=_models(root / PLATE_FOLDER),
-        tables=_tables(root / TABLE_FOLDER),
+        objects=_models(root, OBJECT_FOLDER),
+        plates=_models(root, PLATE_FOLDER),
+        tables=_tables(root),
         robot=_widowx(found(root, ARM)),
         build_room=lambda scene: _build_room(scene, room),
     )
@@ -92,16 +85,16 @@ class PhotoTable:
         return _read(self.texture_file, height, width)
 
 
-def _models(folder: Path) -> tuple[MeshModel, ...]:
+def _models(root: Path, folder: str) -> tuple[MeshModel, ...]:
     models = []
-    for key, facts in database(folder).items():
+    for key, facts in database(root, folder).items():
         scale = facts.get("scales", [1.0])[0]
         low, high = (scale * np.array(facts["bbox"][end]) for end in ("min", "max"))
         models.append(
             MeshModel(
                 key=key,
                 name=facts["name"],
-                folder=folder / key,
+                folder=root / folder / key,
                 size=high - low,
                 depth=-float(low[2]),
                 scale=scale,
@@ -111,10 +104,11 @@ def _models(folder: Path) -> tuple[MeshModel, ...]:
     return tuple(models)
 
 
-def _tables(folder: Path) -> tuple[PhotoTable, ...]:
+def _tables(root: Path) -> tuple[PhotoTable, ...]:
+    folder = root / TABLE_FOLDER
     return tuple(
         PhotoTable(folder / "imgs" / key, folder / "textures" / facts["texture"], facts["mix"])
-        for key, facts in database(folder).items()
+        for key, facts in database(root, TABLE_FOLDER).items()
     )
 
 

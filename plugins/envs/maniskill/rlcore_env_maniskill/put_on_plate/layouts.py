@@ -75,13 +75,14 @@ def corners() -> np.ndarray:
 
 @cache
 def arm_offsets() -> np.ndarray:
-    """Offsets of the six arm joints in rad `[14376, 6]`; the first is none at all, as in training.
+    """Offsets of the six arm joints in rad `[14375, 6]`; the first is none at all, as in training,
+    and no other is.
 
     Shoulder and elbow may not both lean the same way: their sum stays within 0.25 rad.
     """
     small, large = (-0.15, -0.08, 0.0, 0.08, 0.15), (-0.6, -0.3, 0.0, 0.3, 0.6)
     every = np.array(list(itertools.product(*[small] * 5, large)))
-    kept = every[np.abs(every[:, 1] + every[:, 2]) <= 0.25]
+    kept = every[(np.abs(every[:, 1] + every[:, 2]) <= 0.25) & every.any(axis=1)]
     return np.concatenate([np.zeros((1, 6)), kept])
 
 

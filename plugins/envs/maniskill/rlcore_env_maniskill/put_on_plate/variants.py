@@ -2,11 +2,12 @@
 
 Every variant is the training setting with one thing changed. With `obj_set="train"` the values
 that it holds back are those of training, which leaves only its second object or plate. The
-table follows the reference (RL4VLA and its descendant in RLinf) but for four places, where the
+table follows the reference (RL4VLA and its descendant in RLinf) but for five places, where the
 reference changes more than the name says:
 
 - the second object or plate is always another one (its MultiCarrot test set counts so that
   one distractor in eight is the object itself, which then just stands elsewhere);
+- no held-out start of the arm is that of training (there EEPose counts it twice);
 - MultiPlate has the 16 tables of training (there: all 21);
 - all variants start at the height of training, 0.90 m, and what would reach into the table there
   just above it (there: 0.92 to 1.0 m, settled or falling); PutCarrot keeps its own heights;

@@ -175,6 +175,47 @@ def test_a_missing_file_is_one_error_with_the_command(tmp_path: Path, files: Pat
     assert "download_asset widowx250s" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("place", "content", "words"),
+    [
+        (folder.OBJECT_FOLDER, "{", "is damaged: JSONDecodeError"),
+        (folder.OBJECT_FOLDER, "[1]", "is damaged: AttributeError"),
+        (folder.PLATE_FOLDER, '{"a": {"bbox": {}}}', "is damaged: KeyError('name')"),
+        (folder.PLATE_FOLDER, '{"a": {"name": "a", "bbox": {"min": [0]}}}', "is damaged: ValueErr"),
+        (folder.TABLE_FOLDER, '{"a.png": {"texture": "0.png"}}', "is damaged: KeyError('mix')"),
+        (folder.TABLE_FOLDER, '{"a.png": null}', "is damaged: TypeError"),
+        (folder.TABLE_FOLDER, "version https://git-lfs.github.com/spec/v1", "lacks 1 asset file"),
+    ],
+)
+def test_a_damaged_database_is_named_with_the_command(
+    files: Path, place: str, content: str, words: str
+) -> None:
+    database = files / place / folder.DATABASE
+    kept = database.read_text()
+    database.write_text(content)
+    try:
+        with pytest.raises(AssetError) as caught:
+            Assets.from_folder(str(files))
+    finally:
+        database.write_text(kept)
+    assert words in caught.value.message and f"{place}/{folder.DATABASE}" in caught.value.message
+    assert "hf download --repo-type dataset RLinf/maniskill_assets" in caught.value.hint
+
+
+def test_pointers_of_git_lfs_are_missing_files_all_of_them_named(files: Path) -> None:
+    meshes = sorted((files / folder.OBJECT_FOLDER).glob("*/collision.obj"))[:5]
+    kept = [mesh.read_bytes() for mesh in meshes]
+    for mesh in meshes:
+        mesh.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    try:
+        with pytest.raises(AssetError, match="lacks 5 asset file") as caught:
+            Assets.from_folder(str(files))
+    finally:
+        for mesh, content in zip(meshes, kept, strict=True):
+            mesh.write_bytes(content)
+    assert all(str(mesh.relative_to(files)) in caught.value.message for mesh in meshes)
+
+
 def test_one_missing_mesh_is_named(files: Path) -> None:
     mesh = next(iter((files / folder.PLATE_FOLDER).glob("*/textured.glb")))
     kept = mesh.read_bytes()

@@ -43,6 +43,6 @@ def test_corners_are_all_ordered_pairs_of_four() -> None:
 
 def test_arm_offsets_start_with_none_and_never_lean_far() -> None:
     offsets = layouts.arm_offsets()
-    assert not offsets[0].any()
+    assert not offsets[0].any() and offsets[1:].any(axis=1).all()
     assert np.abs(offsets[:, 1] + offsets[:, 2]).max() <= 0.25
     assert np.abs(offsets).max(axis=0).tolist() == [0.15] * 5 + [0.6]

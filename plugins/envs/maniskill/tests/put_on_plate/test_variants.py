@@ -166,6 +166,30 @@ def test_multi_plate_adds_another_plate(scene: Callable[..., Any]) -> None:
     assert offset.abs().max() < 1e-3
 
 
+@pytest.mark.parametrize(
+    ("name", "choices", "changed"),
+    [
+        ("MultiCarrot", {"object": 20}, {"image", "object_at", "sentence", "things"}),
+        ("MultiPlate", {"plate": 7}, {"image", "sentence", "things"}),
+        ("PositionChangeTo", {}, set()),  # until the fifth step
+    ],
+)
+def test_variants_of_three_places_change_what_they_say_only(
+    scene: Callable[..., Any], name: str, choices: dict[str, int], changed: set[str]
+) -> None:
+    """Against an episode of training at the first two of the three places."""
+    three = VARIANTS[name].places()
+    two = VARIANTS["Main"].places()
+    (place,) = np.flatnonzero((two == three[100, :2]).all(axis=(1, 2)))
+    training = _look(scene("Main"), **CHOICES | {"place": int(place)})
+    look = _look(scene(name), **CHOICES | {"place": 100} | choices)
+    assert look.differences(training) == changed
+    for mine, its in ((look.object_at, training.object_at), (look.plate_at, training.plate_at)):
+        torch.testing.assert_close(mine[:, :2], its[:, :2], atol=1e-3, rtol=0)
+    around = ~(look.drawn | training.drawn)
+    np.testing.assert_array_equal(look.image[around], training.image[around])
+
+
 def test_a_second_thing_is_never_the_first_and_every_other_one_can_be_it(
     scene: Callable[..., Any],
 ) -> None:
