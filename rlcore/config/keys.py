@@ -76,7 +76,7 @@ def key(
         help: one sentence, with the unit.
         default: its value if nobody sets one; `"???"` where somebody must.
         choices: of a text, all values there are.
-        least, above, most, below, off: of a number, or of the numbers of a list: see
+        least, above, most, below, off: of a number, or of the numbers of a list or mapping: see
             :class:`Range`. Null, where a key may be null, is always allowed.
         own: of a key that all components of a kind have: its values mean something to the one
             they were chosen for only, as names of tasks do. A recipe's value stays behind when

@@ -16,8 +16,7 @@ GREATEST = 2**63 - 1  # what fits into the integers of numpy and torch
 def violations(config: RunConfig) -> Iterator[str]:
     """A sentence for each number outside its range. Null, where a key may be null, is in it."""
     for key in tree.walk(config):
-        values = key.value if isinstance(key.value, list) else [key.value]
-        for value in values:
+        for value in tree.values_of(key.value):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
             if isinstance(value, int) and abs(value) > GREATEST:

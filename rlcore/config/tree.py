@@ -48,6 +48,13 @@ def walk(section: Any, path: str = "") -> Iterator[Key]:
             yield from walk(value, here)
 
 
+def values_of(value: Any) -> list[Any]:
+    """The single values of a key: those of a list or mapping, or the one it is."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else [value]
+
+
 def paths(root: RunConfig) -> list[str]:
     """The dotted paths of all keys."""
     return [key.path for key in walk(root)]

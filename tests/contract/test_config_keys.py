@@ -54,7 +54,7 @@ def test_a_default_lies_among_its_choices():
 
 def test_every_number_has_a_range_and_its_default_lies_in_it():
     for key in all_keys():
-        numbers = [n for n in (key.value if isinstance(key.value, list) else [key.value])
+        numbers = [n for n in tree.values_of(key.value)
                    if isinstance(n, (int, float)) and not isinstance(n, bool)]  # fmt: skip
         if "int" in key.type or "float" in key.type:
             free = key.path.rpartition(".")[2] in ANY_NUMBER

@@ -72,6 +72,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "put-on-plate: what is the same in all episodes, by its number: {object: 0, table: 3}; "
         "also plate, place, yaw, and what a variant adds",
         {},
+        least=0,
     )
     assets_path: str | None = key(
         "put-on-plate: folder of the assets; null: stand-ins made of primitive shapes"

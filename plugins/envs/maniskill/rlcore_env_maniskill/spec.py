@@ -13,6 +13,7 @@ from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
     ASSETS_ROBOT,
+    FACTORS,
     MAIN,
     PUT_ON_PLATE,
     SUITES,
@@ -50,6 +51,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
     actions = _actions(config, robots)
     _check_gripper(config, robots)
     _check_reward(config, tasks)
+    _check_held(config, tasks)
     rgb = config.obs_mode == "rgb"
     return EnvSpec(
         name="maniskill",
@@ -252,6 +254,20 @@ def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
         raise ConfigError(
             "reward grasp is a difference already: use_rel_reward=true would difference it again",
             hint="set use_rel_reward=false; reward=grasp pays what it would",
+        )
+
+
+def _check_held(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
+    """Names only: how many there are of each, the task's episodes know."""
+    for name in config.hold:
+        if name not in FACTORS:
+            raise ConfigError(
+                f"hold takes {', '.join(FACTORS)}; got {name!r}.{did_you_mean(name, FACTORS)}"
+            )
+    others = [task for task in tasks if task_of(task) is not PUT_ON_PLATE]
+    if config.hold and others:
+        raise ConfigError(
+            f"hold is for put-on-plate tasks, got {others[0]!r}", hint="leave hold out"
         )
 
 

@@ -91,6 +91,9 @@ SUITES: dict[str, tuple[str, ...]] = {
     }.items()
 }
 CARROT = "PutCarrotOnPlateInScene-v2"
+# What an episode of put-on-plate chooses; those between object and table only in some variants.
+FACTORS = ("object", "texture", "sentence", "arm", "second", "plate", "table", "place", "yaw")
+
 # The robot that comes with the benchmark's own assets; with the stand-ins comes a panda.
 ASSETS_ROBOT = "widowx250s"
 PUT_ON_PLATE = Task(

@@ -121,6 +121,8 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
             "set use_rel_reward=false",
         ),
         ({"sim_backend": "gpu", "fast_render": True}, "set fast_render=false"),
+        ({"tasks": [MAIN], "hold": {"objekt": 1}}, "Did you mean 'object'"),
+        ({"tasks": [PUSH], "hold": {"object": 1}}, "hold is for put-on-plate tasks"),
         ({"robot": "pandas"}, "Did you mean 'panda'"),
         ({"robot": "xarm7"}, "must be one of panda, panda_wristcam, panda_stick"),
         ({"robot": "widowx250s"}, "is played by panda or panda_wristcam or panda_stick"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from rlcore_env_maniskill.put_on_plate.episodes import Episodes, Factor
-from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
+from rlcore_env_maniskill.put_on_plate.variants import OBJECT_SETS, VARIANTS
+from rlcore_env_maniskill.tasks import FACTORS
 
 from rlcore.errors import ConfigError
 
@@ -51,6 +52,11 @@ def test_what_is_held_is_the_same_in_all_episodes_and_the_rest_as_before() -> No
         SMALL.held({"object": 3})
     with pytest.raises(ConfigError, match="no arm; it has object, table, yaw"):
         SMALL.held({"arm": 3})
+
+
+def test_what_can_be_held_is_what_episodes_choose() -> None:
+    sets = (variant.episodes(which) for variant in VARIANTS.values() for which in OBJECT_SETS)
+    assert {factor.name for episodes in sets for factor in episodes.factors} == set(FACTORS)
 
 
 def test_trials_spread_over_every_factor() -> None:
