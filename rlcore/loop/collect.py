@@ -14,8 +14,9 @@ from rlcore.rollout.rng import generator
 from rlcore.specs import EnvSpec, Episode
 
 ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken
-# Episodes an env worker is asked for together: what is played shows, and is kept if the run ends.
-AT_ONCE = 32
+# Episodes asked for together, of each sub-env: few, so that what is played shows, and is kept if
+# the run ends; enough, so that no simulator waits long for the last.
+AT_ONCE = 2
 
 
 def run(config: RunConfig) -> Path:
@@ -68,7 +69,7 @@ def collect(session: Session) -> Path:
         while any(missing.values()):
             batch = [
                 episode for task, count in missing.items() for episode in candidates[task][:count]
-            ][: AT_ONCE * session.group.ranks("env")]
+            ][: AT_ONCE * config.env.train.total_num_envs]
             if not batch:
                 _give_up(spec, missing)
             for episode in batch:

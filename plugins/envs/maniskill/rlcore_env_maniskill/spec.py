@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore_env_maniskill.experts import EXPERT_TASKS
+from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS
 from rlcore_env_maniskill.registered import ARMS, facts_of, registered_task
 from rlcore_env_maniskill.robots import ROBOTS, action_channels
 from rlcore_env_maniskill.sentences import all_sentences
@@ -26,8 +26,7 @@ from rlcore_env_maniskill.tasks import (
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
-# What the experts command: the grasp of a panda.
-EXPERT_CONTROLS = ("pd_ee_delta_pose", "pd_ee_delta_pos")
+# The experts grasp as a panda does.
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
 # Those for which our table of tasks speaks; what other arms may play their classes say.
 TABLE_ROBOTS = ("panda", "panda_wristcam", ASSETS_ROBOT)
@@ -140,7 +139,7 @@ def has_expert(config: ManiSkillConfig, task: str) -> bool:
         config.sim_backend == "cpu"
         and task in EXPERT_TASKS
         and robot_name(config, task) in EXPERT_ROBOTS
-        and control_of(config, task) in EXPERT_CONTROLS
+        and control_of(config, task) in CONTROL_MODES
     )
 
 

@@ -1,11 +1,10 @@
-"""From wishes in metres to actions of ManiSkill's `pd_ee_delta_pose` or `pd_ee_delta_pos`, for one
-env.
+"""From wishes in metres to actions of ManiSkill's `pd_ee_delta_pose` or `pd_ee_delta_pos`.
 
-Both ask each step for a pose relative to the *measured* one (no target is kept), translation and
-rotation along the axes of the robot's base; `pd_ee_delta_pos` has no rotation and holds the hand
-as it is turned. A full entry asks for 0.1 m or 0.1 rad with the
-panda. Its drives (stiffness 1000, damping 100) need 0.1 s for 63% of the way, so a constant full
-action moves 0.04 m a step at ManiSkill's usual 20 Hz, and 0.086 m at 5 Hz.
+For one env. Both modes ask each step for a pose relative to the *measured* one (no target is kept),
+translation and rotation along the axes of the robot's base; `pd_ee_delta_pos` has no rotation and
+holds the hand as it is turned. A full entry asks for 0.1 m or 0.1 rad with the panda. Its drives
+(stiffness 1000, damping 100) need 0.1 s for 63% of the way, so a constant full action moves 0.04 m
+a step at ManiSkill's usual 20 Hz, and 0.086 m at 5 Hz.
 """
 
 from __future__ import annotations
