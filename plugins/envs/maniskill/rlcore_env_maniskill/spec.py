@@ -16,6 +16,7 @@ from rlcore_env_maniskill.tasks import (
     FACTORS,
     MAIN,
     PUT_ON_PLATE,
+    STAND_IN_ROBOTS,
     SUITES,
     TABLETOP,
     TASKS,
@@ -29,7 +30,7 @@ HELDOUT_TRIALS = range(10_000, 20_000)
 # The experts grasp as a panda does.
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
 # Those for which our table of tasks speaks; what other arms may play their classes say.
-TABLE_ROBOTS = ("panda", "panda_wristcam", ASSETS_ROBOT)
+TABLE_ROBOTS = (*STAND_IN_ROBOTS, ASSETS_ROBOT)
 
 STAND_IN = "stand-in"
 PROPRIOCEPTION = (
@@ -93,8 +94,8 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
             f"{did_you_mean(config.robot, ROBOTS)}"
         )
     if task_of(task) is PUT_ON_PLATE:
-        own = PUT_ON_PLATE.robot if config.assets_path is None else ASSETS_ROBOT
-        fitting = [own]
+        fitting = list(STAND_IN_ROBOTS) if config.assets_path is None else [ASSETS_ROBOT]
+        own = fitting[0]
     else:
         own, fitting = _known(config, task).robot, list(ARMS)  # or it was refused there
     if config.robot not in (None, *fitting):

@@ -94,8 +94,9 @@ CARROT = "PutCarrotOnPlateInScene-v2"
 # What an episode of put-on-plate chooses; those between object and table only in some variants.
 FACTORS = ("object", "texture", "sentence", "arm", "second", "plate", "table", "place", "yaw")
 
-# The robot that comes with the benchmark's own assets; with the stand-ins comes a panda.
+# The robot that comes with the benchmark's own assets, and those that play with the stand-ins.
 ASSETS_ROBOT = "widowx250s"
+STAND_IN_ROBOTS = ("panda", "panda_wristcam")
 PUT_ON_PLATE = Task(
     "put the object on the plate",
     39,  # of the stand-ins' panda: 9 joints, their speeds, three poses of 7

@@ -126,7 +126,7 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
         ({"robot": "pandas"}, "Did you mean 'panda'"),
         ({"robot": "xarm7"}, "must be one of panda, panda_wristcam, panda_stick"),
         ({"robot": "widowx250s"}, "is played by panda or panda_wristcam or panda_stick"),
-        ({"tasks": [MAIN], "robot": "panda_wristcam"}, "is played by panda here"),
+        ({"tasks": [MAIN], "robot": "panda_stick"}, "is played by panda or panda_wristcam here"),
         ({"tasks": [MAIN], "robot": "panda", "assets_path": "/data"}, "is played by widowx250s"),
         ({"control_mode": WIDOWX_MODE}, "control_mode of robot 'panda' must be one of"),
         (

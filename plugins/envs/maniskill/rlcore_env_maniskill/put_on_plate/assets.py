@@ -118,8 +118,12 @@ class Assets:
         return read_folder(path)
 
     @classmethod
-    def stand_ins(cls) -> Assets:
-        """Primitive shapes and painted pictures, made in code; needs no file."""
+    def stand_ins(cls, robot: str | None = None) -> Assets:
+        """Primitive shapes and painted pictures, made in code; needs no file.
+
+        Raises:
+            ConfigError: not a robot that plays with them.
+        """
         from rlcore_env_maniskill.put_on_plate.stand_ins import make_stand_ins
 
-        return make_stand_ins()
+        return make_stand_ins(robot)

@@ -12,8 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import sapien
 
+from rlcore.errors import ConfigError
 from rlcore_env_maniskill.put_on_plate.assets import Assets, Robot
 from rlcore_env_maniskill.put_on_plate.variants import TABLE_HEIGHT, TABLES
+from rlcore_env_maniskill.tasks import STAND_IN_ROBOTS
 
 Shape = Literal["box", "cylinder", "rod", "ball"]
 RGB = tuple[float, float, float]
@@ -139,16 +141,29 @@ class PaintedTable:
         return np.stack(channels, axis=-1).clip(0, 255).astype(np.uint8)
 
 
-def make_stand_ins() -> Assets:
-    """25 objects, 17 plates, 21 tables and a Franka Emika Panda, which ManiSkill brings along."""
+def make_stand_ins(robot: str | None = None) -> Assets:
+    """25 objects, 17 plates, 21 tables and a Franka Emika Panda, which ManiSkill brings along.
+
+    Args:
+        robot: one of STAND_IN_ROBOTS; None for the first.
+
+    Raises:
+        ConfigError: another one.
+    """
+    name = robot or STAND_IN_ROBOTS[0]
+    if name not in STAND_IN_ROBOTS:
+        raise ConfigError(
+            f"the stand-in assets of put-on-plate come with robot {' or '.join(STAND_IN_ROBOTS)}, "
+            f"got {name!r}"
+        )
     return Assets(
         kind="stand-in",
         objects=_models(OBJECTS),
         plates=_models(PLATES),
         tables=tuple(PaintedTable(number, float(number > 0)) for number in range(TABLES)),
         robot=Robot(
-            name="panda",
-            agent="panda",
+            name=name,
+            agent=name,
             control_mode="pd_ee_delta_pose",
             base=sapien.Pose([0.3, 0.028, TABLE_HEIGHT], [0, 0, 0, 1]),
             qpos=np.array([0, 0.259, 0, -2.289, 0, 2.515, np.pi / 4, 0.04, 0.04]),

@@ -71,7 +71,9 @@ class PutOnPlateEnv(BaseEnv):
         self.episodes = every.held(hold or {})
         # a second thing is another one of those there are, so these must be there
         self._stocked = every if self.variant.second else self.episodes
-        self.assets = Assets.from_folder(assets_path) if assets_path else Assets.stand_ins()
+        self.assets = (
+            Assets.from_folder(assets_path) if assets_path else Assets.stand_ins(robot_uids)
+        )
         robot = self.assets.robot
         if robot_uids not in (None, robot.name):
             raise ConfigError(

@@ -184,5 +184,16 @@ def test_a_second_thing_is_another_one_beside_a_held_one(new_scene: Callable[...
 
 
 def test_another_robot_is_refused(new_scene: Callable[..., Any]) -> None:
-    with pytest.raises(ConfigError, match="come with robot 'panda', got 'fetch'"):
+    with pytest.raises(ConfigError, match="come with robot panda or panda_wristcam, got 'fetch'"):
         new_scene("Main", robot_uids="fetch")
+
+
+def test_a_camera_in_the_hand_changes_no_start_and_sees_the_object(
+    scene: Callable[..., Any], new_scene: Callable[..., Any]
+) -> None:
+    seeing = new_scene("Main", robot_uids="panda_wristcam")
+    first, second = (each.start(object=0, place=300) for each in (scene("Main"), seeing))
+    for name in ("object", "plate"):
+        assert torch.equal(first[name], second[name])
+    torch.testing.assert_close(first["tcp"], second["tcp"])
+    assert seeing.env.draw_cameras()["hand_camera"].numpy().std() > 10
