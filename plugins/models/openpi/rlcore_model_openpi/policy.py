@@ -33,8 +33,9 @@ from rlcore_model_openpi.network import (
 )
 from rlcore_model_openpi.network.actor import FlowActor, RolloutNoise
 from rlcore_model_openpi.processor import Processor
+from rlcore_model_openpi.resolved import Resolved, masked_images, resolve
 from rlcore_model_openpi.settings import OpenPIModelConfig
-from rlcore_model_openpi.spec import Resolved, masked_images, policy_spec, resolve
+from rlcore_model_openpi.spec import policy_spec
 
 
 def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:

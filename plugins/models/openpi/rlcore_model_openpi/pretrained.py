@@ -17,9 +17,10 @@ from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.vision import SiglipTower
 from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, write_stats
 from rlcore_model_openpi.processor import Processor
+from rlcore_model_openpi.resolved import Resolved
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize
-from rlcore_model_openpi.spec import Resolved, checkpoint_stats
+from rlcore_model_openpi.spec import checkpoint_stats
 from rlcore_model_openpi.tokenizer import fresh_tokenizer, load_tokenizer
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from rlcore.data.chunks import action_chunks
 from rlcore.protocols import Demonstration, Inputs, Observation
 from rlcore_model_openpi.images import resize_with_pad
 from rlcore_model_openpi.normalize import Normalizer, Stats
-from rlcore_model_openpi.spec import Resolved
+from rlcore_model_openpi.resolved import Resolved
 from rlcore_model_openpi.tokenizer import PromptTokenizer
 
 

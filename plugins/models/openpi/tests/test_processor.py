@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from rlcore_model_openpi.normalize import Normalizer, Stats
 from rlcore_model_openpi.pretrained import fresh_processor
+from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES
-from rlcore_model_openpi.spec import resolve
 
 
 def processor(env_spec, config_name="pi0_metaworld", **openpi):

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 from rlcore_model_openpi import plugin
+from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
-from rlcore_model_openpi.spec import policy_spec, resolve
+from rlcore_model_openpi.spec import policy_spec
 
 from rlcore.errors import ConfigError
 

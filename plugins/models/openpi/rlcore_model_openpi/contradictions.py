@@ -1,0 +1,154 @@
+"""Settings of `actor.model` that contradict each other or the env. No torch."""
+
+from __future__ import annotations
+
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.specs import EnvSpec
+from rlcore_model_openpi.resolved import IMAGE_SLOTS, KEY, Resolved
+from rlcore_model_openpi.settings import (
+    NOISE_METHODS,
+    VALUE_TYPES,
+    VALUE_VLM_MODES,
+    OpenPIModelConfig,
+)
+
+
+def check_settings(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
+    """Raises ConfigError for a value out of its range, and for two that exclude each other."""
+    for check in (_check_ranges, _check_exploration, _check_critic, _check_training, _check_env):
+        check(config, resolved, env_spec)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
+
+
+def _check_ranges(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
+    openpi, horizon = config.openpi, resolved.size.action_horizon
+    _require(openpi.num_steps >= 1, f"{KEY}.num_steps must be at least 1, got {openpi.num_steps}")
+    _require(horizon >= 1, f"{KEY}.action_horizon must be at least 1, got {horizon}")
+    tokens = resolved.size.max_token_len
+    _require(tokens >= 2, f"{KEY}.max_token_len must be at least 2, got {tokens}")
+    _require(
+        1 <= config.num_action_chunks <= horizon,
+        f"actor.model.num_action_chunks must be in 1..{horizon}, the actions that {KEY} predicts "
+        f"per decision (action_horizon), got {config.num_action_chunks}",
+    )
+    _require(
+        1 <= resolved.num_images <= IMAGE_SLOTS,
+        f"num_images_in_input must be in 1..{IMAGE_SLOTS}, got {resolved.num_images}",
+    )
+    _require(
+        not resolved.discrete_state or resolved.data.pi05,
+        f"{KEY}.discrete_state_input is for π0.5; config_name {resolved.data.name!r} is π0",
+    )
+
+
+def _check_exploration(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
+    openpi = config.openpi
+    method = openpi.noise_method
+    _require(
+        method in NOISE_METHODS,
+        f"{KEY}.noise_method must be one of {', '.join(NOISE_METHODS)}; got {method!r}."
+        f"{did_you_mean(method, NOISE_METHODS)}",
+    )
+    _require(openpi.noise_level >= 0, f"{KEY}.noise_level must be >= 0, got {openpi.noise_level}")
+    _require(
+        not openpi.noise_anneal or method in ("flow_sde", "flow_cps"),
+        f"{KEY}.noise_anneal must be false with noise_method {method}, which has no noise level",
+    )
+    _require(
+        len(openpi.noise_params) == 3 and min(openpi.noise_params) >= 0
+        and openpi.noise_params[2] > 0,
+        f"{KEY}.noise_params must be [start, end, updates], got {openpi.noise_params}",
+    )  # fmt: skip
+    low_high = openpi.noise_logvar_range
+    _require(
+        len(low_high) == 2 and 0 < low_high[0] <= low_high[1],
+        f"{KEY}.noise_logvar_range must be [least, greatest] std, both > 0, got {low_high}",
+    )
+    _require(
+        not (openpi.joint_logprob and method == "flow_ode"),
+        f"{KEY}.joint_logprob must be false with noise_method flow_ode, which has no log-prob",
+    )
+    _require(
+        not (openpi.ignore_last and openpi.joint_logprob),
+        f"{KEY}.ignore_last must be false with joint_logprob, where every step is stochastic",
+    )
+    _require(
+        not openpi.ignore_last or openpi.num_steps >= 2,
+        f"{KEY}.num_steps must be at least 2 with ignore_last, got {openpi.num_steps}",
+    )
+
+
+def _check_critic(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
+    openpi = config.openpi
+    _require(
+        openpi.value_vlm_mode in VALUE_VLM_MODES,
+        f"{KEY}.value_vlm_mode must be one of {', '.join(VALUE_VLM_MODES)}; "
+        f"got {openpi.value_vlm_mode!r}.{did_you_mean(openpi.value_vlm_mode, VALUE_VLM_MODES)}",
+    )
+    _require(
+        openpi.value_type in VALUE_TYPES,
+        f"{KEY}.value_type must be one of {', '.join(VALUE_TYPES)}; got {openpi.value_type!r}."
+        f"{did_you_mean(openpi.value_type, VALUE_TYPES)}",
+    )
+    _require(
+        not (openpi.value_after_vlm and openpi.chunk_critic_input),
+        f"{KEY}.chunk_critic_input must be false with value_after_vlm: "
+        "the VLM's output has no action tokens",
+    )
+
+
+def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
+    _require(
+        not (config.is_lora and config.openpi.train_expert_only),
+        f"{KEY}.train_expert_only must be false with actor.model.is_lora: "
+        "the adapters are the VLM's",
+    )
+    _require(
+        not config.save_adapters_only,
+        "actor.model.save_adapters_only must be false: besides the adapters the whole action "
+        "expert is trained, so they are no policy alone",
+    )
+    _require(
+        not config.is_lora or config.lora_rank >= 1,
+        f"actor.model.lora_rank must be at least 1, got {config.lora_rank}",
+    )
+
+
+def _check_env(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
+    data, size, env = resolved.data, resolved.size, env_spec.name
+    cameras = len(env_spec.cameras)
+    _require(
+        resolved.num_images <= cameras,
+        f"num_images_in_input is {resolved.num_images}, but env {env!r} has {cameras} camera(s): "
+        f"{', '.join(camera.name for camera in env_spec.cameras)}",
+    )
+    _require(
+        resolved.action_dim == env_spec.action_dim,
+        f"actor.model.action_dim is {resolved.action_dim}, but actions of env {env!r} have "
+        f"{env_spec.action_dim} entries",
+    )
+    _require(
+        env_spec.action_dim <= size.action_dim,
+        f"actions of env {env!r} have {env_spec.action_dim} entries, the network has room for "
+        f"{size.action_dim}",
+    )
+    _require(
+        not resolved.uses_state or env_spec.state_dim <= size.action_dim,
+        f"the state of env {env!r} has {env_spec.state_dim} entries, the network has room for "
+        f"{size.action_dim}",
+    )
+    least = data.entries or len(data.delta_mask)
+    _require(
+        min(env_spec.action_dim, env_spec.state_dim) >= least,
+        f"config_name {data.name!r} needs a state and actions of at least {least} entries; env "
+        f"{env!r} has {env_spec.state_dim} and {env_spec.action_dim}",
+    )
+    _require(
+        data.entries is None or env_spec.action_dim == env_spec.state_dim == data.entries,
+        f"config_name {data.name!r} is for {data.entries} state and action entries; env {env!r} "
+        f"has {env_spec.state_dim} and {env_spec.action_dim}",
+    )
