@@ -31,6 +31,9 @@ class TowerSize:
             checkpoints hold it.
         convs: patches are embedded by that many convolutions of stride 2 instead of a linear map,
             for networks that are trained from nothing on few images.
+        sincos: amplitude of the 2-D sine-cosine position embeddings that a fresh tower starts from
+            (He et al. 2022); 0 for small random ones. Where things are is most of what a small
+            network trained from nothing has to see, and random ones have to grow first.
     """
 
     width: int
@@ -45,6 +48,7 @@ class TowerSize:
     layer_scale: bool = False
     pooling: bool = False
     convs: int = 0
+    sincos: float = 0.0
 
     @property
     def prefix(self) -> int:
@@ -133,6 +137,19 @@ SIZES: dict[str, PrismaticSize] = {
         towers=(
             replace(DINOV2, timm_id="", width=32, depth=2, heads=2, mlp=64, convs=3),
             replace(SIGLIP, timm_id="", width=64, depth=2, heads=2, mlp=128, convs=3),
+        ),
+        image_size=64, patch_size=8,
+        width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,
+    ),
+    # The same with positions to start from.
+    "tiny_sincos": PrismaticSize(
+        towers=(
+            replace(
+                DINOV2, timm_id="", width=32, depth=2, heads=2, mlp=64, convs=3, sincos=2.0
+            ),
+            replace(
+                SIGLIP, timm_id="", width=64, depth=2, heads=2, mlp=128, convs=3, sincos=2.0
+            ),
         ),
         image_size=64, patch_size=8,
         width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from rlcore_prismatic.network import PrismaticModel, add_lora, multimodal, set_precision
+from rlcore_prismatic.network.vision import sincos_positions
 from rlcore_prismatic.sizes import SIZES
 from torch.utils.flop_counter import FlopCounterMode
 from transformers.cache_utils import StaticCache
@@ -114,3 +117,19 @@ def test_bf16_is_near_fp32(network: PrismaticModel) -> None:
         rounded = logits()
     assert network.dtype == torch.bfloat16 and rounded.dtype == torch.float32
     torch.testing.assert_close(rounded, exact, rtol=0, atol=0.05)
+
+
+def test_sincos_positions_are_sines_and_cosines_of_the_place() -> None:
+    """2 x 2 patches, one frequency: an eighth of a turn per side; two entries are left over."""
+    half = math.sqrt(0.5)
+    expected = [[0, 1, 0, 1], [half, half, 0, 1], [0, 1, half, half], [half, half, half, half]]
+    positions = sincos_positions(4, 6)
+    torch.testing.assert_close(positions[:, :4], torch.tensor(expected))
+    assert not positions[:, 4:].any()
+
+
+def test_a_fresh_tower_starts_from_sincos_positions_of_its_amplitude() -> None:
+    size = SIZES["tiny_sincos"]
+    for number, tower in enumerate(PrismaticModel(size).vision_backbone.towers):
+        expected = 2.0 * sincos_positions(64, size.towers[number].width)
+        assert (tower.pos_embed[0] - expected).std().item() == pytest.approx(0.02, rel=0.2)

@@ -9,6 +9,7 @@ Legend: N images, T patches, W width of a tower, D width of the Llama.
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import torch
@@ -137,6 +138,23 @@ class ConvPatchEmbed(nn.Module):
         return x.flatten(2).transpose(1, 2)
 
 
+def sincos_positions(patches: int, width: int) -> Tensor:
+    """Sines and cosines of where a patch is, `[T, W]`: a quarter of the width each for sin(x),
+    cos(x), sin(y), cos(y), at frequencies of 1/8, 2/8... turns per side of the image. Entries past
+    a multiple of four are zero.
+    """
+    side, each = math.isqrt(patches), width // 4
+    along = torch.linspace(0, 1, side)
+    turns = torch.arange(1, each + 1) * (2 * math.pi / 8)
+    down, across = torch.meshgrid(along, along, indexing="ij")
+    waves = [
+        wave(place.reshape(-1, 1) * turns)
+        for place in (across, down)
+        for wave in (torch.sin, torch.cos)
+    ]
+    return F.pad(torch.cat(waves, dim=1), (0, width - 4 * each))
+
+
 class AttentionPool(nn.Module):
     """SigLIP's pooling head. Checkpoints hold its weights; nothing here reads it."""
 
@@ -170,7 +188,10 @@ class VisionTransformer(nn.Module):
         if tower.registers:
             self.reg_token = nn.Parameter(torch.randn(1, tower.registers, width) * 1e-6)
         self.has = (tower.class_token, bool(tower.registers))
-        self.pos_embed = nn.Parameter(torch.randn(1, size.patches, width) * 0.02)
+        positions = torch.randn(1, size.patches, width) * 0.02
+        if tower.sincos:
+            positions += tower.sincos * sincos_positions(size.patches, width)
+        self.pos_embed = nn.Parameter(positions)
         self.patch_embed = ConvPatchEmbed(tower) if tower.convs else PatchEmbed(size, tower)
         self.blocks = nn.ModuleList(
             FilmBlock(tower, size.width) if film else Block(tower) for _ in range(tower.depth)
