@@ -89,7 +89,8 @@ class Demonstration:
     Attributes:
         episode: its address.
         task_description: the sentence.
-        frames: `{camera: uint8 [F, H, W, 3]}`, rendered before the steps in `frame_steps`.
+        frames: `{camera: uint8 [F, H, W, 3]}`, cameras in the order of the env, rendered before
+            the steps in `frame_steps`.
         frame_steps: int64 `[F]`, ascending step numbers in [0, L).
         states: float32 `[L, S]`, before each step.
         actions: float32 `[L, A]`: the expert's clean action for that state, clipped to the

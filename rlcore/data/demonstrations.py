@@ -131,10 +131,10 @@ class DemonstrationSet(Sequence[Demonstration]):
         """An int gives a :class:`Demonstration`, a slice a smaller set."""
         if isinstance(index, slice):
             return self._subset(self.rows[index])
-        return read_episode(self.path, self.rows[index])
+        return read_episode(self.path, self.rows[index], self.info)
 
     def __iter__(self) -> Iterator[Demonstration]:
-        return (read_episode(self.path, row) for row in self.rows)
+        return (read_episode(self.path, row, self.info) for row in self.rows)
 
     @property
     def complete(self) -> bool:

@@ -110,7 +110,7 @@ class DataInfo:
     def check_fits(self, spec: EnvSpec, path: Path) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from this data."""
         for what, mine, needed in (
-            ("cameras", self.cameras, _cameras(spec)),
+            ("cameras", list(self.cameras.items()), list(_cameras(spec).items())),  # in order
             ("states", self.states, _channels(spec.states)),
             ("actions", self.actions, _channels(spec.actions)),
         ):
@@ -169,13 +169,15 @@ def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> 
         save_file(arrays, partial, metadata={"row": json.dumps(asdict(row))})
 
 
-def read_episode(path: Path, row: EpisodeRow) -> Demonstration:
+def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
     """Raises CheckpointError where the file is missing or damaged."""
     file = path / row.file
     try:
         with safe_open(file, framework="numpy") as archive:
             arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
         steps, states, actions = (arrays.pop(k) for k in ("frame_steps", "states", "actions"))
+        # in the order of the env, by which policies know them; a file has the names sorted
+        frames = {name: arrays[FRAMES + name] for name in info.cameras}
     except FileNotFoundError as error:
         raise CheckpointError(f"{path} is incomplete: {row.file} is missing") from error
     except (OSError, SafetensorError, KeyError) as error:
@@ -183,7 +185,7 @@ def read_episode(path: Path, row: EpisodeRow) -> Demonstration:
     return Demonstration(
         episode=row.episode,
         task_description=row.task_description,
-        frames={name.removeprefix(FRAMES): frames for name, frames in arrays.items()},
+        frames=frames,
         frame_steps=steps,
         states=states,
         actions=actions,
