@@ -21,7 +21,7 @@ SPEC = EnvSpec(
     descriptions=("reach the cube", "push the cube"),
     train_trials=range(0, 100),
     heldout_trials=range(100, 200),
-    cameras=(CameraSpec("front", 4, 6), CameraSpec("wrist", 2, 2)),
+    cameras=(CameraSpec("wrist", 2, 2), CameraSpec("front", 4, 6)),  # not as files sort them
     states=(StateChannel("gripper position", 3),),
     actions=(ActionChannel("ee_delta_position", 3), ActionChannel("gripper", 1)),
     max_episode_steps=50,
@@ -65,7 +65,7 @@ def assert_equal(read, written):
     ):
         assert mine.dtype == other.dtype
         np.testing.assert_array_equal(mine, other)
-    assert set(read.frames) == {"front", "wrist"}
+    assert list(read.frames) == ["wrist", "front"]
 
 
 def test_round_trip_in_canonical_order(tmp_path):
@@ -186,7 +186,8 @@ def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
     for change, what in (
         ({"actions": (ActionChannel("ee_delta_position", 3),)}, "actions"),
         ({"cameras": SPEC.cameras[:1]}, "cameras"),
-        ({"cameras": (CameraSpec("front", 8, 6), SPEC.cameras[1])}, "cameras"),
+        ({"cameras": SPEC.cameras[::-1]}, "cameras"),  # policies take them by order
+        ({"cameras": (SPEC.cameras[0], CameraSpec("front", 8, 6))}, "cameras"),
         ({"states": (StateChannel("joints", 7),)}, "states"),
     ):
         with pytest.raises(ConfigError, match=what) as caught:
