@@ -25,6 +25,7 @@ from rlcore.data.layout import (
     read_info,
     read_table,
     rows_of_files,
+    width_of,
     write_episode,
     write_info,
     write_table,
@@ -251,8 +252,8 @@ def _check_arrays(demonstration: Demonstration, info: DataInfo) -> None:
     length = len(demonstration.actions)
     frames = len(demonstration.frame_steps)
     wanted = {
-        "states": (length, sum(int(size) for _, size in info.states)),
-        "actions": (length, sum(int(size) for _, size in info.actions)),
+        "states": (length, width_of(info.states)),
+        "actions": (length, width_of(info.actions)),
         **{name: (frames, *size, 3) for name, size in info.cameras.items()},
     }
     found = {

@@ -12,7 +12,7 @@ files of a collection that was interrupted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from rlcore.track.manifest import versions
 from rlcore.track.parquet import read_rows, write_rows
 
 FORMAT = "rlcore-demonstrations"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 INFO, EPISODES, DATA = "info.json", "episodes.parquet", "data"
 EPISODE_FILE, EPISODE_FILES = "episode_{:06d}.safetensors", "episode_*.safetensors"
 FRAMES = "frames/"
@@ -75,7 +75,8 @@ class DataInfo:
     Attributes:
         env: name of the env.
         cameras: `{name: [height, width]}`.
-        states, actions: `[[meaning, size], ...]` in order.
+        states, actions: channels in order, by the fields of their specs.
+        render_settings: what changes pixels (:attr:`rlcore.specs.EnvSpec.render_settings`).
         tasks: task names by `task_index`.
         collect: settings of the collection but its path.
         seed: root seed of the collection.
@@ -84,8 +85,9 @@ class DataInfo:
 
     env: str
     cameras: dict[str, list[int]]
-    states: list[list[str | int]]
-    actions: list[list[str | int]]
+    states: list[dict[str, Any]]
+    actions: list[dict[str, Any]]
+    render_settings: dict[str, str | int | float | bool]
     tasks: list[str]
     collect: dict[str, Any]
     seed: int
@@ -101,6 +103,7 @@ class DataInfo:
             cameras=_cameras(spec),
             states=_channels(spec.states),
             actions=_channels(spec.actions),
+            render_settings=dict(spec.render_settings),
             tasks=list(spec.tasks),
             collect=settings,
             seed=seed,
@@ -113,6 +116,10 @@ class DataInfo:
             ("cameras", list(self.cameras.items()), list(_cameras(spec).items())),  # in order
             ("states", self.states, _channels(spec.states)),
             ("actions", self.actions, _channels(spec.actions)),
+            *(
+                (name, drawn, spec.render_settings.get(name))
+                for name, drawn in self.render_settings.items()
+            ),
         ):
             if mine != needed:
                 raise ConfigError(
@@ -126,8 +133,8 @@ def _cameras(spec: EnvSpec) -> dict[str, list[int]]:
     return {camera.name: [camera.height, camera.width] for camera in spec.cameras}
 
 
-def _channels(channels: Iterable[StateChannel | ActionChannel]) -> list[list[str | int]]:
-    return [[channel.meaning, channel.size] for channel in channels]
+def _channels(channels: Iterable[StateChannel | ActionChannel]) -> list[dict[str, Any]]:
+    return [asdict(channel) for channel in channels]
 
 
 def write_info(path: Path, info: DataInfo) -> None:
@@ -201,8 +208,8 @@ def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
     frames = steps.shape if steps is not None else ()
     wanted = {
         "frame_steps": TensorHeader("I64", frames[:1]),
-        "states": TensorHeader("F32", (row.length, _width(info.states))),
-        "actions": TensorHeader("F32", (row.length, _width(info.actions))),
+        "states": TensorHeader("F32", (row.length, width_of(info.states))),
+        "actions": TensorHeader("F32", (row.length, width_of(info.actions))),
         **{
             FRAMES + name: TensorHeader("U8", (*frames[:1], *size, 3))
             for name, size in info.cameras.items()
@@ -215,8 +222,9 @@ def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
             )
 
 
-def _width(channels: list[list[str | int]]) -> int:
-    return sum(int(size) for _, size in channels)
+def width_of(channels: Iterable[Mapping[str, Any]]) -> int:
+    """Entries of a vector."""
+    return sum(channel["size"] for channel in channels)
 
 
 def number_of(row: EpisodeRow) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 
 from rlcore.algo.combinations import refusal
 from rlcore.config.checks.subject import Subject
@@ -22,6 +23,9 @@ def envs_agree(facts: Facts) -> Iterator[str]:
             [camera.name for camera in train.cameras],
             [camera.name for camera in evaluation.cameras],
         ),
+        # as many entries may still mean something else: other units, another controller
+        *zip(repeat("actions"), train.actions, evaluation.actions, strict=False),
+        *zip(repeat("states"), train.states, evaluation.states, strict=False),
     ):
         if a != b:
             yield f"env.train and env.eval must have the same {what}, got {a} and {b}"

@@ -81,6 +81,22 @@ def announce(facts: Facts) -> None:
             f"actor.model.add_value_head=true: {config.algorithm.name} trains no critic, so the "
             "value head stays as it is"
         )
+    train, evaluation = facts.envs["train"], facts.envs["eval"]
+    read = facts.policy.num_images
+    if 0 < read < len(train.cameras):
+        names = [camera.name for camera in train.cameras]
+        warn(
+            f"{facts.policy.name} reads {read} of {len(names)} cameras "
+            f"(actor.model.num_images_in_input): {', '.join(names[:read])}; "
+            f"{', '.join(names[read:])} is drawn for nobody"
+        )
+    for name, drawn in train.render_settings.items():
+        other = evaluation.render_settings.get(name, drawn)
+        if other != drawn:
+            warn(
+                f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
+                "on other pixels than it is trained on"
+            )
 
 
 def _raise_all(problems: list[str]) -> None:

@@ -25,6 +25,7 @@ SPEC = EnvSpec(
     states=(StateChannel("gripper position", 3),),
     actions=(ActionChannel("ee_delta_position", 3), ActionChannel("gripper", 1)),
     max_episode_steps=50,
+    render_settings={"fast_render": True},
 )
 COLLECT = CollectConfig(episodes_per_task=3, stride=2)
 
@@ -91,7 +92,9 @@ def test_files_are_plain_and_described(tmp_path):
     ]  # fmt: skip
     info = read.info
     assert info.cameras == {"front": [4, 6], "wrist": [2, 2]}
-    assert info.actions == [["ee_delta_position", 3], ["gripper", 1]]
+    reach = {"meaning": "ee_delta_position", "size": 3, "low": -1.0, "high": 1.0}
+    assert info.actions[0] == {**reach, "frame": "base", "convention": ""}
+    assert [channel["size"] for channel in info.actions] == [3, 1]
     assert info.tasks == ["reach", "push"]
     assert info.seed == 1
     wanted = asdict(COLLECT)
@@ -189,6 +192,9 @@ def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
         ({"cameras": SPEC.cameras[::-1]}, "cameras"),  # policies take them by order
         ({"cameras": (SPEC.cameras[0], CameraSpec("front", 8, 6))}, "cameras"),
         ({"states": (StateChannel("joints", 7),)}, "states"),
+        # as many entries, in metres
+        ({"actions": (replace(SPEC.actions[0], low=-0.1, high=0.1), SPEC.actions[1])}, "actions"),
+        ({"render_settings": {"fast_render": False}}, "fast_render True"),
     ):
         with pytest.raises(ConfigError, match=what) as caught:
             read.check(replace(SPEC, **change))

@@ -13,7 +13,13 @@ STEPS = 80
 def _row(task: str) -> dict[str, Any]:
     """Its own set of objects, all of it: those of training for the main task, held-out ones for a
     variant."""
-    return {"tasks": [task], "object_set": None, "hold": {}, "max_episode_steps": STEPS}
+    return {
+        "tasks": [task],
+        "split": "heldout",
+        "object_set": None,
+        "hold": {},
+        "max_episode_steps": STEPS,
+    }
 
 
 OOD = ProtocolSpec(

@@ -64,7 +64,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
         "render_backend": rendering_device(),
     }
     if config.obs_mode == "rgb":
-        settings["sensor_configs"] = {"width": config.image_size, "height": config.image_size}
+        settings["sensor_configs"] = {"width": config.frame_width, "height": config.image_size}
     if config.robot not in (None, own_robot(config, task)):  # a task may pass its own by itself
         settings["robot_uids"] = config.robot
     if task_of(task) is PUT_ON_PLATE:

@@ -127,11 +127,12 @@ def action_channels(
     channels = []
     for command in ARM_COMMANDS[control_mode]:
         if command == "joints":
-            channels += _joints(robot, metric=metric)
+            channels += _joints(robot, control_mode, metric=metric)
             continue
         meaning, size, unit, name = arm[command]
         bound = abs(unit) if metric else 1.0
         says = f"{name} a step" if metric else f"1 is {unit:g} {name} a step"
+        says += f", {control_mode}"  # what a step counts from
         channels.append(ActionChannel(meaning, size, -bound, bound, "base", says))  # type: ignore[arg-type]
     if robot.gripper is None:
         return tuple(channels)
@@ -145,12 +146,13 @@ def action_channels(
     return tuple(channels)
 
 
-def _joints(robot: Robot, *, metric: bool) -> list[ActionChannel]:
+def _joints(robot: Robot, control_mode: str, *, metric: bool) -> list[ActionChannel]:
     """A channel for each run of joints of the same unit."""
     channels = []
     for unit, run in groupby(robot.joint_units):
         bound = unit if metric else 1.0
         says = "rad a step" if metric else f"1 is {unit:g} rad a step"
+        says += f", {control_mode}"
         channels.append(ActionChannel("joint_delta", len(list(run)), -bound, bound, "base", says))
     return channels
 

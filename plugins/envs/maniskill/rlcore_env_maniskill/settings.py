@@ -32,7 +32,8 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "third_person: the first one that no robot carries",
         [THIRD_PERSON],
     )
-    image_size: int = key("height and width of frames in pixels", 224, least=1)
+    image_size: int = key("height of frames in pixels, and their width", 224, least=1)
+    image_width: int | None = key("width of frames in pixels; null: image_size", least=1)
     show_goal: bool = key(
         "draw what ManiSkill hides from cameras, such as PickCube's goal; in the manifest", True
     )
@@ -88,3 +89,8 @@ class ManiSkillConfig(SimulatedEnvConfig):
     cached_simulators: int = key(
         "idle simulators a process keeps for the next episode of their task", 4, least=0
     )
+
+    @property
+    def frame_width(self) -> int:
+        """Pixels."""
+        return self.image_size if self.image_width is None else self.image_width

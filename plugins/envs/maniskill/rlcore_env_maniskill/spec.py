@@ -13,6 +13,7 @@ from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.tasks import (
     ASSETS_ROBOT,
+    CARROT,
     FACTORS,
     MAIN,
     PUT_ON_PLATE,
@@ -72,6 +73,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
             "obs_mode": config.obs_mode,
             "cameras": ",".join(config.cameras),
             "image_size": config.image_size,
+            "image_width": config.frame_width,
             "show_goal": config.show_goal,
             "fast_render": config.fast_render,
             **_assets(config, tasks),
@@ -240,7 +242,7 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
                     f"task {task!r} has no camera {name!r}, it has {', '.join(known)}."
                     f"{did_you_mean(name, known)}"
                 )
-    return tuple(CameraSpec(name, config.image_size, config.image_size) for name in names)
+    return tuple(CameraSpec(name, config.image_size, config.frame_width) for name in names)
 
 
 def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
@@ -288,8 +290,14 @@ def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
 
 
 def _caveat(config: ManiSkillConfig, tasks: tuple[str, ...]) -> str:
-    stands_in = _assets(config, tasks).get("assets") == STAND_IN
-    return "stand-in assets: not benchmark figures" if stands_in else ""
+    said = []
+    if _assets(config, tasks).get("assets") == STAND_IN:
+        said.append("stand-in assets: not benchmark figures")
+    pictured = [task for task in tasks if task_of(task) is PUT_ON_PLATE and task != CARROT]
+    showing = {THIRD_PERSON, *(PUT_ON_PLATE.cameras or ())}
+    if config.obs_mode == "rgb" and pictured and showing.isdisjoint(config.cameras):
+        said.append(f"{', '.join(config.cameras)} shows no picture or texture of a table")
+    return "; ".join(said)
 
 
 def _flat_state(config: ManiSkillConfig, robots: Mapping[str, str]) -> StateChannel:

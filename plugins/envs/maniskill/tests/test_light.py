@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from maniskill_cases import PICK, PUSH, small_config
+from maniskill_cases import CAMERA, PICK, PUSH, small_config
 from rlcore_env_maniskill import actions, plugin, vulkan
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.env import make_env
@@ -103,9 +103,26 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
     real = env_spec(small_config(tasks=[MAIN], gripper="binary", assets_path="/data"))
     assert real.render_settings["assets"] == "/data" and real.caveat == ""
     # the widowx takes metres: 1 is 1 m a step
-    assert real.actions[0].convention == "1 is 1 m a step"
+    assert real.actions[0].convention == f"1 is 1 m a step, {WIDOWX_MODE}"
     assert (real.actions[-1].low, real.actions[-1].high) == (0.0, 1.0)
     assert stand_in.has_expert and not real.has_expert
+
+
+def test_a_camera_before_which_no_table_hangs_is_said() -> None:
+    hand = {"robot": "panda_wristcam", "cameras": ["hand_camera"]}
+    said = env_spec(small_config(tasks=[MAIN], **hand)).caveat
+    assert said.endswith("; hand_camera shows no picture or texture of a table")
+    both = small_config(tasks=[MAIN], robot="panda_wristcam", cameras=["hand_camera", CAMERA])
+    assert "texture" not in env_spec(both).caveat
+    assert env_spec(small_config(tasks=[PUSH], **hand)).caveat == ""
+
+
+def test_actions_of_another_controller_are_other_actions() -> None:
+    delta, target = (
+        env_spec(small_config(control_mode=mode)).actions
+        for mode in ("pd_ee_delta_pos", "pd_ee_target_delta_pos")
+    )
+    assert len(delta) == len(target) and delta != target
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import rlcore_env_maniskill.raw as raw
 from mani_skill.utils.registration import REGISTERED_ENVS
 from maniskill_cases import CAMERA, PICK, PUSH, EnvMaker, small_config
 from rlcore_env_maniskill.simulator import Simulator
+from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.starts import seed_of
 from rlcore_env_maniskill.tasks import MAIN
 from rlcore_env_maniskill.vulkan import rendering_device
@@ -168,3 +169,21 @@ def test_frames_and_states_do_not_depend_on_the_process(make: EnvMaker) -> None:
         for many, one in ((start, alone), (end, after)):
             np.testing.assert_array_equal(many["states"][row], one["states"][0])
             np.testing.assert_array_equal(many["cameras"][CAMERA][row], one["cameras"][CAMERA][0])
+
+
+def test_frames_may_be_wider_than_high() -> None:
+    """A square frame of the table's camera is a wide one squeezed: columns of the wide one, two by
+    two, make up those of the square one."""
+    frames = {}
+    for width in (SIZE, 2 * SIZE):
+        config = small_config(tasks=[MAIN], image_size=SIZE, image_width=width)
+        (camera,) = env_spec(config).cameras
+        assert (camera.height, camera.width) == (SIZE, width)
+        simulator = Simulator(config, MAIN)
+        simulator.start(Episode(0, 3))
+        out = {CAMERA: np.zeros((SIZE, width, 3), dtype=np.uint8)}
+        simulator.draw(out)
+        simulator.close()
+        frames[width] = out[CAMERA].astype(float)
+    halves = frames[2 * SIZE].reshape(SIZE, SIZE, 2, 3).mean(axis=2)
+    assert np.abs(halves - frames[SIZE]).mean() < 5

@@ -43,6 +43,11 @@ def test_settings_that_do_not_fit_each_other_are_refused(facts, problems, overri
          "env.train and env.eval must have the same state entries, got 2 and 0"),
         (lambda f: replace(f, envs={**f.envs, "eval": replace(f.envs["eval"], cameras=())}),
          "env.train and env.eval must have the same cameras, got ['top'] and []"),
+        # as many entries, but of other units
+        (lambda f: replace(f, envs={**f.envs, "eval": replace(
+            f.envs["eval"],
+            actions=tuple(replace(a, low=-0.1, high=0.1) for a in f.envs["eval"].actions))}),
+         "env.train and env.eval must have the same actions, got ActionChannel("),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_fit_each_other_are_refused(facts, problems, change, sentence):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlcore.config.checks import announce, check
@@ -84,6 +86,32 @@ def test_a_value_head_that_nobody_trains_is_announced_and_its_width_does_not_mat
     assert facts.policy.value_dim == 1
     with pytest.warns(ConfigWarning, match="add_value_head=true: plain trains no critic"):
         announce(facts)
+
+
+def test_cameras_that_nobody_reads_are_announced(registry, toy_run):
+    config, plan = toy_run()
+    facts = check(config, registry, plan)
+    train = facts.envs["train"]
+    side = replace(train.cameras[0], name="side")
+    envs = {**facts.envs, "train": replace(train, cameras=(*train.cameras, side))}
+    with pytest.warns(ConfigWarning, match="toy reads 1 of 2 cameras .*: top; side is drawn for"):
+        announce(replace(facts, envs=envs, policy=replace(facts.policy, num_images=1)))
+
+
+def test_an_evaluation_on_other_pixels_is_announced(registry, toy_run):
+    config, plan = toy_run()
+    facts = check(config, registry, plan)
+    envs = {
+        side: replace(spec, render_settings={"fast_render": side == "train", "gl": side, **only})
+        for (side, spec), only in zip(facts.envs.items(), ({"here": 1}, {}), strict=True)
+    }
+    with pytest.warns(ConfigWarning) as said:
+        announce(replace(facts, envs=envs))
+    words = [str(one.message) for one in said if "pixels" in str(one.message)]
+    assert [word.split(":")[0] for word in words] == [
+        "fast_render is True in env.train and False in env.eval",
+        "gl is train in env.train and eval in env.eval",
+    ]
 
 
 def test_numbers_are_judged_before_the_components_see_them(registry, toy_run):
