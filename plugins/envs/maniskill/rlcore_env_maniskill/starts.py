@@ -13,6 +13,7 @@ from mani_skill.envs.sapien_env import BaseEnv
 from rlcore.rollout.rng import generator
 from rlcore_env_maniskill.raw import make_raw
 from rlcore_env_maniskill.settings import ManiSkillConfig
+from rlcore_env_maniskill.spec import HELDOUT_TRIALS
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 
 # Metres between bodies that are to touch nothing.
@@ -59,7 +60,8 @@ def reset_exactly(
 
 def _numbers(env: BaseEnv, trials: Sequence[int]) -> dict[str, Any]:
     """Put-on-plate: an episode is one number, on any device and in any row."""
-    return {"episode_id": torch.tensor([env.episodes.id_of_trial(trial) for trial in trials])}
+    ids = [env.episodes.id_of_trial(trial, heldout=trial in HELDOUT_TRIALS) for trial in trials]
+    return {"episode_id": torch.tensor(ids)}
 
 
 class Starts:

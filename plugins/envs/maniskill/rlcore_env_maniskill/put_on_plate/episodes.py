@@ -11,10 +11,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from rlcore.errors import ConfigError
 from rlcore.rollout.rng import generator
+
+HELD_OUT_SHARE = 0.2  # of the values of a divided factor
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,16 @@ class Factor:
 
 @dataclass(frozen=True)
 class Episodes:
-    """All episodes of a task: the product of its factors, most significant first."""
+    """All episodes of a task: the product of its factors, most significant first.
+
+    Args:
+        factors: what an episode chooses.
+        divided: the factor of which held-out trials have values that training trials never have;
+            None where there are too few for that.
+    """
 
     factors: tuple[Factor, ...]
+    divided: str | None = None
 
     @property
     def total(self) -> int:
@@ -80,18 +90,29 @@ class Episodes:
             tuple(
                 Factor(factor.name, 1, values[factor.name]) if factor.name in values else factor
                 for factor in self.factors
-            )
+            ),
+            divided=self.divided,
         )
 
-    def id_of_trial(self, trial: int) -> int:
-        """The id of a numbered trial, spread over all episodes.
+    def id_of_trial(self, trial: int, *, heldout: bool) -> int:
+        """The id of a numbered trial, spread over all episodes of its split.
 
         Each factor has a stream of its own, so that trial k of two variants with the same
         range of objects has the same object: variants are compared on paired episodes.
         """
-        draws = {
-            factor.name: factor.first
-            + int(generator("put_on_plate", factor.name, trial).integers(factor.size))
-            for factor in self.factors
-        }
+        draws = {}
+        for factor in self.factors:
+            values = self._values(factor, heldout=heldout)
+            chosen = generator("put_on_plate", factor.name, trial).integers(len(values))
+            draws[factor.name] = int(values[chosen])
         return self.id_of(**draws)
+
+    def _values(self, factor: Factor, *, heldout: bool) -> np.ndarray:
+        """Those that trials of a split have. Whether a value is held out does not depend on how
+        many there are beside it; one that is alone is in both splits."""
+        last = factor.first + factor.size
+        values = np.arange(factor.first, last)
+        if factor.name != self.divided or factor.size == 1:
+            return values
+        draws = generator("put_on_plate", "held out", factor.name).random(last)[factor.first :]
+        return values[(draws < HELD_OUT_SHARE) == heldout]

@@ -134,7 +134,9 @@ class Variant:
                 tables,
                 values("place", self._training_places(), len(self.places())),
                 values("yaw", self._training_yaws(), len(self.yaws())),
-            )
+            ),
+            # of the 24 starts of the corners none can be spared, nor are any where it was published
+            divided=None if self.only_corners else "place",
         )
 
     def plates_around(self, plates: Factor) -> Factor:
