@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.specs import EnvSpec
@@ -56,7 +57,6 @@ def check_folder(
             hint="set actor.model.model_path to a folder in openpi's layout",
         )
     headers = read_headers(folder / NETWORK_FILE)
-    _check_written_size(folder / CONFIG_FILE, size)
     check_network(folder / NETWORK_FILE, headers, network_shapes(size))
     path = folder / HEADS_FILE if (folder / HEADS_FILE).exists() else folder / NETWORK_FILE
     headers = read_headers(path)
@@ -117,8 +117,17 @@ def load_stats(
     )
 
 
-def _check_written_size(path: Path, size: NetworkSize) -> None:
-    """Compare with the size in our `config.json`, if there is one."""
+def check_written(folder: Path, size: NetworkSize, settings: Mapping[str, Any]) -> None:
+    """Compare with our `config.json`, if there is one: the network's size, and what else is no
+    shape but what the weights were trained with.
+
+    Args:
+        settings: those of :func:`rlcore_model_openpi.resolved.trained_with`.
+
+    Raises:
+        CheckpointError: what is different.
+    """
+    path = folder / CONFIG_FILE
     if not path.is_file():
         return
     try:
@@ -128,13 +137,15 @@ def _check_written_size(path: Path, size: NetworkSize) -> None:
     written = content.get("size") if isinstance(content, dict) else None
     if not isinstance(written, dict):
         return  # another system's config.json
+    trained = written | content.get("trained_with", {})
+    asked = asdict(size) | {name: value for name, value in settings.items() if name in trained}
     different = [
-        f"{name} {written.get(name)!r} (asked: {value!r})"
-        for name, value in asdict(size).items()
-        if written.get(name) != value
+        f"{name} {trained.get(name)!r} (asked: {value!r})"
+        for name, value in asked.items()
+        if trained.get(name) != value
     ]
     if different:
         raise CheckpointError(
-            f"{path.parent} was written with another network: {', '.join(different)}",
+            f"{folder} was trained otherwise: {', '.join(different)}",
             hint=f"use its settings: the keys of actor.model.openpi stand in {path}",
         )

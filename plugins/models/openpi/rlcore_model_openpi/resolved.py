@@ -62,6 +62,15 @@ def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
     )
 
 
+def trained_with(resolved: Resolved) -> dict[str, str | int | bool]:
+    """Settings with which weights of the same shapes would mean something else."""
+    return {
+        "config_name": resolved.data.name,
+        "num_images_in_input": resolved.num_images,
+        "discrete_state_input": resolved.discrete_state,
+    }
+
+
 def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
     """Missing cameras that must be fed as masked images.
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi.contradictions import check_settings
-from rlcore_model_openpi.files import check_folder, load_stats
+from rlcore_model_openpi.files import check_folder, check_written, load_stats
 from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD, head_shapes
 from rlcore_model_openpi.normalize import Normalizer
-from rlcore_model_openpi.resolved import Resolved, masked_images, resolve
+from rlcore_model_openpi.resolved import Resolved, masked_images, resolve, trained_with
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import (
     expert_parameter_count,
@@ -37,6 +37,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         tokenizer = fresh_tokenizer(env_spec.said, resolved.size)
     else:
         folder = Path(config.model_path)
+        check_written(folder, resolved.size, trained_with(resolved))
         check_folder(folder, resolved.size, _head_shapes(config, resolved))
         tokenizer = load_tokenizer(folder, resolved.size)
         checkpoint_stats(config, resolved, env_spec)

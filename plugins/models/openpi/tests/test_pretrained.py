@@ -182,7 +182,8 @@ def test_damaged_settings(saved, env_spec):
 def test_another_network(saved, env_spec):
     _, folder = saved
     config = at(settings(size="small"), folder)
-    refuse(config, env_spec, r"another network: .*vlm_width 64 \(asked: 256\)")
+    refuse(config, env_spec, r"was trained otherwise: .*vlm_width 64 \(asked: 256\)")
+
     (folder / "config.json").unlink()  # then the weights themselves tell
     refuse(config, env_spec, "does not fit the network")
 
@@ -202,3 +203,13 @@ def test_a_named_asset_that_is_not_there(saved, env_spec):
     _, folder = saved
     config = at(settings(asset_id="my/robot"), folder)
     refuse(config, env_spec, "for asset 'my/robot' .there are: assets/lerobot/metaworld_mt50")
+
+
+def test_the_same_weights_for_another_robot(saved, env_spec):
+    """Shapes fit, yet what the numbers mean is the config's."""
+    _, folder = saved
+    refuse(
+        at(settings(config_name="pi0_maniskill", action_horizon=5), folder),
+        env_spec,
+        r"config_name 'pi0_metaworld' \(asked: 'pi0_maniskill'\)",
+    )

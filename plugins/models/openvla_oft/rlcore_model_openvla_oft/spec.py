@@ -21,7 +21,7 @@ RESIDUAL_BLOCKS = 2
 # All tokens of a decision see each other: with more or fewer of them the weights are others' too.
 _TRAINED = (
     "implement_version", "num_action_chunks", "num_images_in_input", "use_film",
-    "use_l1_regression", "use_proprio", "proprio_dim",
+    "use_l1_regression", "use_proprio", "proprio_dim", "center_crop", "action_norm",
 )  # fmt: skip
 _EVALUATION_ONLY = (
     "actor.model.use_l1_regression=true gives actions without log-probs, which can't be trained"
