@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.env_facts import EnvFacts, read_env_facts
 from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import COMPONENTS, Inventory, Plan, make_plan
 from rlcore.plugins import Registry, load_target
@@ -29,6 +31,8 @@ class Facts:
         placement: which process sits where.
         policy_env: what the policy is told of its env: that of training, with the sentences of all
             it is to act in.
+        trained_in: the env of the checkpoint that the policy starts from; None where there is
+            none, or it does not say.
     """
 
     config: RunConfig
@@ -37,6 +41,7 @@ class Facts:
     needs: AlgorithmNeeds | None
     placement: Plan
     policy_env: EnvSpec
+    trained_in: EnvFacts | None = None
 
     @property
     def workers(self) -> dict[str, int]:
@@ -89,6 +94,7 @@ def gather_facts(
         needs=algorithm_needs(config, registry) if trains else None,
         placement=plan,
         policy_env=policy_env,
+        trained_in=read_env_facts(Path(model.model_path)) if model.model_path else None,
     )
 
 

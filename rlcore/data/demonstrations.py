@@ -25,11 +25,11 @@ from rlcore.data.layout import (
     read_info,
     read_table,
     rows_of_files,
-    width_of,
     write_episode,
     write_info,
     write_table,
 )
+from rlcore.env_facts import width_of
 from rlcore.errors import ConfigError
 from rlcore.protocols import Demonstration
 from rlcore.rollout.rng import generator
@@ -56,7 +56,7 @@ class DemonstrationWriter:
         self, path: str | Path, spec: EnvSpec, collect: CollectConfig, *, seed: int
     ) -> None:
         self.path = Path(path)
-        self._info = info = DataInfo.of(spec, collect, seed)
+        self._info = info = DataInfo.of_collection(spec, collect, seed)
         self._rows: list[EpisodeRow] = []
         if (self.path / INFO).is_file():
             _check_same(self.path, read_info(self.path), info)
@@ -214,7 +214,7 @@ def check_folder(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int
     if data.complete:
         data.check(spec)
     else:
-        _check_same(path, data.info, DataInfo.of(spec, collect, seed))
+        _check_same(path, data.info, DataInfo.of_collection(spec, collect, seed))
     data.check_files()
 
 

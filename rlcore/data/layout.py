@@ -12,7 +12,7 @@ files of a collection that was interrupted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from rlcore.config.schema import CollectConfig
+from rlcore.env_facts import EnvFacts, width_of
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.protocols import Demonstration
-from rlcore.specs import ActionChannel, EnvSpec, Episode, StateChannel
+from rlcore.specs import EnvSpec, Episode
 from rlcore.track.files import replacing, write_text
 from rlcore.track.headers import TensorHeader, damaged, read_headers
 from rlcore.track.manifest import versions
@@ -69,41 +70,28 @@ class EpisodeRow:
 
 
 @dataclass(frozen=True)
-class DataInfo:
+class DataInfo(EnvFacts):
     """What the arrays mean and where they come from.
 
     Attributes:
-        env: name of the env.
-        cameras: `{name: [height, width]}`.
-        states, actions: channels in order, by the fields of their specs.
-        render_settings: what changes pixels (:attr:`rlcore.specs.EnvSpec.render_settings`).
         tasks: task names by `task_index`.
         collect: settings of the collection but its path.
         seed: root seed of the collection.
         versions: of the packages that made it.
     """
 
-    env: str
-    cameras: dict[str, list[int]]
-    states: list[dict[str, Any]]
-    actions: list[dict[str, Any]]
-    render_settings: dict[str, str | int | float | bool]
     tasks: list[str]
     collect: dict[str, Any]
     seed: int
     versions: dict[str, str]
 
     @classmethod
-    def of(cls, spec: EnvSpec, collect: CollectConfig, seed: int) -> DataInfo:
-        """The facts of an env under its present settings."""
+    def of_collection(cls, spec: EnvSpec, collect: CollectConfig, seed: int) -> DataInfo:
+        """The facts of an env under its present settings, and of a collection in it."""
         settings = asdict(collect)
         del settings["path"]  # a data set may be moved
         return cls(
-            env=spec.name,
-            cameras=_cameras(spec),
-            states=_channels(spec.states),
-            actions=_channels(spec.actions),
-            render_settings=dict(spec.render_settings),
+            **asdict(EnvFacts.of(spec)),
             tasks=list(spec.tasks),
             collect=settings,
             seed=seed,
@@ -112,29 +100,16 @@ class DataInfo:
 
     def check_fits(self, spec: EnvSpec, path: Path) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from this data."""
-        for what, mine, needed in (
-            ("cameras", list(self.cameras.items()), list(_cameras(spec).items())),  # in order
-            ("states", self.states, _channels(spec.states)),
-            ("actions", self.actions, _channels(spec.actions)),
-            *(
-                (name, drawn, spec.render_settings.get(name))
-                for name, drawn in self.render_settings.items()
-            ),
-        ):
-            if mine != needed:
-                raise ConfigError(
-                    f"the demonstrations in {path} are of env {self.env!r} with {what} {mine}, "
-                    f"env {spec.name!r} has {needed}",
-                    hint="collect demonstrations with the settings of this env: rlcore collect",
-                )
-
-
-def _cameras(spec: EnvSpec) -> dict[str, list[int]]:
-    return {camera.name: [camera.height, camera.width] for camera in spec.cameras}
-
-
-def _channels(channels: Iterable[StateChannel | ActionChannel]) -> list[dict[str, Any]]:
-    return [asdict(channel) for channel in channels]
+        needed = EnvFacts.of(spec)
+        different = [*self.unlike(needed), *self.drawn_unlike(needed)]
+        if dict(self.cameras) != dict(needed.cameras):
+            different.append(("cameras", self.cameras, needed.cameras))
+        for what, mine, wanted in different:
+            raise ConfigError(
+                f"the demonstrations in {path} are of env {self.env!r} with {what} {mine}, "
+                f"env {spec.name!r} has {wanted}",
+                hint="collect demonstrations with the settings of this env: rlcore collect",
+            )
 
 
 def write_info(path: Path, info: DataInfo) -> None:
@@ -220,11 +195,6 @@ def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
             raise damaged(
                 path / row.file, f"{name} is {stored.get(name)}, expected {wanted.get(name)}"
             )
-
-
-def width_of(channels: Iterable[Mapping[str, Any]]) -> int:
-    """Entries of a vector."""
-    return sum(channel["size"] for channel in channels)
 
 
 def number_of(row: EpisodeRow) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rlcore.config.facts import gather_facts
 from rlcore.config.schema import RunConfig
+from rlcore.env_facts import write_env_facts
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_target
 from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
@@ -130,6 +131,7 @@ def _convert(
         tensors = read_learner(checkpoint.path)["tensors"]
         trained.restore(policy.parameter_groups(), tensors)
     policy.save_pretrained(folder)
+    write_env_facts(folder, facts.policy_env)
 
 
 def _start(config: RunConfig, checkpoint: Checkpoint) -> Path:

@@ -78,10 +78,12 @@ class PolicyWorker:
 
     def save(self, path: str) -> None:
         """The policy alone, loadable as `actor.model.model_path`."""
+        from rlcore.env_facts import write_env_facts
         from rlcore.track.checkpoint import writing
 
         with writing(Path(path)):
             self.policy.save_pretrained(Path(path))
+            write_env_facts(Path(path), self._settings.env_spec)
 
     def load(self, path: str) -> None:
         """Replace the policy by a saved one: weights, and whatever else it saves (statistics)."""

@@ -235,7 +235,10 @@ POLICY: dict[str, Case] = {
     "settings are no JSON": (write("config.json", b"{"), ("config.json", "damaged")),
     "settings of another size": (
         rewrite("config.json", lambda c: c["size"].update(vlm_width=128)),
-        ("another network", "vlm_width 128", "64")),
+        ("trained otherwise", "vlm_width 128", "64")),
+    "facts of the env are no JSON": (
+        lambda folder: (folder / "rlcore_env.json").write_text("{"),
+        ("rlcore_env.json", "damaged")),
     "nothing but the folder": (lambda folder: [shutil.rmtree(folder), folder.mkdir()],
                                (WEIGHTS, "holds no")),
     "a file for the folder": (

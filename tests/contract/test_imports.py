@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "rlcore"
 HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
-LIGHT = ("errors", "specs", "protocols", "hookspecs", "plugins", "extras", "builtin",
+LIGHT = ("errors", "specs", "env_facts", "protocols", "hookspecs", "plugins", "extras", "builtin",
          "config", "placement", "cli", "simulation")  # fmt: skip
 RAY = ("workers", "loop")
 TORCH = ("algo", "learner", "rollout", "sync", "track", "data")

@@ -8,6 +8,7 @@ from itertools import repeat
 from rlcore.algo.combinations import refusal
 from rlcore.config.checks.subject import Subject
 from rlcore.config.facts import Facts
+from rlcore.env_facts import EnvFacts
 
 CHECKS = Subject()
 
@@ -56,6 +57,19 @@ def policy_fits_env(facts: Facts) -> Iterator[str]:
         yield (
             f"actor.model.num_action_chunks must be at most {policy.action_horizon}, the actions "
             f"{policy.name} predicts, got {policy.num_action_chunks}"
+        )
+
+
+@CHECKS.add
+def policy_was_trained_there(facts: Facts) -> Iterator[str]:
+    """Numbers of the same shapes may mean something else. Supervised training learns them anew."""
+    trained = facts.trained_in
+    if trained is None or facts.config.sft.enabled:
+        return
+    for what, before, now in trained.unlike(EnvFacts.of(facts.envs["train"])):
+        yield (
+            f"{what} of env.train must be those with which actor.model.model_path was trained, "
+            f"{before} of {trained.env}, got {now} of {facts.envs['train'].name}"
         )
 
 

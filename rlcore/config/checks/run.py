@@ -11,6 +11,7 @@ from rlcore.config.checks.subject import Check
 from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
+from rlcore.env_facts import EnvFacts
 from rlcore.errors import ConfigError
 from rlcore.placement import Plan
 from rlcore.plugins import Registry, load_plugins
@@ -90,13 +91,17 @@ def announce(facts: Facts) -> None:
             f"(actor.model.num_images_in_input): {', '.join(names[:read])}; "
             f"{', '.join(names[read:])} is drawn for nobody"
         )
-    for name, drawn in train.render_settings.items():
-        other = evaluation.render_settings.get(name, drawn)
-        if other != drawn:
-            warn(
-                f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
-                "on other pixels than it is trained on"
-            )
+    for name, drawn, other in EnvFacts.of(train).drawn_unlike(EnvFacts.of(evaluation)):
+        warn(
+            f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
+            "on other pixels than it is trained on"
+        )
+    trained = facts.trained_in
+    for name, drawn, other in trained.drawn_unlike(EnvFacts.of(train)) if trained else ():
+        warn(
+            f"{name} was {drawn} when actor.model.model_path was trained and is {other} in "
+            "env.train: the policy sees other pixels"
+        )
 
 
 def _raise_all(problems: list[str]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from rlcore.env_facts import EnvFacts
 from rlcore.specs import AlgorithmNeeds
 
 
@@ -52,6 +53,23 @@ def test_settings_that_do_not_fit_each_other_are_refused(facts, problems, overri
 )  # fmt: skip
 def test_parts_that_do_not_fit_each_other_are_refused(facts, problems, change, sentence):
     assert any(sentence in said for said in problems(change(facts())))
+
+
+def test_a_policy_acts_in_an_env_like_the_one_it_was_trained_in(facts, problems):
+    """Unless supervised training is to learn the numbers anew."""
+    known = replace(facts(), trained_in=EnvFacts.of(facts().envs["train"]))
+    assert problems(known) == []
+    for change, sentence in (
+        ({"cameras": {"side": [8, 8]}}, "cameras of env.train must be those with which"),
+        ({"actions": []}, "actions of env.train must be those with which actor.model.model_path"),
+        ({"states": []}, "states of env.train"),
+    ):
+        other = replace(known, trained_in=replace(known.trained_in, env="desk", **change))
+        assert any(
+            said.startswith(sentence) and " of desk, got " in said for said in problems(other)
+        )
+    learning = replace(facts("sft.enabled=true"), trained_in=other.trained_in)
+    assert not any("states of env.train" in said for said in problems(learning))
 
 
 @pytest.mark.parametrize(

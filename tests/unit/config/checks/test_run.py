@@ -8,6 +8,7 @@ import pytest
 
 from rlcore.config.checks import announce, check
 from rlcore.config.old_names import ConfigWarning
+from rlcore.env_facts import EnvFacts
 from rlcore.errors import CheckpointError, ConfigError, PluginError
 
 
@@ -112,6 +113,16 @@ def test_an_evaluation_on_other_pixels_is_announced(registry, toy_run):
         "fast_render is True in env.train and False in env.eval",
         "gl is train in env.train and eval in env.eval",
     ]
+
+
+def test_other_pixels_than_those_of_the_checkpoint_are_announced(registry, toy_run):
+    config, plan = toy_run()
+    facts = check(config, registry, plan)
+    train = replace(facts.envs["train"], render_settings={"fast_render": True})
+    trained = replace(EnvFacts.of(train), render_settings={"fast_render": False, "assets": "own"})
+    envs = {**facts.envs, "train": train}
+    with pytest.warns(ConfigWarning, match="fast_render was False when actor.model.model_path"):
+        announce(replace(facts, envs=envs, trained_in=trained))
 
 
 def test_numbers_are_judged_before_the_components_see_them(registry, toy_run):

@@ -1,0 +1,94 @@
+"""What an env gives and takes, kept beside what was made or trained in it.
+
+A policy whose weights fit another env (other cameras, other units, other pixels) acts there without
+an error, and badly. So checkpoints and data sets say which env they are of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import CheckpointError
+from rlcore.specs import ActionChannel, EnvSpec, StateChannel
+
+FILE = "rlcore_env.json"
+
+
+@dataclass(frozen=True)
+class EnvFacts:
+    """Of one env under its settings.
+
+    Attributes:
+        env: its name.
+        cameras: `{name: [height, width]}`, in the order in which policies take them.
+        states, actions: channels in order, by the fields of their specs.
+        render_settings: what changes pixels (:attr:`rlcore.specs.EnvSpec.render_settings`).
+    """
+
+    env: str
+    cameras: Mapping[str, list[int]]
+    states: list[dict[str, Any]]
+    actions: list[dict[str, Any]]
+    render_settings: Mapping[str, str | int | float | bool]
+
+    @classmethod
+    def of(cls, spec: EnvSpec) -> EnvFacts:
+        """The facts of an env under its present settings."""
+        return cls(
+            env=spec.name,
+            cameras={camera.name: [camera.height, camera.width] for camera in spec.cameras},
+            states=_channels(spec.states),
+            actions=_channels(spec.actions),
+            render_settings=dict(spec.render_settings),
+        )
+
+    def unlike(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
+        """(what, here, there) of all but pixels: with it numbers mean something else."""
+        for what in ("states", "actions"):
+            if getattr(self, what) != getattr(other, what):
+                yield what, getattr(self, what), getattr(other, what)
+        here, there = list(self.cameras), list(other.cameras)
+        if here != there:
+            yield "cameras", here, there
+
+    def drawn_unlike(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
+        """(setting, here, there) of what changes pixels, where both sides know it."""
+        for name, here in self.render_settings.items():
+            there = other.render_settings.get(name, here)
+            if here != there:
+                yield name, here, there
+
+
+def width_of(channels: Iterable[Mapping[str, Any]]) -> int:
+    """Entries of a vector."""
+    return sum(channel["size"] for channel in channels)
+
+
+def write_env_facts(folder: Path, spec: EnvSpec) -> None:
+    """Say in a policy's folder in which env it was trained."""
+    from rlcore.track.files import write_text
+
+    write_text(folder / FILE, json.dumps(asdict(EnvFacts.of(spec)), indent=1) + "\n")
+
+
+def read_env_facts(folder: Path) -> EnvFacts | None:
+    """What a policy's folder says; None where it says nothing, as published ones.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        return EnvFacts(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged: {error!r}") from error
+
+
+def _channels(channels: Iterable[StateChannel | ActionChannel]) -> list[dict[str, Any]]:
+    return [asdict(channel) for channel in channels]
