@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlcore.config.compose import compose
+from rlcore.env_facts import FILE, EnvFacts, read_env_facts
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.rollout.rng import RowKeys
@@ -66,7 +67,8 @@ def test_what_was_learnt_loads_again(folder: Path, tmp_path: Path):
     spec = assembly.env_specs["eval"]
     policy = make(assembly.config.actor.model, env_spec=spec)
     policy.save_pretrained(tmp_path)
-    names = sorted(path.name for path in saved.iterdir())
+    assert read_env_facts(saved) == EnvFacts.of(spec)  # written by the worker, not by the policy
+    names = sorted(path.name for path in saved.iterdir() if path.name != FILE)
     assert {"model.safetensors", "rl_heads.safetensors", "dataset_statistics.json"} <= set(names)
     for name in names:
         assert (tmp_path / name).read_bytes() == (saved / name).read_bytes(), name

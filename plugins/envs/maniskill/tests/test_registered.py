@@ -99,8 +99,8 @@ def test_a_task_of_our_table_takes_the_arms_that_its_class_names() -> None:
 
     spec = env_spec(small_config(tasks=["PickCube-v1"], robot="so100"))
     assert [(a.size, a.convention) for a in spec.actions] == [
-        (5, "1 is 0.05 rad a step"),
-        (1, "1 is 0.2 rad a step"),
+        (5, "1 is 0.05 rad a step, pd_joint_delta_pos"),
+        (1, "1 is 0.2 rad a step, pd_joint_delta_pos"),
     ]
     assert not spec.has_expert
 
