@@ -53,7 +53,6 @@ def words(options: argparse.Namespace, chunk: int) -> list[str]:
             f"env.{side}.sim_backend={options.sim_backend}",
             f"env.{side}.total_num_envs={options.num_envs}",
             f"env.{side}.max_episode_steps={steps}",
-            f"env.{side}.image_size=224",
         ]
         if options.sim_backend == "cpu":
             made.append(f"env.{side}.num_processes=0")  # here, where phases are timed
