@@ -14,7 +14,8 @@ from typing import Any
 from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
-from rlcore.errors import CheckpointError, ConfigError, WorkerError
+from rlcore.errors import CheckpointError, WorkerError
+from rlcore.loop.left import Done, check_left, is_evaluation
 from rlcore.loop.session import Session, Totals
 from rlcore.loop.tables import EpisodeResult, read_results
 from rlcore.plugins import load_plugins
@@ -60,22 +61,17 @@ def find(config: RunConfig) -> Saved | None:
     """
     if config.runner.resume_dir is not None:
         saved = _saved(Path(config.runner.resume_dir))
-        if saved.folder.summary.is_file() and saved.step >= config.runner.max_epochs >= 0:
-            raise ConfigError(
-                f"{saved.folder.path} is finished: {saved.step} of {config.runner.max_epochs} "
-                "updates are done",
-                hint=f"rlcore resume {saved.folder.path} runner.max_epochs={saved.step * 2}",
-            )
-    elif config.runner.auto_resume:
+    elif config.runner.auto_resume and not config.runner.only_eval:
         logger = config.runner.logger
         folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
-        if not folder.config.is_file() or folder.summary.is_file():
+        if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
             return None
         saved = _saved(folder.path)
     else:
         return None
     if saved.checkpoint is not None:
         _check(saved.checkpoint, config)
+        check_left(config, saved.folder, _done(saved))
         earlier_evaluation(saved, "before")
     if config.sft.enabled:
         _check_start(saved.folder, config)
@@ -96,8 +92,10 @@ def after_failure(session: Session, error: WorkerError, saved: Saved | None) -> 
 
 
 def forget_later_metrics(session: Session, saved: Saved | None) -> None:
-    """Take back what was logged after the checkpoint: it is going to happen again."""
+    """Take back what was logged after the checkpoint, as it is going to happen again, and the
+    summary of an earlier end."""
     if saved is not None:
+        session.folder.summary.unlink(missing_ok=True)
         at = saved.checkpoint
         cut_metrics(session.folder.metrics, 0 if at is None else at.state["metrics_size"])
 
@@ -140,6 +138,12 @@ def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] |
         return None
     path = saved.folder.evaluations / f"{label}.parquet"
     return read_results(path) if path.exists() else None
+
+
+def _done(saved: Saved) -> Done:
+    assert saved.checkpoint is not None
+    steps = saved.checkpoint.state["totals"]["env_steps"]
+    return Done(saved.step, steps, finished=saved.folder.summary.is_file())
 
 
 def _check(at: Checkpoint, config: RunConfig) -> None:

@@ -16,6 +16,7 @@ from rlcore.loop import resume, sft
 from rlcore.loop.batch import gather_batch
 from rlcore.loop.evaluate import conclude, evaluate, film, report_incidents
 from rlcore.loop.gather import Gathered
+from rlcore.loop.left import goes_on
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
@@ -84,9 +85,7 @@ def reinforce(session: Session, done: int = 0) -> int:
 def _updates(session: Session, update: int, stop: StopSignals) -> int:
     """Updates from number `update` on; returns how many are done at the end."""
     runner = session.config.runner
-    while update != runner.max_epochs and (
-        runner.max_steps < 0 or session.totals.env_steps < runner.max_steps
-    ):
+    while goes_on(runner, update, session.totals.env_steps):
         totals = replace(session.totals)
         metrics = rollout(session, update, lambda: stop.requested)
         if stop.requested:  # give up what was gathered: the policy is as the last update left it

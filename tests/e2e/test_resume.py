@@ -135,6 +135,59 @@ def test_another_seed_is_refused(log_path: Path):
         go_on(run, "runner.max_epochs=2", "runner.seed=1")
 
 
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        (["runner.max_epochs=3"], "runner.max_epochs=3 is below what .* has done: 4 updates"),
+        (["runner.max_steps=20"], r"runner.max_steps=20 is below what .* has done: \d+ env steps"),
+        (["runner.only_eval=true", "runner.max_epochs=5"],
+         r"runner.only_eval must be false .* rlcore eval .*/whole"),
+    ],
+)  # fmt: skip
+def test_a_wish_that_can_not_be_met_leaves_the_run_alone(whole: Path, wishes: list[str], said: str):
+    files = {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=said):
+        go_on(whole, *wishes)
+    assert files == {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+
+
+def test_a_limit_of_env_steps_counts_what_was_done(log_path: Path):
+    """An update plays 8 envs for at most 20 steps, so it ends training and leads beyond."""
+    run = start(log_path, "steps", "runner.max_epochs=-1", "runner.max_steps=10")
+    steps = load_checkpoint(run).state["totals"]["env_steps"]
+    assert load_checkpoint(run).step == 1 and steps > 10
+    with pytest.raises(ConfigError, match=rf"is finished: {steps} of 10 env steps are done"):
+        go_on(run)
+    (run / "summary.json").unlink()  # as if it had been killed in its last evaluation
+    go_on(run)
+    assert load_checkpoint(run).step == 1 and (run / "summary.json").is_file()
+    go_on(run, f"runner.max_steps={steps + 1}")
+    assert load_checkpoint(run).step == 2
+
+
+def test_an_earlier_end_is_no_end_of_what_follows(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = start(log_path, "longer", "runner.max_epochs=2")
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "freeze", Failing(train.freeze, [4]))  # all updates are done
+        with pytest.raises(WorkerError):
+            go_on(run, "runner.max_epochs=4")
+    assert load_checkpoint(run).step == 4 and not (run / "summary.json").exists()
+    go_on(run, "runner.max_epochs=4")
+    assert_same(run, whole)
+
+
+def test_an_evaluation_does_not_go_on_with_a_run(log_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(train, "improve", Failing(train.improve, [1]))
+    with pytest.raises(WorkerError):
+        start(log_path, "job")
+    before = (log_path / "job" / "config.yaml").read_text()
+    start(log_path, "job", "runner.auto_resume=true", "runner.only_eval=true", "sft.enabled=false")
+    assert (log_path / "job" / "config.yaml").read_text() == before
+    assert (log_path / "job-2" / "eval" / "eval.parquet").is_file()
+
+
 def test_what_stays_on_disk(log_path: Path):
     run = start(log_path, "tidy", "runner.keep_last=1", "runner.keep_best=true")
     success = {line["step"]: line["env/success_once"] for line in numbers(run)

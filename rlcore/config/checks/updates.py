@@ -22,6 +22,17 @@ def training_ends(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
+def what_goes_on_trains(facts: Facts) -> Iterator[str]:
+    """An evaluation takes up no run: it would report the start's weights as that run's."""
+    runner = facts.config.runner
+    if runner.only_eval and runner.resume_dir is not None:
+        yield (
+            "runner.only_eval must be false to go on with a run, got true; what the run has "
+            f"learned is evaluated by: rlcore eval {runner.resume_dir}"
+        )
+
+
+@CHECKS.add
 def groups_divide_columns(facts: Facts) -> Iterator[str]:
     env, algorithm = facts.config.env.train, facts.config.algorithm
     if facts.needs is None:
