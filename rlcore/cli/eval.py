@@ -30,13 +30,16 @@ EVAL = Verb(
     "eval",
     VERBS["eval"],
     "rlcore.loop.evaluate:run",
-    form=Form(subject="[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]"),
+    form=Form("[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]", takes_folder=True),
     require=("env", "model"),
 )
 UNDER = replace(
     EVAL,
     loop="rlcore.loop.protocol:run",
-    form=Form(flags={"--protocol": {"metavar": "NAME", "help": "settings to evaluate under"}}),
+    form=replace(
+        EVAL.form,
+        flags={"--protocol": {"metavar": "NAME", "help": "settings to evaluate under"}},
+    ),
     passed=("protocol",),
 )
 

@@ -32,6 +32,7 @@ ONE_PROCESS = (
 )
 FORM = Form(
     subject="RUN",
+    takes_folder=True,
     flags={
         "--task": {"metavar": "NAME", "help": "the task, by name or by its number"},
         "--trial": {"type": int, "metavar": "NUMBER", "help": "the start"},
@@ -65,6 +66,7 @@ REPLAY = Verb(
     "rlcore.loop.replay:run",
     require=EVAL.require,
     form=FORM,
+    sweeps=False,
     passed=("task", "trial", "replica", "phase", "out"),
 )
 
@@ -85,8 +87,6 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
 
     if not overrides or not overrides[0].startswith(EXPERIMENT):
         raise ConfigError("which run is the episode of?", hint=USAGE)
-    if request.multirun:
-        raise ConfigError("a replay plays one episode: it takes no --multirun", hint=USAGE)
     path = Path(overrides[0].removeprefix(EXPERIMENT)).resolve()
     name = request.options["checkpoint"]
     run = RunFolder.containing(path)

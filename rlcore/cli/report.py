@@ -1,4 +1,5 @@
-"""`rlcore report RUN [RUN ...]`: write a run's report again, or compare several runs."""
+"""`rlcore report RUN [RUN ...]`: write a run's report again, or compare several runs. The folder
+of a sweep stands for the runs in it."""
 
 from __future__ import annotations
 
@@ -19,10 +20,12 @@ def main(arguments: Sequence[str]) -> int:
         UserError: a folder holds no run or a damaged one, or the file can't be written.
     """
     options = _parser().parse_args(arguments)
+    from rlcore.cli.sweeps import runs_in
     from rlcore.track.folder import RunFolder
     from rlcore.track.report import compare_metrics, write_comparison, write_report
 
-    folders = [RunFolder.open(run) for run in options.runs]
+    named = [path for run in options.runs for path in runs_in(Path(run)) or [run]]
+    folders = [RunFolder.open(run) for run in named]
     twice = {folder.path for folder in folders if folders.count(folder) > 1}
     if twice:
         raise ConfigError(f"{min(twice)} is named more than once", hint="rlcore report RUN RUN ...")
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rlcore report", description=__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of a sweep")
     parser.add_argument(
         "-o",
         "--output",

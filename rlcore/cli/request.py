@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rlcore.config.catalog import Catalog
@@ -23,6 +24,7 @@ class Request:
     Attributes:
         overrides: `group=option` and `key=value`, a bare first name already turned into
             `experiment=NAME`.
+        folder: the first of them where it names a folder that exists, as it stands there.
         config_dirs: the user's own folders of groups.
         help: `--help` was given; `help_key` is the key behind it, if any.
         dry_run, multirun: the flags.
@@ -31,6 +33,7 @@ class Request:
     """
 
     overrides: tuple[str, ...]
+    folder: str | None = None
     config_dirs: tuple[str, ...] = ()
     help: bool = False
     help_key: str | None = None
@@ -46,10 +49,13 @@ class Form:
 
     Attributes:
         subject: what is named first, for the usage.
+        takes_folder: whether a run's folder may be named first. One that exists is taken for a
+            folder, whatever its name.
         flags: `{"--flag": settings}`, as argparse takes them.
     """
 
     subject: str = "[EXPERIMENT]"
+    takes_folder: bool = False
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -65,12 +71,15 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
     """
     options = _parser(verb, form).parse_intermixed_args(list(arguments))
     words: list[str] = options.words
-    key = None
+    key = folder = None
+    if words and form.takes_folder and words[0] and Path(words[0]).is_dir():
+        folder = EXPERIMENT + words[0]
+        words = words[1:] if options.help else [folder, *words[1:]]
     if options.help:
         bare = [word for word in words if not _is_override(word)]
         key = bare[0] if bare else None
         words = [word for word in words if word != key]
-    elif words and not _is_override(words[0]):
+    elif words and words[0] and not _is_override(words[0]):
         words[0] = EXPERIMENT + words[0]
     for word in words:
         if not _is_override(word):
@@ -80,6 +89,7 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
             )
     return Request(
         overrides=tuple(words),
+        folder=folder,
         config_dirs=tuple(options.config_dir),
         help=options.help,
         help_key=key,

@@ -12,7 +12,13 @@ from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 
-RESUME = Verb("resume", VERBS["resume"], "rlcore.loop.train:run", form=Form("RUN_FOLDER"))
+RESUME = Verb(
+    "resume",
+    VERBS["resume"],
+    "rlcore.loop.train:run",
+    form=Form("RUN_FOLDER", takes_folder=True),
+    sweeps=False,
+)
 
 
 def main(arguments: Sequence[str]) -> int:

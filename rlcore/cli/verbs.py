@@ -7,17 +7,17 @@ arguments --> jobs --compose--> RunConfig --check, doctor--> loop.run(config)
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
+from rlcore.cli.sweeps import Place, Sweep
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
-from rlcore.errors import AssetError, UserError
+from rlcore.errors import AssetError, ConfigError
 from rlcore.plugins import Registry, load_plugins, load_target
 from rlcore.specs import PolicySpec
 
@@ -37,6 +37,7 @@ class Verb:
         form: what its command line has beyond what all have.
         passed: names of its own flags whose values the loop takes too.
         collects: whether it collects demonstrations whatever the configuration says.
+        sweeps: whether `--multirun` makes sense of it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Verb:
     form: Form = PLAIN
     passed: tuple[str, ...] = ()
     collects: bool = False
+    sweeps: bool = True
 
     def compose(self, request: Request, overrides: Sequence[str]) -> RunConfig:
         """The configuration of one job."""
@@ -65,6 +67,11 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
         print_help(verb.name, verb.summary, request, verb.form)
         return 0
     configure = configure or verb.compose
+    if request.multirun and not verb.sweeps:
+        raise ConfigError(
+            f"{verb.name} takes one run at a time, and so no --multirun",
+            hint=f"rlcore {verb.name} {verb.form.subject}",
+        )
     if request.multirun:
         return _sweep(verb, request, configure)
     _run(verb, request, configure(request, request.overrides))
@@ -72,9 +79,9 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
 
 
 def _run(
-    verb: Verb, request: Request, config: RunConfig, shared: contextlib.ExitStack | None = None
+    verb: Verb, request: Request, config: RunConfig, place: Place = lambda config: config
 ) -> None:
-    """One job: print it, or check it and run it. `shared` keeps what a sweep's jobs share."""
+    """One job: print it, or check it and run it, as what `place` makes of its configuration."""
     registry = load_plugins()
     if request.show is not None:
         print(to_yaml(config), end="")
@@ -83,31 +90,28 @@ def _run(
     else:
         _check(config, registry, collects=verb.collects)
         require_assets(config, registry)
-        if shared is not None and config.cluster.backend == "ray":
-            shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
+        config = place(config)
         load_target(verb.loop)(config, **{name: request.options[name] for name in verb.passed})
 
 
 def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
-    """Jobs one after another. One that fails for a reason of the user's does not stop the others;
-    all failures are told again at the end."""
-    jobs = expand(request.overrides)
-    failed: list[tuple[Job, UserError]] = []
+    """Jobs one after another, in one cluster."""
+    folders = [f"--config-dir={folder}" for folder in request.config_dirs]
+    sweep = Sweep(("rlcore", verb.name, *folders), expand(request.overrides, keep=request.folder))
     with contextlib.ExitStack() as shared:
-        for job in jobs:
-            print(f"job {job.index} of {len(jobs)}: {job.label}", flush=True)
-            try:
-                config = job.place(configure(request, job.overrides))
-                _run(verb, request, config, shared)
-            except UserError as problem:
-                print(f"job {job.index} failed: {problem}", file=sys.stderr, flush=True)
-                failed.append((job, problem))
-    if not failed:
-        return 0
-    print(f"{len(failed)} of {len(jobs)} jobs failed:", file=sys.stderr)
-    for job, error in failed:
-        print(f"  {job.index} {job.label}: {error.message}", file=sys.stderr)
-    return 1
+
+        def start(job: Job, place: Place) -> None:
+            config = configure(request, job.overrides)
+            config = job.place(config, config.runner.logger.experiment_name)
+
+            def placed(config: RunConfig) -> RunConfig:
+                if config.cluster.backend == "ray":
+                    shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
+                return place(config)
+
+            _run(verb, request, config, placed)
+
+        return sweep.run(start)
 
 
 def show_plan(config: RunConfig, registry: Registry, *, collects: bool = False) -> None:

@@ -333,8 +333,8 @@ def test_no_run_no_checkpoint_and_damage(
         main(["replay", str(alone), "--task=0", "--trial=1000"])
     assert main(["replay", "--task=0", "--trial=1000"]) == 2
     assert "which run is the episode of?" in capsys.readouterr().err
-    assert main(["replay", str(alone), "--task=0", "--trial=1000", "--multirun"]) == 1
-    assert "a replay plays one episode" in capsys.readouterr().err
+    assert main(["replay", str(alone), "--task=0", "--trial=1000", "--multirun"]) == 2
+    assert "one run at a time" in capsys.readouterr().err
     assert "there is no run at" in refused(tmp_path / "nowhere")
     weights = find_checkpoint(alone) / "actor" / "model.safetensors"
     whole = weights.read_bytes()

@@ -135,26 +135,6 @@ def test_old_spellings_warn_in_one_line(loop, capsys):
     assert "warning: fsdp is an old spelling of actor.fsdp_config\n" in capsys.readouterr().err
 
 
-# -- sweeps ---------------------------------------------------------------------------------
-
-
-def test_a_sweep_runs_jobs_in_folders_of_their_own(loop):
-    assert main([*COLLECT, "cluster.backend=local", "runner.seed=1,2", "-m"]) == 0
-    assert [config.runner.seed for config in loop.configs] == [1, 2]
-    assert [config.runner.logger.experiment_name for config in loop.configs] == [
-        "run/0_runner.seed=1",
-        "run/1_runner.seed=2",
-    ]
-
-
-def test_a_job_that_fails_does_not_stop_the_sweep(loop, capsys):
-    assert main([*COLLECT, "cluster.backend=local", "runner.seed=-1,2,-3", "-m"]) == 1
-    assert [config.runner.seed for config in loop.configs] == [2]
-    said = capsys.readouterr().err
-    assert "2 of 3 jobs failed:" in said
-    assert "  2 runner.seed=-3: runner.seed must be at least 0, got -3" in said
-
-
 # -- assets ---------------------------------------------------------------------------------
 
 

@@ -45,3 +45,23 @@ def test_a_verb_may_have_flags_of_its_own():
     with pytest.raises(ConfigError) as error:
         parse_request("replay", ["runs/a", "stray"], form)
     assert error.value.hint == "rlcore replay RUN [key=value ...]"
+
+
+@pytest.mark.parametrize("name", ["0_runner.seed=0", "a,b=1,2", "~x", "env=toy", "it's {1}=a b"])
+def test_a_folder_that_exists_is_a_folder_whatever_its_name(elsewhere, name):
+    (elsewhere / name).mkdir()
+    takes = Form("RUN", takes_folder=True)
+    for word in (name, str(elsewhere / name)):
+        request = parse_request("resume", [word, "runner.seed=1"], takes)
+        assert request.overrides == (f"experiment={word}", "runner.seed=1")
+        assert request.folder == f"experiment={word}"
+        assert parse_request("resume", [word, "--help"], takes).overrides == ()
+    if "=" in name:  # verbs that take none have values alone
+        assert parse_request("train", [name]).overrides == (name,)
+
+
+@pytest.mark.parametrize("words", [[""], ["", "runner.seed=1"], ["env=toy", ""]])
+def test_an_empty_word_is_refused(words):
+    for form in (Form(), Form("RUN", takes_folder=True)):
+        with pytest.raises(ConfigError, match="'' is neither key=value nor group=option"):
+            parse_request("eval", words, form)

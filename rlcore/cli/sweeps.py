@@ -1,0 +1,213 @@
+"""A sweep: its jobs one after another, and what they came to, as a table and as a file beside the
+runs. Knows nothing of how a job is run.
+
+    logs/NAME/0-seed-1/  logs/NAME/1-seed-2/  ...  logs/NAME/sweep.txt
+
+The file is written anew after each job, so that after a kill it says what is done, what can be
+resumed, and what never started.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from rlcore.cli.request import EXPERIMENT
+from rlcore.config.schema import RunConfig
+from rlcore.config.sweep import Job
+from rlcore.errors import UserError
+
+SUMMARY = "sweep.txt"
+WIDTH = 160
+Place = Callable[[RunConfig], RunConfig]
+State = Literal["not started", "running", "done", "failed", "interrupted"]
+
+
+@dataclass
+class Outcome:
+    """What a job came to.
+
+    Attributes:
+        job: the job.
+        state: how far it got.
+        folder: of its run; None before it has one.
+        seconds: wall time.
+        error: why it failed.
+        figures: what its run's summary.json holds; empty where there is none.
+    """
+
+    job: Job
+    state: State = "not started"
+    folder: Path | None = None
+    seconds: float | None = None
+    error: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+class Sweep:
+    """Jobs of one command.
+
+    Args:
+        command: what a job is run by, e.g. `("rlcore", "train")`; its overrides follow.
+        jobs: all of them, in order.
+    """
+
+    def __init__(self, command: Sequence[str], jobs: Sequence[Job]) -> None:
+        self.command = tuple(command)
+        self.outcomes = [Outcome(job) for job in jobs]
+        self._parents: dict[tuple[str, str], Path] = {}
+
+    def run(self, start: Callable[[Job, Place], None]) -> int:
+        """Start each job; returns the exit code. One that fails for a reason of the user's does
+        not stop the others; all failures are told again at the end.
+
+        Args:
+            start: runs a job; hands its configuration to the second argument when all checks
+                are passed, and uses what that returns.
+        """
+        try:
+            for outcome in self.outcomes:
+                self._run(outcome, start)
+                self._write()
+        finally:  # also on Ctrl-C, and where a bug ends it
+            for outcome in self.outcomes:
+                if outcome.state == "running":
+                    outcome.state = "interrupted"
+            self._write()
+            if self.file is not None:
+                print(f"{self.text()}written to {self.file}", flush=True)
+        errors = self._errors()
+        print(errors, end="", file=sys.stderr)
+        return 1 if errors else 0
+
+    def _run(self, outcome: Outcome, start: Callable[[Job, Place], None]) -> None:
+        job, began = outcome.job, time.monotonic()
+        print(f"job {job.index} of {len(self.outcomes)}: {job.label}", flush=True)
+        try:
+            start(job, lambda config: self._place(outcome, config))
+            outcome.state = "done"
+        except UserError as problem:
+            print(f"job {job.index} failed: {problem}", file=sys.stderr, flush=True)
+            outcome.state, outcome.error = "failed", problem.message
+        finally:
+            if outcome.folder is not None:
+                outcome.seconds = time.monotonic() - began
+                outcome.figures = _figures(outcome.folder)
+
+    def _place(self, outcome: Outcome, config: RunConfig) -> RunConfig:
+        """The configuration with the job's folder, which nobody else has: the sweep's own folder
+        is made by its first job, under a name that was free."""
+        from rlcore.track.folder import RunFolder
+
+        logger = config.runner.logger
+        wanted = str(Path(logger.experiment_name).parent)  # without the name of the job
+        key = (logger.log_path, wanted)
+        if key not in self._parents:
+            self._parents[key] = RunFolder.create(logger.log_path, wanted).path
+        parent = self._parents[key]
+        outcome.folder, outcome.state = parent / outcome.job.name, "running"
+        self._write()
+        return outcome.job.place(config, str(parent.relative_to(Path(logger.log_path).absolute())))
+
+    # -- what is said of it ---------------------------------------------------------------
+
+    @property
+    def file(self) -> Path | None:
+        """Where the table goes: beside the runs; None before the first has a folder."""
+        parents = [str(parent) for parent in self._parents.values()]
+        return Path(os.path.commonpath(parents)) / SUMMARY if parents else None
+
+    def text(self) -> str:
+        """The table, and what to do next."""
+        return _table(self.outcomes) + "".join(f"{line}\n" for line in self._next())
+
+    def _errors(self) -> str:
+        failed = [outcome for outcome in self.outcomes if outcome.state == "failed"]
+        if not failed:
+            return ""
+        lines = [f"  {one.job.index} {one.job.label}: {one.error}" for one in failed]
+        return "\n".join([f"{len(failed)} of {len(self.outcomes)} jobs failed:", *lines, ""])
+
+    def _next(self) -> list[str]:
+        done = [outcome for outcome in self.outcomes if outcome.state == "done"]
+        folders = [shlex.quote(str(parent)) for parent in self._parents.values()]
+        lines = [f"compare them: rlcore report {' '.join(folders)}"] if len(done) > 1 else []
+        for outcome in self.outcomes:
+            job = outcome.job
+            if outcome.state in ("running", "interrupted") and outcome.folder is not None:
+                folder = shlex.quote(str(outcome.folder))
+                lines.append(f"go on with job {job.index}: rlcore resume {folder}")
+            elif outcome.state == "not started" and self._parents:
+                parent = next(iter(self._parents.values())).name
+                own = f"runner.logger.experiment_name={parent}/{job.name}"
+                first = [word.removeprefix(EXPERIMENT) for word in job.overrides[:1]]
+                words = shlex.join([*self.command, *first, *job.overrides[1:], own])
+                lines.append(f"job {job.index} by itself: {words}")
+        return lines
+
+    def _write(self) -> None:
+        from rlcore.track.files import write_text
+
+        if self.file is not None:
+            write_text(self.file, self.text() + self._errors())
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The runs of a sweep's folder, in order; none where it is not one."""
+    if not (folder / SUMMARY).is_file():
+        return []
+    return sorted(path.parent for path in folder.glob("*/config.yaml"))
+
+
+def _figures(folder: Path) -> dict[str, Any]:
+    from rlcore.track.folder import RunFolder
+    from rlcore.track.summary import read_summary
+
+    try:
+        figures = read_summary(RunFolder(folder).summary)
+    except UserError:  # it did not finish, or is of a verb that measures nothing
+        return {}
+    return figures if isinstance(figures, dict) else {}
+
+
+def _table(outcomes: Sequence[Outcome]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="sweep", title_justify="left")
+    for name in ("job", "swept", "before", "after", "difference", "seconds", "folder"):
+        table.add_column(name, overflow="fold", justify="right" if name == "seconds" else "left")
+    for outcome in outcomes:
+        figures = outcome.figures
+        folder = outcome.folder.name if outcome.folder is not None else ""
+        table.add_row(
+            str(outcome.job.index),
+            outcome.job.label,
+            _rate(figures.get("success_before")),
+            _rate(figures.get("success_after")),
+            _difference(figures.get("paired_difference")),
+            "" if outcome.seconds is None else f"{outcome.seconds:.0f}",
+            folder if outcome.state == "done" else f"{folder} {outcome.state}".strip(),
+        )
+    console = Console(width=WIDTH, color_system=None, force_terminal=False, markup=False)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+def _rate(figures: dict[str, float] | None) -> str:
+    if figures is None:
+        return ""
+    return "{rate:.3f} ({lo:.3f} .. {hi:.3f})".format(**figures)
+
+
+def _difference(figures: dict[str, float] | None) -> str:
+    if figures is None:
+        return ""
+    return "{mean:+.3f} ({lo:+.3f} .. {hi:+.3f})".format(**figures)
