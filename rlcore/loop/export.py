@@ -18,7 +18,7 @@ from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_target
 from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
 from rlcore.track.checkpoint import Checkpoint, read_learner, writing
-from rlcore.track.files import replacing_folder
+from rlcore.track.files import new_folder
 from rlcore.track.folder import RunFolder
 
 ELSEWHERE = "name a folder elsewhere, or make room for it"
@@ -67,7 +67,7 @@ def export(
             "trained",
             hint=f"rlcore export {checkpoint.path} {target}",
         )
-    with writing(target, hint=ELSEWHERE), replacing_folder(target) as partial:
+    with writing(target, hint=ELSEWHERE), new_folder(target) as partial:
         if adapters_only == (model.is_lora and model.save_adapters_only):
             shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
         else:

@@ -19,9 +19,11 @@ from rlcore.loop.left import Done, check_left, is_evaluation
 from rlcore.loop.session import Session, Totals
 from rlcore.loop.tables import EpisodeResult, read_results
 from rlcore.plugins import load_plugins
-from rlcore.track.checkpoint import STATE, Checkpoint, has_checkpoint, load_checkpoint
+from rlcore.track import course
+from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.track.folder import RunFolder
 from rlcore.track.headers import damaged
+from rlcore.track.state import STATE
 from rlcore.track.trackers import cut_metrics
 
 # What `state` keeps, by the types JSON gives back.
@@ -91,13 +93,22 @@ def after_failure(session: Session, error: WorkerError, saved: Saved | None) -> 
     return again
 
 
-def forget_later_metrics(session: Session, saved: Saved | None) -> None:
-    """Take back what was logged after the checkpoint, as it is going to happen again, and the
-    summary of an earlier end."""
-    if saved is not None:
-        session.folder.summary.unlink(missing_ok=True)
-        at = saved.checkpoint
-        cut_metrics(session.folder.metrics, 0 if at is None else at.state["metrics_size"])
+def take_up(session: Session, saved: Saved | None) -> None:
+    """Let the folder of the run end where it is gone on from. Checkpoints behind that are set
+    aside; what was logged behind it is taken back, as it is going to happen again, and the summary
+    of an earlier end too."""
+    if saved is None:
+        return
+    session.folder.summary.unlink(missing_ok=True)
+    at = saved.checkpoint
+    if at is not None:
+        given_up = course.take_up(session.folder.checkpoints, at.path.name)
+        if given_up:
+            session.progress.line(
+                f"set aside, as the run goes on from {at.path.name}: {', '.join(given_up)} (now in "
+                f"{session.folder.checkpoints / course.SUPERSEDED})"
+            )
+    cut_metrics(session.folder.metrics, 0 if at is None else at.state["metrics_size"])
 
 
 def state(session: Session) -> dict[str, Any]:
@@ -190,7 +201,16 @@ def _facts_with(config: RunConfig, policy: Path | None) -> Facts:
 
 
 def _saved(path: Path) -> Saved:
+    path = path.expanduser().absolute()
     folder = RunFolder.containing(path)
+    folder.tidy()
     if path == folder.path and not has_checkpoint(folder.checkpoints):
         return Saved(folder, None)
-    return Saved(folder, load_checkpoint(path))
+    checkpoint = load_checkpoint(path)
+    if checkpoint.path.resolve().parent != folder.checkpoints.resolve():
+        raise CheckpointError(
+            f"{checkpoint.path} is not in {folder.checkpoints}: the run can't go on from it",
+            hint=f"rlcore resume {folder.path}",
+        )
+    course.require_on_course(folder.checkpoints, checkpoint.path.name)
+    return Saved(folder, checkpoint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.loop.collect import collect
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session
-from rlcore.track.files import replacing_folder, write_text
+from rlcore.track.files import new_folder, write_text
 
 
 def run(config: RunConfig) -> Path:
@@ -48,7 +49,9 @@ def go_on(session: Session, start: Path, *, seconds: float) -> None:
     session.group.actor("load", path=str(start))
     history = _learn(session, "control", "control: more SFT", data, continue_seconds=seconds)
     _log(session, history, "control")
-    _share(session, session.folder.path / "control")
+    path = session.folder.path / "control"
+    shutil.rmtree(path, ignore_errors=True)  # of an earlier attempt, which got no further
+    _share(session, path)
 
 
 def _learn(
@@ -78,7 +81,7 @@ def _learn(
 
 
 def _share(session: Session, path: Path) -> Path:
-    with replacing_folder(path) as partial:
+    with new_folder(path) as partial:
         session.group.actor_on_first("save", path=str(partial))
     session.group.policy("load", path=str(path))
     session.group.sync()

@@ -20,7 +20,8 @@ from rlcore.loop.left import goes_on
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
-from rlcore.track.checkpoint import keep_last, mark_best, save_checkpoint
+from rlcore.track.checkpoint import save_checkpoint
+from rlcore.track.course import checkpoint_name, read_course
 from rlcore.track.metrics import env_metrics
 from rlcore.track.summary import Summary
 
@@ -43,7 +44,7 @@ def run(config: RunConfig) -> Summary:
 
 def _story(session: Session, saved: resume.Saved | None) -> Summary:
     config = session.config
-    resume.forget_later_metrics(session, saved)
+    resume.take_up(session, saved)
     if config.runner.only_eval:
         return conclude(session, after=evaluate(session, "eval"))
     start = sft.starting_policy(session) if config.sft.enabled else None
@@ -148,22 +149,24 @@ def improve(session: Session, update: int) -> dict[str, float]:
 
 
 def checkpoint(session: Session, update: int) -> None:
-    """Policy, optimizer and counters under `checkpoints/step_XXXXXX`; `latest` points to it."""
+    """Policy, optimizer and counters under `checkpoints/step_XXXXXX`, from now on the latest; none
+    where no update was made since the last one."""
+    folder, runner = session.folder.checkpoints, session.config.runner
+    if read_course(folder).latest == checkpoint_name(update):
+        return
     session.hooks.rlcore_before_checkpoint(run=session, update=update)
     best = _is_best(session)
     with session.clock.measure("checkpoint"):
         on_first = session.group.actor_on_first
         path = save_checkpoint(
-            session.folder.checkpoints,
+            folder,
             update,
             save_policy=lambda path: on_first("save", path=str(path)),
             save_learner=lambda path: on_first("save_learner", path=str(path)),
             state=resume.state(session),
+            best=best,
+            keep=runner.keep_last,
         )
-        if best:
-            mark_best(session.folder.checkpoints, update)
-        if session.config.runner.keep_last is not None:
-            keep_last(session.folder.checkpoints, session.config.runner.keep_last)
     session.hooks.rlcore_after_checkpoint(run=session, update=update, path=path)
 
 

@@ -10,7 +10,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+
+PARTIAL = ".partial-"
+"""What the names of unfinished files and folders begin with."""
 
 
 @contextmanager
@@ -19,13 +23,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
     The suffix is kept, as writers choose formats by it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
+    make_folder(path.parent)
+    partial = _partial(path)
     try:
         yield partial
-        _sync(partial)
+        sync(partial)
         partial.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -37,35 +41,89 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
-    """Like :func:`replacing` for a folder: yields an empty one, an older `path` is superseded.
+def new_folder(path: Path) -> Iterator[Path]:
+    """Like :func:`replacing` for a folder: yields an empty one, which becomes `path`.
 
-    One process writes to `path` at a time; what a killed one left is removed.
+    Nothing is ever replaced: that would take two renames, and a kill between them would leave
+    neither. One process writes to `path` at a time; what a killed one left is removed.
+
+    Raises:
+        FileExistsError: `path` is taken, by anything but an empty folder.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in path.parent.glob(f".partial-*-{path.name}"):
+    make_folder(path.parent)
+    for stale in path.parent.glob(f"{PARTIAL}*-{path.name}"):
         shutil.rmtree(stale)
-    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
-    old = path.with_name(f".old-{os.getpid()}-{path.name}")
+    partial = _partial(path)
     partial.mkdir()
     try:
         yield partial
         for file in partial.rglob("*"):
-            _sync(file)
-        _sync(partial)
-        if path.exists():  # a folder can't be renamed onto one that holds files
-            path.rename(old)
+            sync(file)
+        sync(partial)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise FileExistsError(f"{path} is there already")
         partial.rename(path)
-        _sync(path.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        sync(path.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _sync(path: Path) -> None:
+def move(path: Path, into: Path) -> Path:
+    """Rename a file or folder into another folder; `-2`, `-3`, ... is added to a taken name.
+
+    Returns:
+        Where it is now.
+    """
+    make_folder(into)
+    for number in count(1):
+        target = into / (path.name if number == 1 else f"{path.name}-{number}")
+        if not os.path.lexists(target):
+            break
+    path.rename(target)
+    sync(into)
+    sync(path.parent)
+    return target
+
+
+def sweep(folder: Path, spare: tuple[str, ...] = ()) -> None:
+    """Remove all unfinished files and folders below a folder.
+
+    Args:
+        folder: nobody else may be writing there.
+        spare: names that are not looked into, or whose unfinished files stay: others write them.
+    """
+    for place, folders, files in os.walk(folder):
+        inside = Path(place)
+        for name in files:
+            if is_partial(name) and not name.endswith(spare):
+                (inside / name).unlink(missing_ok=True)
+        for name in folders:
+            if is_partial(name):
+                shutil.rmtree(inside / name, ignore_errors=True)
+        folders[:] = [name for name in folders if name not in spare and not is_partial(name)]
+
+
+def is_partial(name: str) -> bool:
+    """Whether a file or folder of that name was never finished."""
+    return name.startswith(PARTIAL)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; their names are flushed to the disk too."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for place in reversed(missing):
+        sync(place.parent)
+
+
+def sync(path: Path) -> None:
     """Flush a file, or the list of names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")

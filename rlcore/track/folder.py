@@ -8,8 +8,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.track.checkpoint import checkpoint_name
-from rlcore.track.files import write_text
+from rlcore.track.course import checkpoint_name, settle
+from rlcore.track.files import sweep, write_text
+
+WRITTEN_BY_READERS = ("replay", "report.html")
+"""What commands that don't go on with a run write into its folder, maybe at this moment."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,11 @@ class RunFolder:
     def write_config(self, text: str) -> None:
         """Keep the resolved configuration (YAML)."""
         write_text(self.config, text)
+
+    def tidy(self) -> None:
+        """Finish, or sweep away, what a killed run left half done. For whoever goes on with it."""
+        sweep(self.path, spare=WRITTEN_BY_READERS)
+        settle(self.checkpoints)
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rlcore.rollout.rng import generator
+from rlcore.track.state import OWN_DIGEST, own_digest
 
 WEIGHTS, HEADS, STATS = "model.safetensors", "rl_heads.safetensors", "norm_stats.json"
 TOKENIZER = "paligemma_tokenizer.model"
@@ -247,13 +248,18 @@ POLICY: dict[str, Case] = {
 }  # fmt: skip
 
 CHECKPOINT: dict[str, Case] = {
-    "latest points nowhere": (
-        write("latest", b"step_000009\n"), ("latest", "step_000009", "step_000001")),
-    "latest leads out": (write("latest", b"../../other\n"), ("latest", "../../other")),
-    "latest is empty": (write("latest", b""), ("latest",)),
-    "latest is no text": (write("latest", b"\xff\xfe"), ("latest", "step_000001")),
-    "latest is a folder": (folder_instead("latest"), ("latest", "step_000001")),
-    "state missing": (remove("state.json"), ("latest", "step_000001")),
+    "record names another": (
+        rewrite("record.json", lambda c: c.update(lineage=["step_000009"])),
+        ("record.json", "damaged", "step_000001")),
+    "record leads out": (
+        rewrite("record.json", lambda c: c.update(lineage=["../../other"])),
+        ("record.json", "damaged")),
+    "record is empty": (write("record.json", b""), ("record.json", "damaged")),
+    "record is no text": (write("record.json", b"\xff\xfe"), ("record.json", "step_000001")),
+    "record is a folder": (folder_instead("record.json"), ("record.json", "step_000001")),
+    "record of something else": (write("record.json", b"{}"), ("record.json", "damaged")),
+    "checkpoint gone": (remove(STEP), ("record.json", "step_000001", "there is none")),
+    "state missing": (remove("state.json"), ("record.json", "step_000001")),
     "state cut": (cut("state.json", 0.4), ("state.json", "damaged")),
     "state is a list": (write("state.json", b"[]"), ("state.json",)),
     "state of another program": (write("state.json", b'{"format": "x"}'), ("state.json",)),
@@ -293,24 +299,30 @@ CHECKPOINT: dict[str, Case] = {
 }  # fmt: skip
 
 
-def unsigned(change: Callable[[Any], object]) -> Callable[[Any], object]:
-    """The change, in a `state.json` of an earlier version, which lacks the digest of itself."""
-    return lambda content: (change(content), content.pop("sha256_of_the_rest"))
+def signed(change: Callable[[Any], object]) -> Callable[[Any], object]:
+    """The change, in a `state.json` whose digest of itself was made to fit."""
+
+    def damage(content: dict) -> None:  # type: ignore[type-arg]
+        change(content)
+        del content[OWN_DIGEST]
+        content[OWN_DIGEST] = own_digest(content)
+
+    return damage
 
 
 RESUME: dict[str, Case] = {
     **CHECKPOINT,
     "state without seed": (
-        rewrite("state.json", unsigned(lambda c: c["state"].pop("seed"))),
+        rewrite("state.json", signed(lambda c: c["state"].pop("seed"))),
         ("state.json", "seed")),
     "state with another seed": (
-        rewrite("state.json", unsigned(lambda c: c["state"].update(seed=7))),
+        rewrite("state.json", signed(lambda c: c["state"].update(seed=7))),
         ("seed 7", "runner.seed is 0")),
     "state without totals": (
-        rewrite("state.json", unsigned(lambda c: c["state"].pop("totals"))),
+        rewrite("state.json", signed(lambda c: c["state"].pop("totals"))),
         ("state.json", "totals")),
     "totals of texts": (
-        rewrite("state.json", unsigned(lambda c: c["state"]["totals"].update(env_steps="x"))),
+        rewrite("state.json", signed(lambda c: c["state"]["totals"].update(env_steps="x"))),
         ("state.json", "totals")),
     "config missing": (remove("config.yaml"), ("config.yaml",)),
     "earlier evaluation empty": (cut(BEFORE, 0), (BEFORE, "damaged")),
@@ -333,8 +345,8 @@ EVAL: dict[str, Case] = {
         write("config.yaml", b"runner: {seed: a}"), ("config.yaml", "runner.seed")),
     "config is a list": (write("config.yaml", b"- 1"), ("config.yaml", "mapping")),
     "config is a folder": (folder_instead("config.yaml"), ("config.yaml",)),
-    "no checkpoints": (remove("checkpoints"), ("no checkpoint", "latest")),
-    "a file for checkpoints": (file_instead("checkpoints"), ("no checkpoint", "latest")),
+    "no checkpoints": (remove("checkpoints"), ("no checkpoint", "checkpoints")),
+    "a file for checkpoints": (file_instead("checkpoints"), ("no checkpoint", "checkpoints")),
 }  # fmt: skip
 
 DEMONSTRATIONS: dict[str, Case] = {

@@ -41,11 +41,20 @@ def test_after_a_shorter_run(log_path: Path, whole: Path):
     assert_same(run, whole)
 
 
-def test_from_an_earlier_checkpoint(log_path: Path, whole: Path):
+def test_from_an_earlier_checkpoint(
+    log_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+):
     run = start(log_path, "short")
     (run / "summary.json").unlink()
     train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}/checkpoints/step_000001'"]))
     assert_same(run, whole)
+    aside = run / "checkpoints" / "superseded"
+    said = capsys.readouterr().out
+    assert "set aside, as the run goes on from step_000001: step_000002, step_000003, step" in said
+    assert [p.name for p in sorted(aside.iterdir())] == [f"step_00000{n}" for n in (2, 3, 4)]
+    gone = aside / "step_000003"
+    with pytest.raises(CheckpointError, match="the run can't go on from it"):
+        train.run(load(run / "config.yaml", [f"runner.resume_dir='{gone}'"]))
 
 
 def test_after_a_failure_before_the_first_checkpoint(

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.track.files import replacing, replacing_folder, write_text
+from rlcore.track.files import new_folder, replacing, sweep, write_text
 from rlcore.track.folder import RunFolder
 
 
@@ -73,13 +73,27 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     assert (tmp_path / "a" / "file.txt").read_text() == "old"
 
 
-def test_a_folder_is_superseded_as_a_whole(tmp_path):
-    for content in ("one", "two"):
-        with replacing_folder(tmp_path / "it") as partial:
-            (partial / content).write_text(content)
-    assert [path.name for path in (tmp_path / "it").iterdir()] == ["two"]
-    with pytest.raises(RuntimeError), replacing_folder(tmp_path / "it") as partial:
-        (partial / "three").write_text("half")
+def test_a_folder_is_whole_or_not_there_and_never_replaced(tmp_path):
+    (tmp_path / "it").mkdir()  # an empty one may be there
+    with pytest.raises(RuntimeError), new_folder(tmp_path / "it") as partial:
+        (partial / "half").write_text("half")
         raise RuntimeError
+    assert not any((tmp_path / "it").iterdir())
+    with new_folder(tmp_path / "it") as partial:
+        (partial / "one").write_text("one")
+    with pytest.raises(FileExistsError), new_folder(tmp_path / "it") as partial:
+        (partial / "two").write_text("two")
     assert [path.name for path in tmp_path.iterdir()] == ["it"]
-    assert [path.name for path in (tmp_path / "it").iterdir()] == ["two"]
+    assert [path.name for path in (tmp_path / "it").iterdir()] == ["one"]
+
+
+def test_unfinished_ones_are_swept_but_not_those_of_others(tmp_path):
+    for name in ("a", "eval/.partial-1-x.parquet", "replay/t_0/.partial-7-episode.mp4",
+                 ".partial-7-report.html", ".partial-9-config.yaml"):  # fmt: skip
+        write_text(tmp_path / name, "")
+    (tmp_path / "checkpoints" / ".partial-1-step_000001" / "actor").mkdir(parents=True)
+    sweep(tmp_path, spare=("replay", "report.html"))
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()) == [
+        ".partial-7-report.html", "a", "replay/t_0/.partial-7-episode.mp4",
+    ]  # fmt: skip
+    assert not any((tmp_path / "checkpoints").iterdir())

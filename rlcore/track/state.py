@@ -1,0 +1,94 @@
+"""`state.json`, the paper that lies in every checkpoint: its step, what it holds, where it belongs.
+
+Knows nothing of what the run keeps in it, nor of the checkpoints beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import CheckpointError
+from rlcore.track.contents import DIGEST, digests, sizes, text_digest
+from rlcore.track.headers import damaged
+
+FORMAT = "rlcore-checkpoint"
+FORMAT_VERSION = 3
+STATE = "state.json"
+OWN_DIGEST = f"{DIGEST}_of_the_rest"
+"""Key of `state.json`: the digest of all its other keys."""
+
+
+def write_facts(
+    folder: Path,
+    step: int,
+    state: Mapping[str, Any],
+    *,
+    lineage: Sequence[str] = (),
+    best: str | None = None,
+) -> None:
+    """Write `state.json` of a checkpoint whose other files are all in `folder`.
+
+    Args:
+        step: policy updates done.
+        state: JSON values of the run.
+        lineage: names of the checkpoints that it came after, oldest first.
+        best: name of the best so far, which may be its own.
+    """
+    facts = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "step": step,
+        "lineage": list(lineage),
+        "best": best,
+        "state": dict(state),
+        "files": sizes(folder),
+        DIGEST: digests(folder),
+    }
+    text = json.dumps({**facts, OWN_DIGEST: own_digest(facts)}, indent=1)
+    (folder / STATE).write_text(text, encoding="utf-8")
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """What :func:`write_facts` wrote into the file `path`, its types checked.
+
+    Raises:
+        CheckpointError: missing, damaged, another's or of another version.
+    """
+    facts = read_json(path)
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise CheckpointError(f"{path.parent} is not a checkpoint of rlcore: {path} is another's")
+    if facts.get("version") != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path.parent} has checkpoint format {facts.get('version')}, "
+            f"this rlcore reads {FORMAT_VERSION}"
+        )
+    for name, kinds, words in (
+        ("step", (int,), "a whole number"),
+        ("lineage", (list,), "a list"),
+        ("best", (str, type(None)), "a name or null"),
+        ("state", (dict,), "a mapping"),
+        ("files", (dict,), "a mapping"),
+        (DIGEST, (dict,), "a mapping"),
+        (OWN_DIGEST, (str,), "a text"),
+    ):
+        if type(facts.get(name)) not in kinds:
+            raise damaged(path, f"{name} must be {words}, got {facts.get(name)!r}")
+    if facts.pop(OWN_DIGEST) != own_digest(facts):
+        raise damaged(path, f"its {DIGEST} is not the one it was written with")
+    return facts
+
+
+def own_digest(facts: Mapping[str, Any]) -> str:
+    """Digest of JSON values, whatever the order of their keys."""
+    return text_digest(json.dumps(facts, sort_keys=True))
+
+
+def read_json(path: Path) -> Any:
+    """Raises CheckpointError where the file is missing or no JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(path, str(error)) from error
