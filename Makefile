@@ -6,6 +6,12 @@ STAMP := $(VENV)/.installed
 DISTRIBUTIONS := . $(wildcard plugins/*/*)
 CHECKED := rlcore plugins tests benchmarks
 
+# Tests run in as many processes as there are cores, four at most: each may hold a Ray cluster and
+# comes to 2-3 GB. The files of a process keep their order, long ones first, and a file's tests stay
+# together, as they share what is slow to make. ARGS="-n 0" runs all in one process.
+PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest \
+  -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
 .PHONY: help install train test test-all lint format wheels clean
 
 help: ## what there is
@@ -23,12 +29,12 @@ train: install ## demonstrations, supervised start, fine-tuning, evaluation (ARG
 test: install ## checks and the tests that are not long
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --durations=10 $(ARGS)
+	$(PYTEST) --durations=10 $(ARGS)
 
 test-all: install ## the long tests too
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --durations=20 -m "long or not long" $(ARGS)
+	$(PYTEST) --durations=20 -m "long or not long" $(ARGS)
 
 lint: install ## style and types
 	$(BIN)/ruff check $(CHECKED)

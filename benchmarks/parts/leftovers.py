@@ -70,7 +70,8 @@ def look(command: Command, ended: float, before: Iterable[str]) -> Leftovers:
         alive=tuple(counted[moment] for moment in LOOKS),
         gone_after=None if left else since,
         orphans=tuple(title(process) for process in left),
-        shared_memory=tuple(sorted(new - _held(new))) if new else (),
+        # of others, some have been removed while it was asked who holds them
+        shared_memory=tuple(sorted((new - _held(new)) & shared_memory())) if new else (),
         partial=partial,
     )
 

@@ -23,7 +23,6 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job
 from rlcore.errors import UserError
 
-SUMMARY = "sweep.txt"
 WIDTH = 160
 Place = Callable[[RunConfig], RunConfig]
 State = Literal["not started", "running", "done", "failed", "interrupted"]
@@ -120,8 +119,10 @@ class Sweep:
     @property
     def file(self) -> Path | None:
         """Where the table goes: beside the runs; None before the first has a folder."""
+        from rlcore.track.folder import SWEEP
+
         parents = [str(parent) for parent in self._parents.values()]
-        return Path(os.path.commonpath(parents)) / SUMMARY if parents else None
+        return Path(os.path.commonpath(parents)) / SWEEP if parents else None
 
     def text(self) -> str:
         """The table, and what to do next."""
@@ -156,13 +157,6 @@ class Sweep:
 
         if self.file is not None:
             write_text(self.file, self.text() + self._errors())
-
-
-def runs_in(folder: Path) -> list[Path]:
-    """The runs of a sweep's folder, in order; none where it is not one."""
-    if not (folder / SUMMARY).is_file():
-        return []
-    return sorted(path.parent for path in folder.glob("*/config.yaml"))
 
 
 def _figures(folder: Path) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from rlcore.track.files import sweep, write_text
 WRITTEN_BY_READERS = ("replay", "report.html")
 """What commands that don't go on with a run write into its folder, maybe at this moment."""
 
+SWEEP = "sweep.txt"
+"""What the jobs of a sweep came to, beside their folders."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -158,6 +161,13 @@ class RunFolder:
     def replay(self, task: str, trial: int) -> Path:
         """Folder of an episode that was played again."""
         return self.path / "replay" / f"{quote(task, safe=' ')}_{trial}"
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The runs of a sweep's folder, in order; none where it is not one."""
+    if not (folder / SWEEP).is_file():
+        return []
+    return sorted(path.parent for path in folder.glob("*/config.yaml"))
 
 
 def _take(wanted: Path) -> Path:
