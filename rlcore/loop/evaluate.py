@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlcore.config.schema import RunConfig
 from rlcore.loop.gather import Gathered, GatherOrder, gather
-from rlcore.loop.session import Session, open_session, sampling
+from rlcore.loop.session import Session, made_with, open_session, protocol, sampling
 from rlcore.loop.statistics import success_rate
 from rlcore.loop.tables import (
     EpisodeResult,
@@ -72,8 +72,10 @@ def evaluate(
         )
     session.note_rendering(side, gathered.render_settings)
     report_incidents(session, gathered)
-    results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config))
-    write_results(session.folder.evaluations / f"{label}.parquet", results)
+    rules = protocol(assembly).digest
+    results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config), rules)
+    path = session.folder.evaluations / f"{label}.parquet"
+    write_results(path, results, made_with(assembly))
     if gathered.videos:
         film(session, gathered, "eval", label)
     metrics = env_metrics(gathered.outcomes, prefix="eval" if side == "eval" else f"eval/{side}")

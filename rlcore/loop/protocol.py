@@ -149,10 +149,13 @@ def _play(session: Session, config: RunConfig, name: str, row: str) -> list[Epis
     """A row's episodes, played now or read back; its simulators are closed again."""
     label = f"{name}/{quote(row, safe=' ')}"
     done = session.folder.evaluations / f"{label}.parquet"
+    wanted = _of_row(session, config, row)
     if done.is_file():
-        session.progress.line(f"{label}: done before")
-        return read_results(done)
-    found = evaluate(_of_row(session, config, row), label, side=row)
+        kept = read_results(done)
+        if {result.protocol for result in kept} == {protocol(wanted.assembly).digest}:
+            session.progress.line(f"{label}: done before")
+            return kept
+    found = evaluate(wanted, label, side=row)
     session.group.env("release", [{"side": row}] * session.group.ranks("env"))
     return found
 

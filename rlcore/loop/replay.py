@@ -26,7 +26,7 @@ from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.episode import address, split_of, trace_table
 from rlcore.loop.evaluate import EVAL_UPDATE
 from rlcore.loop.gather import Gathered, GatherOrder, gather
-from rlcore.loop.session import sampling
+from rlcore.loop.session import protocol, sampling
 from rlcore.loop.tables import EpisodeResult, from_outcomes, read_results
 from rlcore.loop.verify import EPISODES
 from rlcore.rollout.messages import Trace
@@ -126,7 +126,8 @@ def run(
     )  # fmt: skip
     gathered = _play(assembly, episode, phase, checkpoint.step)
     words = sampling(config) if phase == "eval" else "stochastic"
-    (result,) = from_outcomes(gathered.outcomes, spec.tasks, words)
+    rules = protocol(assembly).digest if phase == "eval" else ""
+    (result,) = from_outcomes(gathered.outcomes, spec.tasks, words, rules)
     replayed = Replayed(folder, result, evaluated)
     trace = gathered.traces[COLUMN]
     _film(gathered, assembly, phase, trace.sentence, folder / VIDEO)

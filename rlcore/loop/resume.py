@@ -16,13 +16,15 @@ from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
 from rlcore.errors import CheckpointError, WorkerError
 from rlcore.loop.left import Done, check_left, is_evaluation
-from rlcore.loop.session import Session, Totals
+from rlcore.loop.session import Session, Totals, made_with, protocol
 from rlcore.loop.tables import EpisodeResult, read_results
 from rlcore.plugins import load_plugins
 from rlcore.track import course
 from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.track.folder import RunFolder
 from rlcore.track.headers import damaged
+from rlcore.track.parquet import read_note
+from rlcore.track.protocol import told_apart
 from rlcore.track.state import STATE
 from rlcore.track.trackers import cut_metrics
 
@@ -149,6 +151,25 @@ def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] |
         return None
     path = saved.folder.evaluations / f"{label}.parquet"
     return read_results(path) if path.exists() else None
+
+
+def same_evaluation(
+    session: Session, saved: Saved | None, label: str
+) -> list[EpisodeResult] | None:
+    """As :func:`earlier_evaluation`, if it was made as this session would make it. Rates under two
+    protocols make no difference: the start's weights are still at hand here, and play again."""
+    found = earlier_evaluation(saved, label)
+    if saved is None or found is None:
+        return None
+    then = read_note(saved.folder.evaluations / f"{label}.parquet")
+    now = made_with(session.assembly)
+    if then == now and {row.protocol for row in found} == {protocol(session.assembly).digest}:
+        return found
+    session.progress.line(
+        f"the evaluation {label} training was made otherwise "
+        f"({told_apart(then, now) or 'by another version'}); it is made again"
+    )
+    return None
 
 
 def _done(saved: Saved) -> Done:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
+from rlcore.env_facts import EnvFacts
 from rlcore.errors import UserError
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.progress import Clock, Progress
@@ -16,7 +18,8 @@ from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
-from rlcore.track.manifest import EvaluationProtocol, build_manifest, write_manifest
+from rlcore.track.manifest import build_manifest, write_manifest
+from rlcore.track.protocol import EvaluationProtocol, settings_of
 from rlcore.track.trackers import Trackers, open_trackers
 from rlcore.workers.group import WorkerGroup, make_group
 
@@ -138,7 +141,20 @@ def protocol(assembly: Assembly) -> EvaluationProtocol:
         max_episode_steps=spec.max_episode_steps,
         num_action_chunks=assembly.policy_spec.num_action_chunks,
         sampling=sampling(config),
+        settings=settings_of(asdict(config.env.eval)),
+        facts=asdict(EnvFacts.of(spec)),
+        said={**dict(zip(spec.tasks, spec.descriptions, strict=True)), "": spec.sentences},
+        caveat=spec.caveat,
     )
+
+
+def made_with(assembly: Assembly) -> dict[str, Any]:
+    """What an evaluation's file says of how it came about: the protocol, and the settings under
+    which the policy acted."""
+    return {
+        "protocol": protocol(assembly).values,
+        "policy": json.loads(json.dumps(asdict(assembly.config.actor.model))),
+    }
 
 
 def sampling(config: RunConfig) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from rich.console import Console
@@ -24,6 +24,7 @@ COLUMNS = pa.schema(
         ("episode_return", pa.float64()),
         ("length", pa.int64()),
         ("sampling", pa.string()),
+        ("protocol", pa.string()),
     ]
 )
 PLAIN_WIDTH = 100
@@ -39,6 +40,8 @@ class EpisodeResult:
         episode_return: sum of rewards.
         length: env steps.
         sampling: how actions were drawn, "deterministic" or "stochastic".
+        protocol: digest of the evaluation's protocol
+            (:attr:`rlcore.track.protocol.EvaluationProtocol.digest`); empty outside of one.
     """
 
     task: str
@@ -48,10 +51,11 @@ class EpisodeResult:
     episode_return: float
     length: int
     sampling: str
+    protocol: str = ""
 
 
 def from_outcomes(
-    outcomes: Iterable[EpisodeOutcome], tasks: Sequence[str], sampling: str
+    outcomes: Iterable[EpisodeOutcome], tasks: Sequence[str], sampling: str, protocol: str = ""
 ) -> list[EpisodeResult]:
     """Rows of what the workers report; `tasks` are :attr:`rlcore.specs.EnvSpec.tasks`."""
     return [
@@ -63,6 +67,7 @@ def from_outcomes(
             episode_return=float(outcome.episode_return),
             length=int(outcome.length),
             sampling=sampling,
+            protocol=protocol,
         )
         for outcome in outcomes
     ]
@@ -81,6 +86,11 @@ def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], 
             raise ValueError(f"{start} was evaluated more than once")
         by_start[start] = result.success
     return by_start
+
+
+def comparable(*sides: Iterable[EpisodeResult]) -> bool:
+    """Whether all episodes were played under one protocol: only then are they paired."""
+    return len({result.protocol for side in sides for result in side}) <= 1
 
 
 # -- the table ------------------------------------------------------------------------------
@@ -200,9 +210,15 @@ def _text(table: Table) -> str:
 # -- parquet --------------------------------------------------------------------------------
 
 
-def write_results(path: Path, results: Sequence[EpisodeResult]) -> None:
-    """One row an episode; atomically."""
-    write_rows(path, map(asdict, results), COLUMNS)
+def write_results(
+    path: Path, results: Sequence[EpisodeResult], made_with: Mapping[str, Any] | None = None
+) -> None:
+    """One row an episode; atomically.
+
+    Args:
+        made_with: how the evaluation came about, kept beside the rows.
+    """
+    write_rows(path, map(asdict, results), COLUMNS, note=made_with)
 
 
 def read_results(path: Path) -> list[EpisodeResult]:

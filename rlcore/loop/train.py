@@ -50,7 +50,7 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
     start = sft.starting_policy(session) if config.sft.enabled else None
     before = None
     if config.runner.val_before_train:
-        before = resume.earlier_evaluation(saved, "before") or evaluate(session, "before")
+        before = resume.same_evaluation(session, saved, "before") or evaluate(session, "before")
     updates = reinforce(session, resume.restore(session, saved))
     after = evaluate(session, "after", update=updates)
     freeze(session, updates, after)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from rlcore.loop.session import Session, open_session, protocol
 from rlcore.loop.tables import EpisodeResult, read_results, write_results
 from rlcore.track.files import write_text
 from rlcore.track.manifest import versions
+from rlcore.track.protocol import told_apart
 
 EPISODES, PROTOCOL = "evaluation.parquet", "evaluation.json"
 
@@ -45,10 +45,10 @@ def run(config: RunConfig) -> list[EpisodeResult]:
     with open_session(config) as session:
         now = json.loads(json.dumps(_facts(session)))
         for key, value in now.items():
-            if value != then[key]:
+            if value != then.get(key):
                 raise VerificationError(
-                    f"{key} differs from what {folder / PROTOCOL} holds: {_short(value)} instead "
-                    f"of {_short(then[key])}",
+                    f"{key} differs from what {folder / PROTOCOL} holds, there and here: "
+                    f"{told_apart({key: then.get(key)}, {key: value})}",
                     hint="verify without overrides, on a machine that renders alike",
                 )
         results = evaluate(session, "verify")
@@ -81,7 +81,7 @@ def _compare(
 def _facts(session: Session) -> dict[str, Any]:
     spec = session.assembly.env_specs["eval"]
     return {
-        "protocol": asdict(protocol(session.assembly)),
+        "protocol": protocol(session.assembly).values,
         "seed": session.config.runner.seed,
         "render_settings": dict(spec.render_settings),
     }
@@ -99,8 +99,3 @@ def _read(folder: Path) -> tuple[list[EpisodeResult], dict[str, Any]]:
     except ValueError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
     return read_results(folder / EPISODES), facts
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 200 else text[:197] + "..."

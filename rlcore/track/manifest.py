@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -19,29 +18,11 @@ from packaging.requirements import Requirement
 
 import rlcore
 from rlcore.track.files import write_text
+from rlcore.track.protocol import EvaluationProtocol
 
 PLUGIN_GROUP = "rlcore.plugins"  # entry points, see rlcore.hookspecs
 ALWAYS_NAMED = ("rlcore", "torch", "ray", "numpy")
 GIT_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class EvaluationProtocol:
-    """What an evaluation does, frozen: two with equal protocols may be compared.
-
-    Attributes:
-        env: the env's name.
-        trials: `{task: trial numbers}`, each visited exactly once.
-        max_episode_steps: time limit in env steps.
-        num_action_chunks: actions executed per decision.
-        sampling: "deterministic" or "stochastic".
-    """
-
-    env: str
-    trials: Mapping[str, Sequence[int]]
-    max_episode_steps: int
-    num_action_chunks: int
-    sampling: str
 
 
 def versions() -> dict[str, str]:
@@ -97,7 +78,7 @@ def build_manifest(
         "platform": platform.platform(),
         "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},
         "memory_bytes": psutil.virtual_memory().total,
-        "evaluation_protocol": None if protocol is None else asdict(protocol),
+        "evaluation_protocol": None if protocol is None else protocol.values,
         "render_settings": {side: dict(settings) for side, settings in render_settings.items()},
         "caveats": dict(caveats or {}),
         "task_groups": {name: list(tasks) for name, tasks in (task_groups or {}).items()},

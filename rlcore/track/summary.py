@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from rlcore.errors import CheckpointError
 from rlcore.loop.statistics import paired_difference, success_rate
-from rlcore.loop.tables import EpisodeResult, success_by_start, success_rows
+from rlcore.loop.tables import EpisodeResult, comparable, success_by_start, success_rows
 from rlcore.track.files import write_text
 from rlcore.track.manifest import versions
 
@@ -80,7 +80,8 @@ def build_summary(
     episodes: int,
     caveat: str = "",
 ) -> Summary:
-    """Rates with Wilson intervals and differences paired on (task, trial).
+    """Rates with Wilson intervals and differences paired on (task, trial), which there are only
+    between sides that were played under one protocol.
 
     Args:
         before, after, control: evaluated episodes; None where not measured.
@@ -138,7 +139,7 @@ def _rate(outcomes: Sequence[EpisodeResult] | None) -> SuccessFigures | None:
 def _difference(
     before: Sequence[EpisodeResult] | None, after: Sequence[EpisodeResult] | None
 ) -> DifferenceFigures | None:
-    if before is None or after is None:
+    if before is None or after is None or not comparable(before, after):
         return None
     mean, lo, hi = paired_difference(success_by_start(before), success_by_start(after))
     return {"mean": round(mean, DIGITS), "lo": round(lo, DIGITS), "hi": round(hi, DIGITS)}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from rlcore.loop.tables import EpisodeResult
+from rlcore.loop.tables import EpisodeResult, comparable
 from rlcore.track.report.record import RunRecord
 
 EMBEDDED_BYTES = 7_000_000  # of videos in a page; base64 makes 9.3 MB of them
@@ -60,7 +60,8 @@ class Shelf:
     def changes(self) -> list[tuple[Clip, Clip]]:
         """(before, after) of filmed starts whose outcome changed: what was gained goes first."""
         label, after = self._record.conclusion, self._record.after or []
-        first = {(r.task, r.trial): r for r in self._record.before or ()}
+        before = self._record.before or []
+        first = {(r.task, r.trial): r for r in before} if comparable(before, after) else {}
         changed = [
             (first[start], last)
             for last in _spread(after)

@@ -13,7 +13,7 @@ from rlcore.loop.statistics import (
     success_rate,
     wilson,
 )
-from rlcore.loop.tables import EpisodeResult, success_by_start, success_rows
+from rlcore.loop.tables import EpisodeResult, comparable, success_by_start, success_rows
 
 Outcomes = Mapping[tuple[str, int], bool]
 ALL_EPISODES = "all episodes"
@@ -27,7 +27,7 @@ class Gain:
         label: the task, or :data:`ALL_EPISODES`.
         before, after: rates with Wilson intervals.
         difference: after - before with its paired interval; None too where the sides are not
-            the same starts.
+            the same starts, or were played under unlike protocols.
         gained, lost: starts that failed before and succeed after, and the reverse.
     """
 
@@ -52,7 +52,7 @@ def gain(
         before=success_rate(first) if first else None,
         after=success_rate(last) if last else None,
     )
-    if not first or first.keys() != last.keys():
+    if not first or first.keys() != last.keys() or not comparable(before or (), after or ()):
         return rates
     return replace(
         rates,

@@ -13,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rlcore.config.differences import differences
 from rlcore.loop.statistics import paired_difference
-from rlcore.loop.tables import EpisodeResult, success_by_start, success_rows
+from rlcore.loop.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.track.protocol import told_apart
 from rlcore.track.report.clips import Shelf, link
 from rlcore.track.report.figures import Columns, gain, gains_by_group, gains_by_task, means
 from rlcore.track.report.pictures import (
@@ -66,7 +67,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         phases=_phases(record),
         recipe=_recipe_name(record),
         differing=changes,
-        protocol=_protocol(record.manifest),
+        protocol=_protocol(record.protocol),
         versions=record.manifest.get("versions", {}),
         files=[
             (str(path.relative_to(record.folder.path)), link(path, base)) for path in _files(record)
@@ -82,7 +83,6 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
         base: folder of the page, for links.
     """
     names = _names([record.folder.path for record in records])
-    protocols = [record.manifest.get("evaluation_protocol") for record in records]
     totals = [gain(record.before, record.after) for record in records]
     rows = []
     for i, (record, total) in enumerate(zip(records, totals, strict=True)):
@@ -110,7 +110,7 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
         success=success_charts(records, names),
         curves=metric_charts(records, names),
         differing=differences(*(r.config for r in records), ignore=NOT_OF_A_COMPARISON),
-        same_protocol=all(protocol == protocols[0] for protocol in protocols),
+        unlike=_unlike(names, records),
     )
 
 
@@ -200,9 +200,8 @@ def _sum(record: RunRecord, metric: str) -> float:
     return sum(value for _, value in record.series(metric))
 
 
-def _protocol(manifest: Values) -> list[tuple[str, str]]:
-    """The protocol of evaluations in words; empty where the manifest has none."""
-    protocol = manifest.get("evaluation_protocol")
+def _protocol(protocol: Values) -> list[tuple[str, str]]:
+    """The protocol of evaluations in words; empty where there is none."""
     if not protocol:
         return []
     lists = Counter(ranges(numbers) for numbers in protocol["trials"].values())
@@ -239,11 +238,23 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _against(reference: RunRecord, record: RunRecord) -> Any:
-    """After - the first run's after, paired; None unless both visited the same starts."""
+    """After - the first run's after, paired; None unless both visited the same starts under one
+    protocol."""
     first, last = _starts(reference.after), _starts(record.after)
     if not first or first.keys() != last.keys():
         return None
+    if not comparable(reference.after or (), record.after or ()):
+        return None
     return paired_difference(first, last)
+
+
+def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[str, str]]:
+    """(run, what differs) of the runs that were evaluated under other rules than the first."""
+    return [
+        (name, told_apart(records[0].protocol, record.protocol))
+        for name, record in zip(names, records, strict=True)
+        if record.protocol != records[0].protocol
+    ]
 
 
 def _starts(results: Sequence[EpisodeResult] | None) -> dict[tuple[str, int], bool]:

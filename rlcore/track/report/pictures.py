@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from rlcore.loop.tables import comparable
 from rlcore.track.report.chart import Point, Series, chart, interval_bars
 from rlcore.track.report.figures import Gain, gain, training_interval
 from rlcore.track.report.record import RunRecord
@@ -118,7 +119,10 @@ def _evaluated(record: RunRecord) -> list[Point]:
             at[label] = int(number)
     points = []
     for label, step in sorted(at.items(), key=lambda pair: pair[1]):
-        side = gain(None, record.evaluations.get(label)).after
+        results = record.evaluations.get(label, [])
+        if not comparable(results, record.after or record.before or ()):
+            continue  # played under other rules, before the run was changed
+        side = gain(None, results).after
         if side is not None:
             points.append(Point(step, side.rate, side.lo, side.hi))
     return points

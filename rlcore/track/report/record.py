@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 import yaml  # type: ignore[import-untyped]
 
 from rlcore.errors import CheckpointError
-from rlcore.loop.tables import EpisodeResult, read_results
+from rlcore.loop.tables import EpisodeResult, comparable, read_results
 from rlcore.track.folder import RunFolder
+from rlcore.track.parquet import read_note
+from rlcore.track.protocol import told_apart
 from rlcore.track.trackers import read_metrics
 
 Values = Mapping[str, Any]
@@ -33,6 +35,7 @@ class RunRecord:
         manifest, summary: as written.
         metrics: lines of `metrics.jsonl`.
         evaluations: episodes by label ("before", "after", "step_000010", ...).
+        protocols: likewise, under which rules they were played, as their files say.
     """
 
     folder: RunFolder
@@ -42,6 +45,7 @@ class RunRecord:
     summary: Values | None
     metrics: list[dict[str, float | None]]
     evaluations: Mapping[str, list[EpisodeResult]]
+    protocols: Mapping[str, Values]
 
     @property
     def task_groups(self) -> Mapping[str, Sequence[str]]:
@@ -63,6 +67,23 @@ class RunRecord:
     def after(self) -> list[EpisodeResult] | None:
         """Episodes of the evaluation it ended with."""
         return self.evaluations[self.conclusion] if self.conclusion else None
+
+    @property
+    def protocol(self) -> Values:
+        """The rules of the evaluation it ended with, or of the present one."""
+        ended = self.protocols.get(self.conclusion or "before", {})
+        return ended or self.manifest.get("evaluation_protocol") or {}
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Evaluations that were played under other rules than the one it ended with, and so are
+        compared with nothing: `{label: what differs}`."""
+        ended = self.after or self.before or ()
+        return {
+            label: told_apart(self.protocols[label], self.protocol) or "rules that are not known"
+            for label, results in self.evaluations.items()
+            if not comparable(results, ended)
+        }
 
     def series(self, name: str) -> list[tuple[int, float]]:
         """`(step, value)` of a metric in order, without steps where it was no number. Of a step
@@ -89,6 +110,7 @@ def read_run(folder: RunFolder) -> RunRecord:
         CheckpointError: a file is damaged; names it.
     """
     metrics = folder.metrics
+    files = {path.stem: path for path in sorted(folder.evaluations.glob("*.parquet"))}
     return RunRecord(
         folder=folder,
         config=_yaml(folder.config) or {},
@@ -96,10 +118,16 @@ def read_run(folder: RunFolder) -> RunRecord:
         manifest=_json(folder.manifest) or {},
         summary=_json(folder.summary),
         metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.is_file() else [],
-        evaluations={
-            path.stem: read_results(path) for path in sorted(folder.evaluations.glob("*.parquet"))
-        },
+        evaluations={label: read_results(path) for label, path in files.items()},
+        protocols={label: _protocol(path) for label, path in files.items()},
     )
+
+
+def _protocol(path: Path) -> Values:
+    values = read_note(path).get("protocol", {})
+    if not isinstance(values, Mapping):
+        raise CheckpointError(f"{path} is damaged: its protocol can't be {values!r}")
+    return values
 
 
 def _yaml(path: Path) -> Values | None:

@@ -7,12 +7,12 @@ import sys
 
 import rlcore
 from rlcore.track.manifest import (
-    EvaluationProtocol,
     build_manifest,
     git_state,
     versions,
     write_manifest,
 )
+from rlcore.track.protocol import EvaluationProtocol
 
 
 def git(folder, *arguments):
@@ -30,6 +30,9 @@ def test_manifest_holds_what_a_repetition_needs(tmp_path):
         max_episode_steps=20,
         num_action_chunks=4,
         sampling="deterministic",
+        settings={"reward_coef": 1.0},
+        facts={},
+        said={"left": "turn left", "right": "turn right"},
     )
     manifest = build_manifest(
         seeds={"root": 7},

@@ -21,7 +21,8 @@ from rlcore.errors import CheckpointError, ConfigError
 from rlcore.loop.tables import EpisodeResult, write_results
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
-from rlcore.track.manifest import EvaluationProtocol, build_manifest, write_manifest
+from rlcore.track.manifest import build_manifest, write_manifest
+from rlcore.track.protocol import EvaluationProtocol
 from rlcore.track.report import write_comparison, write_report
 from rlcore.track.report.chart import Point, Series, chart, number, ticks
 from rlcore.track.report.clips import Shelf
@@ -62,7 +63,12 @@ def make_run(
     folder = RunFolder.create(log_path, name)
     folder.write_config(to_yaml(config))
     write_text(folder.recipe, to_yaml(recipe_of(config)))
-    protocol = EvaluationProtocol("toy", {"pull": [0, 1], "push": [0, 1]}, 20, 2, "deterministic")
+    protocol = EvaluationProtocol(
+        *("toy", {"pull": [0, 1], "push": [0, 1]}, 20, 2, "deterministic"),
+        settings={},
+        facts={},
+        said={},
+    )
     write_manifest(
         folder.manifest,
         build_manifest(
@@ -296,12 +302,12 @@ def test_several_runs(log_path):
     assert "\N{MINUS SIGN}0.250 [" in page.text
     assert "key a/run b/run runner.seed 1 2" in page.text
     assert page.addresses == ["b/run/report.html"]  # the first run has none yet
-    assert "different protocols" not in page.text
+    assert "another protocol than" not in page.text
     manifest = json.loads(second.manifest.read_text())
     manifest["evaluation_protocol"]["sampling"] = "stochastic"
     second.manifest.write_text(json.dumps(manifest))
     page = Page(write_comparison([first, second], log_path / "all.html"))
-    assert "different protocols" in page.text
+    assert "another protocol than" in page.text
 
 
 def test_a_place_that_can_not_be_written_to(log_path):

@@ -1,0 +1,101 @@
+"""Evaluations under unlike rules are never held against each other."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from resume_cases import COMMON, go_on
+
+from rlcore.cli.main import main
+from rlcore.config.compose import compose
+from rlcore.loop import train
+from rlcore.loop.tables import comparable, read_results
+from rlcore.track.parquet import read_note
+from rlcore.track.summary import read_summary
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two updates, with an evaluation between them."""
+    logs = tmp_path_factory.mktemp("logs")
+    train.run(
+        compose(
+            [
+                *COMMON,
+                *("runner.max_epochs=2", "runner.val_check_interval=1"),
+                *(f"runner.logger.log_path={logs}", "runner.logger.experiment_name=whole"),
+            ]
+        )
+    )
+    return logs / "whole"
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy"))
+
+
+def rules(run: Path, label: str) -> set[str]:
+    return {row.protocol for row in read_results(run / "eval" / f"{label}.parquet")}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("env.eval.max_episode_steps=15", "protocol.max_episode_steps 20 and 15"),
+        ("env.eval.tasks=[reach-up,reach-down]", "protocol.trials.reach-left"),
+        ("env.eval.trials_per_task=2", "protocol.trials.reach-up [1000, 1001, 1002] and"),
+        ("env.eval.reward_coef=2", "protocol.settings.reward_coef 1.0 and 2.0"),
+        ("rollout.eval_deterministic=false", 'sampling "deterministic" and "stochastic"'),
+    ],
+)
+def test_another_evaluation_after_a_resume_is_made_on_both_sides(
+    run: Path, change: str, said: str, capsys: pytest.CaptureFixture[str]
+):
+    first = rules(run, "before")
+    go_on(run, "runner.max_epochs=3", change)
+    assert said in (out := capsys.readouterr().out), out
+    assert rules(run, "before") == rules(run, "after") != first
+    before, after = (read_results(run / "eval" / f"{side}.parquet") for side in ("before", "after"))
+    assert {(r.task, r.trial) for r in before} == {(r.task, r.trial) for r in after}
+    assert read_summary(run / "summary.json")["paired_difference"] is not None
+    page = (run / "report.html").read_text()
+    assert 'The evaluation "step_000001" was made by another protocol' in page
+
+
+@pytest.mark.parametrize(
+    "change", ["env.eval.total_num_envs=4", "env.eval.video_cfg.fps=5", "runner.keep_best=true"]
+)
+def test_what_measures_alike_is_read_back(
+    run: Path, change: str, capsys: pytest.CaptureFixture[str]
+):
+    before = (run / "eval" / "before.parquet").read_bytes()
+    go_on(run, "runner.max_epochs=3", change)
+    assert "made again" not in capsys.readouterr().out
+    assert (run / "eval" / "before.parquet").read_bytes() == before
+    assert "made by another protocol" not in (run / "report.html").read_text()
+
+
+def test_another_way_to_act_is_another_evaluation_of_the_run(
+    run: Path, capsys: pytest.CaptureFixture[str]
+):
+    go_on(run, "runner.max_epochs=3", "actor.model.precision=bf16")
+    assert 'policy.precision "fp32" and "bf16"' in capsys.readouterr().out
+    assert read_note(run / "eval" / "before.parquet")["policy"]["precision"] == "bf16"
+
+
+def test_two_runs_are_compared_by_what_they_played(
+    run: Path, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    page = tmp_path / "page.html"
+    assert main(["report", str(whole), str(run), "-o", str(page)]) == 0
+    assert "after, against " in " ".join(page.read_text().split())
+    go_on(run, "runner.max_epochs=3", "env.eval.max_episode_steps=15")
+    assert main(["report", str(whole), str(run), "-o", str(page)]) == 0
+    text = page.read_text()
+    assert "after, against" not in text
+    assert "was evaluated by another protocol" in text and "max_episode_steps 20 and 15" in text
+    sides = [read_results(each / "eval" / "after.parquet") for each in (whole, run)]
+    assert comparable(sides[0]) and not comparable(*sides)
