@@ -135,7 +135,9 @@ class ToyPolicy(nn.Module):
     def save_pretrained(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         save_file(dict(self.state_dict()), path / WEIGHTS)
-        (path / "config.json").write_text(json.dumps(dataclasses.asdict(self._config), indent=2))
+        # not where the weights came from: that is another place after a resume
+        settings = dataclasses.asdict(dataclasses.replace(self._config, model_path=None))
+        (path / "config.json").write_text(json.dumps(settings, indent=2))
 
     @property
     def _device(self) -> torch.device:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def build_manifest(
         "seeds": dict(seeds),
         "device": device,
         **code(),
-        "packages": _packages(),
+        "packages": dict(_packages()),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},
@@ -125,6 +126,7 @@ def _plugin_distributions() -> list[metadata.Distribution]:
     return list(found.values())
 
 
+@cache
 def _packages() -> dict[str, str]:
     """Everything installed, sorted; leftovers of broken installations have no name."""
     named = [(one.metadata["Name"], one.version) for one in metadata.distributions()]
