@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import read_json
 from rlcore.specs import ActionChannel, EnvSpec, StateChannel
 
 FILE = "rlcore_env.json"
@@ -82,10 +83,10 @@ def read_env_facts(folder: Path) -> EnvFacts | None:
         CheckpointError: the file is damaged.
     """
     path = folder / FILE
-    if not path.is_file():
+    if not path.exists():
         return None
     try:
-        return EnvFacts(**json.loads(path.read_text(encoding="utf-8")))
+        return EnvFacts(**read_json(path))
     except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged: {error!r}") from error
 

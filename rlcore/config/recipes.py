@@ -8,6 +8,7 @@ lists of others, is read once, and what is wrong with it is said with its name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
+from rlcore.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -35,14 +37,13 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
     Raises:
         ConfigError: it can't be read, is no YAML, or holds something else.
     """
+    text = _text_of(file)
     try:
-        with file.open(encoding="utf-8") as stream:
-            content = OmegaConf.to_container(OmegaConf.load(stream), resolve=False)
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not a text in UTF-8: {error.reason}") from None
+        check_yaml(text)
+        content = OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
     except RecursionError:
-        raise ConfigError(f"{file}: a value holds itself") from None
-    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{file}: its values lie too deep in each other") from None
+    except (ValueError, YAMLError, OmegaConfBaseException) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file} can't be read as YAML: {reason}") from None
     if not isinstance(content, dict):
@@ -51,6 +52,20 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be texts, got {key!r}")
     return content  # type: ignore[return-value]
+
+
+def _text_of(file: Traversable | Path) -> str:
+    """The text of a configuration's file: of a plugin's, which may lie in an archive, or any other.
+
+    Raises:
+        ConfigError: it is no file, no text, or too large for one.
+    """
+    try:
+        if isinstance(file, Path):
+            return read_text(file, LARGEST_YAML)
+        return decode(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} can't be read: {reason_of(error)}") from None
 
 
 def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
@@ -91,7 +106,7 @@ def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> No
             error = not_a_section(section.path, value, section.value)
             raise ConfigError(f"{file}: {error.message}", hint=error.hint)
     keys = [key for key in content if key != DEFAULTS]
-    header = file.read_text(encoding="utf-8").lstrip().split("\n", 1)[0].strip()
+    header = _text_of(file).lstrip().split("\n", 1)[0].strip()
     if keys and header != GLOBAL:
         raise ConfigError(
             f"{file} must begin with the line {GLOBAL!r}, got {header!r}: without it its keys "

@@ -26,6 +26,7 @@ from rlcore.config.schema import CollectConfig
 from rlcore.env_facts import EnvFacts, width_of
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.protocols import Demonstration
+from rlcore.reading import parse_json, read_json
 from rlcore.specs import EnvSpec, Episode
 from rlcore.track.files import replacing, write_text
 from rlcore.track.headers import TensorHeader, damaged, read_headers
@@ -126,7 +127,7 @@ def read_info(path: Path) -> DataInfo:
     if not (path / INFO).is_file():
         raise CheckpointError(f"{path} is not a data set of demonstrations: it has no {INFO}")
     try:
-        facts = json.loads((path / INFO).read_text(encoding="utf-8"))
+        facts = read_json(path / INFO)
         kind, version = facts.pop("format"), facts.pop("version")
         if kind != FORMAT or version != FORMAT_VERSION:
             raise CheckpointError(
@@ -134,7 +135,7 @@ def read_info(path: Path) -> DataInfo:
                 f"this rlcore reads {FORMAT} version {FORMAT_VERSION}"
             )
         return DataInfo(**facts)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path / INFO} is damaged: {error!r}") from error
 
 
@@ -154,14 +155,15 @@ def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> 
 def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
     """Raises CheckpointError where the file is missing or damaged."""
     file = path / row.file
+    if not file.exists():
+        raise CheckpointError(f"{path} is incomplete: {row.file} is missing")
+    read_headers(file)  # it is a file, and no pipe that is waited for
     try:
         with safe_open(file, framework="numpy") as archive:
             arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
         steps, states, actions = (arrays.pop(k) for k in ("frame_steps", "states", "actions"))
         # in the order of the env, by which policies know them; a file has the names sorted
         frames = {name: arrays[FRAMES + name] for name in info.cameras}
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path} is incomplete: {row.file} is missing") from error
     except (OSError, SafetensorError, KeyError) as error:
         raise CheckpointError(f"{file} is damaged: {error}") from error
     return Demonstration(
@@ -204,9 +206,10 @@ def number_of(row: EpisodeRow) -> int:
 
 def read_row(file: Path) -> EpisodeRow:
     """The row kept inside an episode's file. Raises CheckpointError where it is damaged."""
+    read_headers(file)
     try:
         with safe_open(file, framework="numpy") as archive:
-            return EpisodeRow(**json.loads(archive.metadata()["row"]))
+            return EpisodeRow(**parse_json(archive.metadata()["row"]))
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file} is damaged: {error}") from error
 

@@ -33,6 +33,7 @@ from rlcore.loop.tables import (
     read_results,
 )
 from rlcore.plugins import Registry, load_plugins, load_target
+from rlcore.reading import read_json
 from rlcore.specs import ProtocolSpec
 from rlcore.track.adapters import base_of_adapters
 from rlcore.track.files import write_text
@@ -242,7 +243,7 @@ def _begun(config: RunConfig, name: str, plan: dict[str, Any]) -> RunFolder | No
     for path in sorted(path for path in places if path.name.startswith(wanted.name)):
         file = _plan_file(RunFolder(path), name)
         try:
-            if json.loads(file.read_text(encoding="utf-8")) == plan:
+            if read_json(file) == plan:
                 return RunFolder(path)
         except (OSError, ValueError):
             continue

@@ -17,6 +17,7 @@ from rlcore.errors import CheckpointError, VerificationError
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session, protocol
 from rlcore.loop.tables import EpisodeResult, read_results, write_results
+from rlcore.reading import read_json, reason_of
 from rlcore.track.files import write_text
 from rlcore.track.manifest import versions
 from rlcore.track.protocol import told_apart
@@ -95,7 +96,7 @@ def _read(folder: Path) -> tuple[list[EpisodeResult], dict[str, Any]]:
             hint="a finished run keeps one with its last checkpoint; rlcore eval makes a new one",
         )
     try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
+        facts: dict[str, Any] = read_json(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error
     return read_results(folder / EPISODES), facts

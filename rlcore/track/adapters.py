@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import read_json
 
 ADAPTERS_CONFIG = "adapter_config.json"  # peft's name, and the key below
 
@@ -17,11 +17,11 @@ def base_of_adapters(folder: Path) -> str | None:
         CheckpointError: their description is damaged, or names none.
     """
     path = folder / ADAPTERS_CONFIG
-    if not path.is_file():
+    if not path.exists():
         return None
     try:
-        base = json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]
-    except (ValueError, KeyError, TypeError):
+        base = read_json(path)["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError):
         base = None
     if not isinstance(base, str) or not base:
         raise CheckpointError(

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import read_text
 from rlcore.track.contents import DIGEST
 from rlcore.track.files import move, write_text
 from rlcore.track.headers import damaged
@@ -238,9 +239,9 @@ def _point(pointer: Path, name: str | None) -> None:
         pointer.unlink(missing_ok=True)
         return
     try:
-        if pointer.read_text(encoding="utf-8") == f"{name}\n":
+        if read_text(pointer) == f"{name}\n":
             return
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):
         pass
     write_text(pointer, f"{name}\n")
 

@@ -7,7 +7,7 @@ tensors    back to back, without gaps
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import decode, open_regular, parse_json
 
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "U16": 16, "I16": 16, "F16": 16,
@@ -22,7 +23,7 @@ BITS = {
 }  # fmt: skip
 FLOATS = frozenset({"F16", "BF16", "F32", "F64"})
 """The dtypes that weights come in."""
-LONGEST_HEADER = 100_000_000  # bytes; the limit of safetensors itself
+LONGEST_HEADER = 25_000_000  # bytes; a network of 7 billion parameters has 150 thousand
 _METADATA = "__metadata__"
 _NAMES_SHOWN = 8
 
@@ -44,17 +45,17 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
     if not path.exists():
         raise CheckpointError(f"{path.parent} holds no {path.name}")
     try:
-        with path.open("rb") as file:
-            actual = path.stat().st_size
+        with open_regular(path) as file:
+            actual = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if actual >= 8 and length > LONGEST_HEADER:
                 raise ValueError("it does not begin with the length of a header")
             if actual < 8 or length > actual - 8:
                 raise ValueError(f"{actual} bytes long, its header alone should have {length + 8}")
-            headers, end = _parse(json.loads(file.read(length)))
+            headers, end = _parse(parse_json(decode(file.read(length))))
     except OSError as error:
         raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise damaged(path, str(error)) from error
     if actual != 8 + length + end:
         raise damaged(path, f"{actual} bytes long, its header says {8 + length + end}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import decode, open_regular, parse_json
 from rlcore.track.files import replacing
 from rlcore.track.headers import damaged
 
 NOTE = b"rlcore"
+MOST_ROWS = 1_000_000  # ours have one an episode
+MOST_BYTES = 1 << 28
+BATCH_ROWS = 1024
 
 
 def write_rows(
@@ -40,14 +44,26 @@ def read_rows(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
     if not path.exists():
         raise CheckpointError(f"{path.parent} holds no {path.name}")
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        missing = sorted(set(schema.names) - set(table.column_names))
-        if missing:
-            raise ValueError(f"columns {missing} are missing, it has {table.column_names}")
-        rows: list[dict[str, Any]] = table.select(schema.names).cast(schema).to_pylist()
+        with open_regular(path) as stream:
+            return list(_rows(pq.ParquetFile(stream, page_checksum_verification=True), schema))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise damaged(path, str(error)) from error
-    return rows
+
+
+def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
+    """Batch by batch, as a few bytes can stand for many rows, and for long texts in each."""
+    there = file.schema_arrow.names
+    missing = sorted(set(schema.names) - set(there))
+    if missing:
+        raise ValueError(f"columns {missing} are missing, it has {there}")
+    if file.metadata.num_rows > MOST_ROWS:
+        raise ValueError(f"it says that it has {file.metadata.num_rows} rows")
+    filled = 0
+    for batch in file.iter_batches(BATCH_ROWS, columns=schema.names):
+        filled += batch.nbytes
+        if filled > MOST_BYTES:
+            raise ValueError(f"its rows take more than {MOST_BYTES} bytes")
+        yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_pylist()
 
 
 def read_note(path: Path) -> dict[str, Any]:
@@ -59,7 +75,9 @@ def read_note(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise CheckpointError(f"{path.parent} holds no {path.name}")
     try:
-        note = json.loads((pq.read_schema(path).metadata or {}).get(NOTE, b"{}"))
+        with open_regular(path) as stream:
+            written = (pq.read_schema(stream).metadata or {}).get(NOTE, b"{}")
+        note = parse_json(decode(written))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise damaged(path, str(error)) from error
     if not isinstance(note, dict):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlcore import reading
 from rlcore.errors import CheckpointError
 from rlcore.track.contents import DIGEST, digests, sizes, text_digest
 from rlcore.track.headers import damaged
@@ -89,6 +90,6 @@ def own_digest(facts: Mapping[str, Any]) -> str:
 def read_json(path: Path) -> Any:
     """Raises CheckpointError where the file is missing or no JSON."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path, str(error)) from error
+        return reading.read_json(path)
+    except (OSError, ValueError) as error:
+        raise damaged(path, reading.reason_of(error)) from error

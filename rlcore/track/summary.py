@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from rlcore.errors import CheckpointError
 from rlcore.loop.statistics import paired_difference, success_rate
 from rlcore.loop.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.reading import read_json, reason_of
 from rlcore.track.files import write_text
 from rlcore.track.manifest import versions
 
@@ -153,8 +154,8 @@ def write_summary(path: Path, summary: Summary) -> None:
 def read_summary(path: Path) -> dict[str, Any]:
     """Read it back. Raises CheckpointError where there is none, or it is damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no summary at {path}: the run did not finish") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error

@@ -22,6 +22,7 @@ from rlcore.config.schema import LoggerConfig
 from rlcore.errors import PluginError, UserError
 from rlcore.plugins import Registry, load_target
 from rlcore.protocols import Tracker
+from rlcore.reading import parse_json, read_lines
 from rlcore.track.folder import RunFolder
 from rlcore.track.metrics import with_aliases
 
@@ -68,9 +69,26 @@ def cut_metrics(path: Path, size: int) -> None:
 
 
 def read_metrics(path: Path) -> list[dict[str, float | None]]:
-    """Lines of a `metrics.jsonl`; a last line cut short by a kill is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1] if line]
+    """Lines of a `metrics.jsonl`; a last line cut short by a kill is left out.
+
+    Raises:
+        OSError, ValueError: it can't be read, or a line is not what :class:`MetricsLog` writes.
+    """
+    numbered = enumerate(read_lines(path), start=1)
+    return [_metrics_of(line, number) for number, line in numbered if line]
+
+
+def _metrics_of(line: str, number: int) -> dict[str, float | None]:
+    try:
+        values = parse_json(line)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from None
+    if not isinstance(values, dict) or type(values.get("step")) is not int:
+        raise ValueError(f"line {number} must be metrics of a step, got {line[:80]}")
+    for name, value in values.items():
+        if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
+            raise ValueError(f"line {number}: {name} must be a number or null, got {value!r:.80}")
+    return values
 
 
 class TensorBoardTracker:

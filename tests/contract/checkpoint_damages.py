@@ -202,7 +202,7 @@ POLICY: dict[str, Case] = {
     "weights of another network": (
         retensor(WEIGHTS, lambda t: (t.clear(), t.update(conv1=torch.ones(3)))),
         (WEIGHTS, "missing", "conv1")),
-    "a folder for weights": (folder_instead(WEIGHTS), (WEIGHTS, "directory")),
+    "a folder for weights": (folder_instead(WEIGHTS), (WEIGHTS, "it is a folder")),
     "critic cut": (cut(HEADS, 0.5), (HEADS, "damaged")),
     "critic of another shape": (
         retensor(HEADS, lambda t: t.update({"value_head.mlp.0.bias": torch.ones(7)})),
@@ -210,7 +210,7 @@ POLICY: dict[str, Case] = {
     "a layer of the critic missing": (
         retensor(HEADS, lambda t: t.pop("value_head.mlp.2.weight")),
         (HEADS, "missing", "value_head.mlp.2.weight")),
-    "a folder for the critic": (folder_instead(HEADS), (HEADS, "directory")),
+    "a folder for the critic": (folder_instead(HEADS), (HEADS, "it is a folder")),
     "tokenizer missing": (remove(TOKENIZER), (TOKENIZER,)),
     "tokenizer empty": (cut(TOKENIZER, 0), (TOKENIZER, "damaged")),
     "tokenizer cut": (cut(TOKENIZER, 0.5), (TOKENIZER, "damaged")),

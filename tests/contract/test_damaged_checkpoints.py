@@ -3,11 +3,12 @@ what is wrong with it, before a worker is started."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
-from checkpoint_damages import DAMAGES, HEADS, STATS, TOKENIZER, WEIGHTS, only
+from checkpoint_damages import DAMAGES, EPISODE, HEADS, STATS, TOKENIZER, WEIGHTS, only
 from refused import Started, the_error
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec
@@ -46,7 +47,8 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (begun / "summary.json").unlink()
     (begun / "demonstrations" / "episodes.parquet").unlink()
     data = run / "demonstrations"
-    return {"policy": policy, "resume": run, "begun": begun, "eval": run, "demonstrations": data}
+    return {"policy": policy, "resume": run, "begun": begun, "eval": run, "demonstrations": data,
+            "report": run}  # fmt: skip
 
 
 def copied(originals: dict[str, Path], place: str, to: Path) -> Path:
@@ -60,6 +62,7 @@ def command(place: str, folder: Path) -> list[str]:
         "begun": ["resume", str(folder)],
         "eval": ["eval", str(folder)],
         "demonstrations": ["train", *TOY_RUN, f"collect.path={folder}"],
+        "report": ["report", str(folder)],
     }[place]
 
 
@@ -71,6 +74,38 @@ def test_a_damage_is_named(place: str, name: str, originals, nothing_starts: Pat
     text = the_error(main(command(place, folder)), capsys.readouterr())
     assert not [culprit for culprit in culprits if culprit not in text], text
     assert [entry.name for entry in nothing_starts.iterdir()] == [folder.name]
+
+
+# what every command reads of a folder: neither a pipe nor a device makes it wait
+READ = {
+    "policy": [WEIGHTS, HEADS, TOKENIZER, STATS, "config.json"],
+    "resume": ["config.yaml", "record.json", "state.json", "learner.json", "before.parquet"],
+    "begun": ["config.yaml", "info.json"],
+    "eval": ["config.yaml", "record.json", "state.json", "learner.safetensors"],
+    "demonstrations": ["info.json", "episodes.parquet", EPISODE],
+    "report": ["config.yaml", "recipe.yaml", "manifest.json", "metrics.jsonl", "summary.json",
+               "after.parquet"],
+}  # fmt: skip
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("place", "name", "kind"),
+    [(place, name, "a pipe") for place in READ for name in READ[place]]
+    + [("policy", WEIGHTS, "a device"), ("report", "metrics.jsonl", "a device")],
+)
+def test_nothing_waits_for_what_is_no_file(
+    place: str, name: str, kind: str, originals, nothing_starts: Path, capsys
+):
+    folder = copied(originals, place, nothing_starts)
+    file = only(folder, name)
+    file.unlink()
+    if kind == "a pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero")
+    text = the_error(main(command(place, folder)), capsys.readouterr())
+    assert name in text or folder.name in text, text
 
 
 @pytest.mark.parametrize("verb", ["train", "sft", "collect"])

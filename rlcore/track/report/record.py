@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml  # type: ignore[import-untyped]
-
 from rlcore.errors import CheckpointError
 from rlcore.loop.tables import EpisodeResult, comparable, read_results
+from rlcore.reading import read_json, read_yaml, reason_of
 from rlcore.track.folder import RunFolder
 from rlcore.track.parquet import read_note
 from rlcore.track.protocol import told_apart
@@ -117,7 +115,7 @@ def read_run(folder: RunFolder) -> RunRecord:
         recipe=_yaml(folder.recipe),
         manifest=_json(folder.manifest) or {},
         summary=_json(folder.summary),
-        metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.is_file() else [],
+        metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.exists() else [],
         evaluations={label: read_results(path) for label, path in files.items()},
         protocols={label: _protocol(path) for label, path in files.items()},
     )
@@ -131,17 +129,17 @@ def _protocol(path: Path) -> Values:
 
 
 def _yaml(path: Path) -> Values | None:
-    return _mapping(path, yaml.safe_load)
+    return _mapping(path, read_yaml)
 
 
 def _json(path: Path) -> Values | None:
-    return _mapping(path, json.loads)
+    return _mapping(path, read_json)
 
 
-def _mapping(path: Path, parse: Callable[[str], Any]) -> Values | None:
-    if not path.is_file():
+def _mapping(path: Path, read: Callable[[Path], Any]) -> Values | None:
+    if not path.exists():
         return None
-    values = _parse(path, lambda: parse(path.read_text(encoding="utf-8")))
+    values = _parse(path, lambda: read(path))
     if not isinstance(values, Mapping):
         raise CheckpointError(f"{path} is damaged: it holds no mapping of names to values")
     return values
@@ -150,5 +148,5 @@ def _mapping(path: Path, parse: Callable[[str], Any]) -> Values | None:
 def _parse(path: Path, read: Callable[[], T]) -> T:
     try:
         return read()
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error

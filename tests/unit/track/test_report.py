@@ -289,6 +289,20 @@ def test_a_damaged_file_is_named(log_path, name):
         write_report(folder)
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["[]", "null", "1", "{}", '{"step": "1"}', '{"step": 1, "a": "b"}', '{"step": 1, "a": [1]}',
+     '{"step": 1, "a": NaN}', '{"step": 1, "a": Infinity}', '{"step": 1.5}', '{"step": true}',
+     '{"step": 1, "a": true}', "[" * 10_000],
+)  # fmt: skip
+def test_metrics_that_nobody_logged_are_named_with_their_line(log_path, line):
+    folder = make_run(log_path)
+    first, rest = folder.metrics.read_text().split("\n", 1)
+    folder.metrics.write_text(f"{first}\n{line}\n{rest}")
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged: line 2"):
+        write_report(folder)
+
+
 def test_several_runs(log_path):
     first = make_run(log_path, "runner.seed=1", name="a/run")
     worse = {**AFTER, ("pull", 1): False}

@@ -8,7 +8,6 @@ keeps them.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import AssetError
+from rlcore.reading import read_json
 
 DATA_SET = "RLinf/maniskill_assets"
 OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
@@ -104,7 +104,7 @@ def database(root: Path, folder: str) -> dict[str, dict[str, Any]]:
     """
     path = root / folder / DATABASE
     try:
-        models = json.loads(path.read_text(encoding="utf-8"))
+        models = read_json(path)
         for key, facts in models.items():
             _check_facts(key, facts, table=folder == TABLE_FOLDER)
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:

@@ -5,10 +5,10 @@ They are the benchmark's data, typography included: a policy reads exactly these
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 
+from rlcore.reading import read_json
 from rlcore_env_maniskill.hub_files import DATABASE, OBJECT_FOLDER, PLATE_FOLDER
 
 OBJECT_NAMES: tuple[str, ...] = (
@@ -68,7 +68,7 @@ def _names(assets_path: str | None, folder: str) -> tuple[str, ...]:
         return ()
     try:
         path = Path(assets_path).expanduser() / folder / DATABASE
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         return tuple(str(facts["name"]) for facts in content.values())
     except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return ()

@@ -11,13 +11,13 @@ Folders without `config.json` (published openpi checkpoints) are fine as well.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import read_json
 from rlcore.specs import EnvSpec
 from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
 from rlcore_model_openpi.layout import head_keys, network_keys, network_shapes
@@ -128,11 +128,11 @@ def check_written(folder: Path, size: NetworkSize, settings: Mapping[str, Any]) 
         CheckpointError: what is different.
     """
     path = folder / CONFIG_FILE
-    if not path.is_file():
+    if not path.exists():
         return
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
         raise damaged(path, str(error)) from error
     written = content.get("size") if isinstance(content, dict) else None
     if not isinstance(written, dict):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import read_json
 
 FILE_NAME = "norm_stats.json"
 _EPSILON = 1e-6
@@ -135,8 +136,8 @@ def read_stats(path: Path, *, quantile: bool, state_dim: int, action_dim: int) -
         CheckpointError: missing, not JSON, lacking a field, of unequal or too small length.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"cannot read normalisation statistics {path}: {error}") from error
     stats = content.get("norm_stats") if isinstance(content, dict) else None
     if not isinstance(stats, dict):

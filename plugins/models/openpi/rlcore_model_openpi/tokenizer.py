@@ -16,6 +16,7 @@ import numpy as np
 import sentencepiece
 
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.reading import Unreadable, read_bytes, reason_of
 from rlcore_model_openpi.files import TOKENIZER_FILES, find_tokenizer
 from rlcore_model_openpi.sizes import NetworkSize
 
@@ -146,9 +147,9 @@ def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
     """
     path = find_tokenizer(folder)
     try:
-        return PromptTokenizer(path.read_bytes(), size.max_token_len, size.vocab)
-    except OSError as error:
-        raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
+        return PromptTokenizer(read_bytes(path), size.max_token_len, size.vocab)
+    except (OSError, Unreadable) as error:
+        raise CheckpointError(f"{path} can't be read: {reason_of(error)}") from error
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error.message}", hint=error.hint) from error
 

@@ -85,7 +85,7 @@ def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
         CheckpointError: the images are prepared in another way than ours.
     """
     path = folder / PREPROCESSOR_FILE
-    if not path.is_file():
+    if not path.exists():
         return size
     content = read_json(path)
     strategy = content.get("image_resize_strategy", _RESIZE)
@@ -124,7 +124,7 @@ def check_written_size(folder: Path, size: PrismaticSize) -> None:
         CheckpointError: a damaged file, or one of another network.
     """
     path = folder / CONFIG_FILE
-    if not path.is_file():
+    if not path.exists():
         return
     content = read_json(path)
     ours, text = content.get(RLCORE), content.get("text_config")

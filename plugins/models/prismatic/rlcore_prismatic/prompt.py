@@ -14,6 +14,7 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.reading import read_text
 from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 
 FILE_NAME = "tokenizer.json"
@@ -123,7 +124,7 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
             hint=f"copy {FILE_NAME} of OpenVLA (Llama 2's tokenizer) to {folder}",
         )
     try:
-        tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        tokenizer = Tokenizer.from_str(read_text(path))
         tokenizer.no_padding()  # files keep how their tokenizer was last used
         tokenizer.no_truncation()
     except Exception as error:  # the library raises nothing more particular

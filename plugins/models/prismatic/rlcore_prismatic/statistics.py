@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from rlcore import reading
 from rlcore.errors import CheckpointError, did_you_mean
 from rlcore.track.files import write_text
 from rlcore.track.headers import damaged
@@ -171,8 +172,8 @@ def write(folder: Path, statistics: Statistics) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """A file that holds a mapping; CheckpointError where it does not."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = reading.read_json(path)
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"cannot read {path}: {error}", hint="copy it again") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} holds no mapping", hint="copy it again")

@@ -21,9 +21,9 @@ def written_settings(folder: Path) -> dict[str, Any]:
     """The settings that a checkpoint of ours was saved with; empty for others. Adapters that come
     without any have those of the model they adapt."""
     path = folder / CONFIG_FILE
-    if not path.is_file():
+    if not path.exists():
         path = base_folder(folder) / CONFIG_FILE
-    if not path.is_file():
+    if not path.exists():
         return {}
     ours = read_json(path).get(RLCORE)
     settings = ours.get("model") if isinstance(ours, dict) else None

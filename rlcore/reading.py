@@ -1,0 +1,200 @@
+"""Small files, read whatever they turn out to be. Light.
+
+A path may name a device that never ends, a pipe that nobody writes to, a folder, or a file that is
+far larger than anything of its kind; a small text may unfold to gigabytes. All readers of small
+files of ours come through here: what can't be read is an OSError or a ValueError at once, never a
+wait and never all of the memory. Knows nothing of what the files mean.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml  # type: ignore[import-untyped]
+
+MIB = 1 << 20
+LARGEST_TEXT = 16 * MIB  # JSON and other texts; the largest of ours has some hundred KiB
+LARGEST_YAML = MIB // 8  # of a configuration, which has some ten KiB; the parser is slow
+MOST_NODES = 20_000  # values of a YAML text, with what its aliases repeat
+DEEPEST = 100  # brackets in each other; the parser's time grows with their square
+LONGEST_LINE = MIB
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_TOO_DEEP = "its values lie too deep in each other"
+_BRACKETS = re.compile(r"[\[\]{}]")
+
+
+class Unreadable(ValueError):
+    """A file that is not what it has to be; the message says why, for behind a colon."""
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file for reading, if it is one (or a link to one).
+
+    Raises:
+        OSError: it is not there, or may not be read.
+        Unreadable: it is a folder, a pipe or a device.
+    """
+    _require_regular(os.stat(path).st_mode)  # opening a device can do things by itself
+    waits_for_nobody = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(path, waits_for_nobody)
+    try:
+        _require_regular(os.fstat(descriptor).st_mode)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
+    """The content of a file of at most `most` bytes.
+
+    Raises:
+        OSError, Unreadable: see :func:`open_regular`; or it is larger.
+    """
+    with open_regular(path) as file:
+        content = file.read(most + 1)  # a size of 0 says nothing: files of the kernel have it
+    if len(content) > most:
+        raise Unreadable(f"it is larger than {_size(most)}")
+    return content
+
+
+def read_text(path: str | Path, most: int = LARGEST_TEXT) -> str:
+    """As :func:`read_bytes`, for a text in UTF-8 with any line ends.
+
+    Raises:
+        OSError, Unreadable: likewise; or it is no such text.
+    """
+    return decode(read_bytes(path, most))
+
+
+def decode(content: bytes) -> str:
+    """Bytes of a text in UTF-8, line ends made "\\n". Raises Unreadable for others."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"it is not a text in UTF-8: {error.reason}") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(path: str | Path, most: int = LARGEST_TEXT) -> Any:
+    """The value that a JSON file holds.
+
+    Raises:
+        OSError, Unreadable: see :func:`read_text`; or it is no JSON.
+    """
+    return parse_json(read_text(path, most))
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text. Raises Unreadable for what is none."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise Unreadable(_TOO_DEEP) from None
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
+
+
+def read_yaml(path: str | Path) -> Any:
+    """The value of a YAML file; tags that make objects are refused, as are texts that unfold.
+
+    Raises:
+        OSError, Unreadable: see :func:`read_text`; or it is no YAML.
+    """
+    text = read_text(path, LARGEST_YAML)
+    check_yaml(text)
+    try:
+        return yaml.safe_load(text)
+    except RecursionError:
+        raise Unreadable(_TOO_DEEP) from None
+    except (ValueError, yaml.YAMLError) as error:
+        raise Unreadable(" ".join(str(error).split())) from None
+
+
+def check_yaml(text: str) -> None:
+    """Refuse a YAML text that is larger than it looks: in which aliases repeat what repeats others.
+
+    Raises:
+        Unreadable: it would be more than :data:`MOST_NODES` values, a value holds itself, or
+            brackets lie too deep in each other.
+    """
+    depth = 0
+    for bracket in _BRACKETS.finditer(text):
+        depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
+        if depth > DEEPEST:
+            raise Unreadable(_TOO_DEEP)
+    if "&" not in text or "*" not in text:
+        return
+    try:
+        counts: dict[int, int] = {}
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None and _count(root, counts) > MOST_NODES:
+            raise Unreadable(f"its aliases unfold to more than {MOST_NODES} values")
+    except RecursionError:
+        raise Unreadable(_TOO_DEEP) from None
+    except yaml.YAMLError as error:
+        raise Unreadable(" ".join(str(error).split())) from None
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The whole lines of a text in UTF-8, one at a time, without their ends; a last one that lacks
+    its end is left out.
+
+    Raises:
+        OSError, Unreadable: see :func:`read_text`; or a line is longer than any of ours.
+    """
+    with open_regular(path) as file:
+        while line := file.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise Unreadable(f"a line is longer than {_size(LONGEST_LINE)}")
+            if line.endswith(b"\n"):
+                yield decode(line)[:-1]
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    """Why something can't be read, for behind a colon: without number and path of an OSError."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error)
+
+
+def _require_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise Unreadable(f"it is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, not a file")
+
+
+_IN_PROGRESS = -1
+
+
+def _count(node: yaml.Node, counts: dict[int, int]) -> int:
+    """Values in a node and below it, those of repeated nodes as often as they are repeated. Each
+    node is looked at once."""
+    known = counts.get(id(node))
+    if known == _IN_PROGRESS:
+        raise Unreadable("a value holds itself")
+    if known is not None:
+        return known
+    counts[id(node)] = _IN_PROGRESS
+    below: list[yaml.Node] = []
+    if isinstance(node, yaml.SequenceNode):
+        below = node.value
+    elif isinstance(node, yaml.MappingNode):
+        below = [part for pair in node.value for part in pair]
+    counts[id(node)] = 1 + sum(_count(part, counts) for part in below)
+    return counts[id(node)]
+
+
+def _size(count: int) -> str:
+    return f"{count // MIB} MiB" if count >= MIB else f"{count // 1024} KiB"
