@@ -172,9 +172,10 @@ def gae(
 
 
 def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
-    """`(A - mean) / (std + 1e-5)` over all valid entries (std with n), 0 elsewhere."""
+    """`(A - mean) / (std + 1e-5)` over all valid entries (std with n - 1), 0 elsewhere. A single
+    entry is its own mean, so it is 0 too."""
     chosen = advantages[valid].double()
-    if not len(chosen):
+    if len(chosen) < 2:
         return torch.zeros_like(advantages)
-    scaled = (advantages - chosen.mean()) / (chosen.std(correction=0) + NORMALIZATION_EPS)
+    scaled = (advantages - chosen.mean()) / (chosen.std(correction=1) + NORMALIZATION_EPS)
     return torch.where(valid, scaled, 0.0).to(advantages.dtype)

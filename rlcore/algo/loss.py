@@ -13,6 +13,11 @@ from torch.nn import functional as F
 from rlcore.algo import metric
 from rlcore.algo.metric import Metric
 
+LOG_RATIO_LIMIT = 20.0
+"""Greatest log ratio that is told apart from greater ones, and there its gradient ends: e^20 is far
+beyond what clipping leaves to learn from, and its square is still a number in float32. Without it
+one outlier would have the optimizer refuse the whole step."""
+
 
 def policy_loss(
     *,
@@ -33,20 +38,23 @@ def policy_loss(
         advantages: broadcastable to it.
         clip_ratio_low, clip_ratio_high: the ratio is clipped to [1 - low, 1 + high].
         clip_ratio_c: c > 1, bound of the loss at c |A| where A < 0; None: off.
-        clip_log_ratio: the log ratio is clamped to +- this before exp; None: off.
+        clip_log_ratio: the log ratio is clamped to +- this before exp; None:
+            :data:`LOG_RATIO_LIMIT`.
 
     Returns:
         The loss, and metrics over valid elements: `policy_loss`, `ratio`, `ratio_max`,
         `clipped_ratio` (mean of the clipped ratio), `clip_fraction` (elements where clipping
-        changed the loss, in [0, 1]), `dual_clip_fraction`, `approx_kl` (of the unclamped ratio).
+        changed the loss, in [0, 1]), `dual_clip_fraction`, `clamped_log_ratios` (their number),
+        `approx_kl` (of ratios clamped by LOG_RATIO_LIMIT alone).
     """
     valid = weights > 0
     # where invalid, log-probs may be anything, NaN included; their gradient must be 0
     log_ratio = torch.where(valid, logprobs - old_logprobs, 0.0)
     advantages = advantages.expand_as(log_ratio)
     kl = _k3(log_ratio.detach())  # rho - 1 - log rho, in the mean KL(old || new)
-    if clip_log_ratio is not None:
-        log_ratio = log_ratio.clamp(-clip_log_ratio, clip_log_ratio)
+    limit = LOG_RATIO_LIMIT if clip_log_ratio is None else clip_log_ratio
+    clamped = log_ratio.abs() > limit
+    log_ratio = log_ratio.clamp(-limit, limit)
     # L = max(-A rho, -A clip(rho, 1 - low, 1 + high))
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1.0 - clip_ratio_low, 1.0 + clip_ratio_high)
@@ -66,6 +74,7 @@ def policy_loss(
         "train/actor/clipped_ratio": metric.mean(clipped_ratio, valid),
         "train/actor/clip_fraction": metric.mean((clipped > plain).float(), valid),
         "train/actor/dual_clip_fraction": metric.mean(dual.float(), valid),
+        "train/actor/clamped_log_ratios": metric.count(clamped, valid),
         "train/actor/approx_kl": metric.mean(kl, valid),
     }
 
@@ -122,15 +131,25 @@ def kl_to_reference(
 ) -> tuple[Tensor, dict[str, Metric]]:
     """KL to the reference weights by the k3 estimator (Schulman 2020, "Approximating KL
     divergence"): `exp(x) - x - 1` with x = log pi_ref - log pi; all `[B, E, F]`, never negative.
+
+    Returns:
+        The loss, and metrics over valid elements: `kl_reference`, and of x how many exceeded
+        :data:`LOG_RATIO_LIMIT`, `clamped_kl_reference`.
     """
     valid = weights > 0
-    elements = _k3(torch.where(valid, reference_logprobs - logprobs, 0.0))
+    log_ratio = torch.where(valid, reference_logprobs - logprobs, 0.0)
+    elements = _k3(log_ratio)
     loss = _weighted(elements, weights)
-    return loss, {"train/actor/kl_reference": metric.mean(elements, valid)}
+    return loss, {
+        "train/actor/kl_reference": metric.mean(elements, valid),
+        "train/actor/clamped_kl_reference": metric.count(log_ratio > LOG_RATIO_LIMIT, valid),
+    }
 
 
 def _k3(x: Tensor) -> Tensor:
-    """`exp(x) - x - 1`; expm1 keeps digits near 0."""
+    """`exp(x) - x - 1`; expm1 keeps digits near 0. x ends at LOG_RATIO_LIMIT: below, nothing
+    overflows."""
+    x = x.clamp(max=LOG_RATIO_LIMIT)
     return torch.expm1(x) - x
 
 

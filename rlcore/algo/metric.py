@@ -19,12 +19,14 @@ class Reduction(Enum):
 
     MEAN: (total, count) -> total / count.
     STEP_MEAN: (total,) -> total / optimizer steps; for what micro-batches add up to.
+    SUM: (total,) -> total; for what is counted.
     MAX: (value,).
     EXPLAINED_VARIANCE: (n, sum R, sum R^2, sum E, sum E^2) -> 1 - Var(E) / Var(R).
     """
 
     MEAN = "mean"
     STEP_MEAN = "step_mean"
+    SUM = "sum"
     MAX = "max"
     EXPLAINED_VARIANCE = "explained_variance"
 
@@ -67,6 +69,11 @@ def mean(x: Tensor, valid: Tensor) -> Metric:
     """Mean of `x` over the entries where `valid` (same shape) is true."""
     chosen = torch.where(valid, x.detach(), 0.0).double().sum()
     return Metric(torch.stack([chosen, valid.sum().double()]), Reduction.MEAN)
+
+
+def count(x: Tensor, valid: Tensor) -> Metric:
+    """How many entries of `x` (bool) are true where `valid` is, over all steps."""
+    return Metric((x & valid).sum().double().reshape(1), Reduction.SUM)
 
 
 def step_mean(x: Tensor) -> Metric:

@@ -268,7 +268,12 @@ class AlgorithmConfig(Settings):
     clip_ratio_low: float = key("ratio clipped below at 1 - this", 0.2, above=0, most=1)
     clip_ratio_high: float = key("ratio clipped above at 1 + this", 0.2, above=0)
     clip_ratio_c: float | None = key("dual clip for negative advantages; null: off", above=1)
-    clip_log_ratio: float | None = key("log ratio clamped to +- this; null: off", above=0)
+    clip_log_ratio: float | None = key(
+        "log ratio clamped to +- this, also against overflow (counted: "
+        "train/actor/clamped_log_ratios); null: 20",
+        above=0,
+        most=20,
+    )
     entropy_bonus: float = key("coefficient of the entropy", 0.0)
     entropy_type: str = key(
         "granularity of the entropy",
@@ -281,7 +286,9 @@ class AlgorithmConfig(Settings):
         "token-mean",
         choices=("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"),
     )
-    normalize_advantages: bool = key("(A - mean) / (std + 1e-5) over all valid samples", True)
+    normalize_advantages: bool = key(
+        "(A - mean) / (std + 1e-5) over all valid samples, std with n - 1; one sample gives 0", True
+    )
     recompute_logprobs: bool = key("recompute old log-probs before the first epoch", False)
 
 

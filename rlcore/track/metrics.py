@@ -43,7 +43,9 @@ def rollout_metrics(trajectory: Trajectory) -> dict[str, float]:
     """Of the decisions of a rollout.
 
     `rollout/rewards`: mean reward of a chunk with an executed action; `rollout/chunks`: number
-    of those; `rollout/valid_fraction`: executed actions among those decided on.
+    of those; `rollout/valid_fraction`: executed actions among those decided on;
+    `rollout/returns_mean`: mean undiscounted return of an episode, those that were cut by the end
+    of their column included.
     """
     valid = trajectory.valid
     chunks = int(valid.any(-1).sum())
@@ -52,12 +54,22 @@ def rollout_metrics(trajectory: Trajectory) -> dict[str, float]:
         "rollout/rewards": reward / max(chunks, 1),
         "rollout/chunks": float(chunks),
         "rollout/valid_fraction": int(valid.sum()) / max(chunks * valid.shape[-1], 1),
+        "rollout/returns_mean": reward / max(_episodes(trajectory), 1),
     }
+
+
+def _episodes(trajectory: Trajectory) -> int:
+    """Episodes of which something was executed. Their numbers rise within a column."""
+    return sum(
+        len(column[played].unique())
+        for column, played in zip(trajectory.episode.T, trajectory.valid.any(-1).T, strict=True)
+    )
 
 
 def advantage_metrics(advantages: Advantages) -> dict[str, float]:
     """Of the advantages as trained on (normalised where the algorithm does so), and of the
-    targets of the values, over samples that are trained on; nothing if there are none."""
+    targets of the values (`rollout/value_targets_mean`), over samples that are trained on;
+    nothing if there are none."""
     chosen = _trained(advantages.advantages, advantages)
     if not len(chosen):
         return {}
@@ -68,7 +80,7 @@ def advantage_metrics(advantages: Advantages) -> dict[str, float]:
     }
     if advantages.returns.shape[-1]:
         returns = _trained(advantages.returns, advantages)
-        metrics["rollout/returns_mean"] = float(returns.mean())
+        metrics["rollout/value_targets_mean"] = float(returns.mean())
     return metrics
 
 

@@ -193,12 +193,13 @@ def test_wrong_value_width_is_refused(play):
 
 
 def test_normalisation_by_hand():
-    # valid: 1, 3, 5, 7: mean 4, variance (9 + 1 + 1 + 9) / 4 = 5
+    # valid: 1, 3, 5, 7: mean 4, variance (9 + 1 + 1 + 9) / 3 = 20 / 3
     x = torch.tensor([1.0, 3.0, 99.0, 5.0, 7.0])
     valid = torch.tensor([True, True, False, True, True])
-    expected = [-3, -1, 0, 1, 3] / (np.sqrt(5) + 1e-5)
+    expected = [-3, -1, 0, 1, 3] / (np.sqrt(20 / 3) + 1e-5)
     np.testing.assert_allclose(normalized(x, valid).numpy(), expected, rtol=1e-6)
     assert normalized(x, torch.zeros(5, dtype=torch.bool)).tolist() == [0.0] * 5
+    assert normalized(x, x == 7).tolist() == [0.0] * 5  # one sample
 
 
 def test_normalising_leaves_the_targets_alone(play):
@@ -214,4 +215,4 @@ def test_normalising_leaves_the_targets_alone(play):
     assert torch.equal(plain.returns, scaled.returns)
     chosen = scaled.advantages[trajectory.valid.any(-1)]
     assert float(chosen.mean()) == pytest.approx(0, abs=1e-6)
-    assert float(chosen.std(correction=0)) == pytest.approx(1, rel=1e-4)
+    assert float(chosen.std(correction=1)) == pytest.approx(1, rel=1e-4)

@@ -57,6 +57,39 @@ def test_log_ratio_is_clamped_before_exp():
     assert clipped(ratios(math.exp(10)), [-1.0], clip_log=1.0)[0] == pytest.approx(math.e)
 
 
+def test_an_outlier_is_counted_and_moves_nothing():
+    """A log ratio of 100 would be an infinite ratio in float32, and the step would be lost."""
+    new = torch.tensor([100.0, -100.0, 0.0])[:, None, None].requires_grad_()
+    loss, metrics = policy_loss(
+        logprobs=new,
+        old_logprobs=torch.zeros(3, 1, 1),
+        advantages=torch.tensor([-1.0, -1.0, 1.0])[:, None, None],
+        weights=torch.ones(3, 1, 1),
+        clip_ratio_low=0.2,
+        clip_ratio_high=0.2,
+    )
+    # e^20 for the bad action made likelier, 0.8 for the other (clipped), -1 for the good one
+    assert loss.item() == pytest.approx(math.exp(20) + 0.8 - 1.0, rel=1e-6)
+    loss.backward()
+    assert new.grad is not None and new.grad.flatten().tolist() == [0.0, 0.0, -1.0]
+    numbers = {name: part.number(1) for name, part in metrics.items()}
+    assert numbers["train/actor/clamped_log_ratios"] == 2
+    # (e^20 - 1 - 20 + 100 - 1 + 0) / 3: a drift of the policy shows, and is a number
+    assert numbers["train/actor/approx_kl"] == pytest.approx((math.exp(20) + 78) / 3, rel=1e-6)
+
+
+def test_an_outlier_against_the_reference_is_counted():
+    new = torch.tensor([-100.0, 30.0])[:, None, None].requires_grad_()
+    loss, metrics = kl_to_reference(
+        logprobs=new, reference_logprobs=torch.zeros(2, 1, 1), weights=torch.ones(2, 1, 1)
+    )
+    # x = 100, held to 20: e^20 - 21; x = -30: e^-30 + 29
+    assert loss.item() == pytest.approx(math.exp(20) - 21 + 29, rel=1e-6)
+    loss.backward()
+    assert new.grad is not None and new.grad.flatten().tolist() == pytest.approx([0.0, 1.0])
+    assert metrics["train/actor/clamped_kl_reference"].number(1) == 1
+
+
 def test_policy_metrics_by_hand():
     # ratios 1.5 and 0.5 with A = 1: the first is clipped to 1.25 and by it the loss changes,
     # the second is clipped to 0.8 but -0.5 > -0.8 is what counts

@@ -279,6 +279,18 @@ def test_a_bad_gradient_is_skipped_counted_and_kept_out_of_the_means(bench, acte
     assert all(bool(p.isfinite().all()) for p in made.policy.parameters())
 
 
+@pytest.mark.parametrize("kl_beta", [0.0, 0.1])
+def test_an_outlier_among_the_ratios_is_counted_and_costs_no_step(bench, acted, kl_beta):
+    made = bench(actor=ONE_BATCH, kl_beta=kl_beta)
+    trajectory = acted(made.policy, chunks=5, columns=4)
+    t, n = (int(x[0]) for x in (trajectory.sample_index >= 0).nonzero(as_tuple=True))
+    trajectory.logprobs[t, n] = -200.0  # e^200 and more
+    metrics = made.learner.update(trajectory, 0)
+    assert metrics["train/actor/skipped_steps"] == 0.0
+    assert metrics["train/actor/clamped_log_ratios"] == 1.0
+    assert np.isfinite(list(metrics.values())).all()
+
+
 def test_an_update_of_bad_gradients_alone_is_an_error_that_changes_nothing(bench, acted):
     made = bench(actor={"global_batch_size": 10, "micro_batch_size": 10})
     before = copy.deepcopy(made.policy.state_dict())

@@ -44,19 +44,27 @@ def test_env_metrics_of_nothing_and_of_evaluations():
 
 def test_rollout_metrics_against_a_loop(play):
     trajectory = play(chunks=7, columns=6)
+    trajectory.episode[3:] += 1  # two episodes a column
     T, N, C, _ = trajectory.shape
     chunks = reward = executed = 0
+    returns: dict[tuple[int, int], float] = {}
     for t in range(T):
         for n in range(N):
             used = [c for c in range(C) if trajectory.valid[t, n, c]]
             chunks, executed = chunks + bool(used), executed + len(used)
-            reward += sum(float(trajectory.rewards[t, n, c]) for c in used)
+            gained = sum(float(trajectory.rewards[t, n, c]) for c in used)
+            reward += gained
+            if used:
+                episode = (n, int(trajectory.episode[t, n]))
+                returns[episode] = returns.get(episode, 0.0) + gained
     assert executed < chunks * C
     assert rollout_metrics(trajectory) == {
         "rollout/rewards": pytest.approx(reward / chunks, rel=1e-5),
         "rollout/chunks": chunks,
         "rollout/valid_fraction": executed / (chunks * C),
+        "rollout/returns_mean": pytest.approx(sum(returns.values()) / len(returns), rel=1e-5),
     }
+    assert len(returns) > N  # some columns hold several
 
 
 @pytest.mark.parametrize("per_action", [False, True])
@@ -72,14 +80,14 @@ def test_advantage_metrics_by_hand(per_action):
         "rollout/advantages_mean": -1.0 if per_action else -2.5,
         "rollout/advantages_max": 2.0 if per_action else 1.0,
         "rollout/advantages_min": -6.0,
-        "rollout/returns_mean": 2.0,
+        "rollout/value_targets_mean": 2.0,
     }
 
 
 def test_no_critic_no_returns_and_nothing_trained_nothing_said():
     valid = torch.ones(1, 1, 2, dtype=torch.bool)
     no_critic = Advantages(torch.ones(1, 1, 1), torch.zeros(1, 1, 0), valid)
-    assert "rollout/returns_mean" not in advantage_metrics(no_critic)
+    assert "rollout/value_targets_mean" not in advantage_metrics(no_critic)
     assert advantage_metrics(Advantages(torch.ones(1, 1, 1), torch.ones(1, 1, 1), ~valid)) == {}
 
 
