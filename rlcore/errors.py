@@ -84,6 +84,11 @@ class StuckError(WorkerError):
     """Something that was waited for did not come in its time."""
 
 
+class EnvError(WorkerError):
+    """An env that hands out what can't be: numbers that are none, arrays of another shape, other
+    tasks than it said. No setting mends it."""
+
+
 class SimulatorError(WorkerError):
     """A simulator that died or hangs. An env raises it where its episodes may be played again
     in a new one; a simulator that raises an error by itself is not worth a second try."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.env_facts import EnvFacts, read_env_facts
 from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import COMPONENTS, Inventory, Plan, make_plan
@@ -77,7 +78,7 @@ def gather_facts(
         further: envs beside both of the configuration that the policy is to act in.
     """
     envs = {
-        side: _spec(registry, "env", f"env.{side}", settings.env_type, settings)
+        side: env_spec(registry, f"env.{side}", settings)
         for side, settings in (("train", config.env.train), ("eval", config.env.eval))
     }
     model = config.actor.model
@@ -96,6 +97,16 @@ def gather_facts(
         policy_env=policy_env,
         trained_in=read_env_facts(Path(model.model_path)) if model.model_path else None,
     )
+
+
+def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
+    """What an env offers a run under its settings: the tasks it is asked for.
+
+    Raises:
+        UserError: settings that have no meaning, a task that it does not have, a broken plugin.
+    """
+    found = checked_spec(_spec(registry, "env", path, config.env_type, config), path)
+    return narrowed(found, config.tasks, path)
 
 
 def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:

@@ -68,12 +68,12 @@ def assemble(
     facts = check(config, registry, placement, others.values())
     announce(facts)
     sides = {
-        name: EnvSide(registry.get("env", env.env_type).spec.target, env)
+        name: EnvSide(registry.get("env", env.env_type).spec.target, env, facts.envs[name])
         for name, env in (("train", config.env.train), ("eval", config.env.eval))
     }
     for name, other in (further or {}).items():
         target = registry.get("env", other.env.eval.env_type).spec.target
-        sides[name] = EnvSide(target, other.env.eval)
+        sides[name] = EnvSide(target, other.env.eval, others[name])
     members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
         members |= _policy_workers(config, facts.policy_env, placement, registry)

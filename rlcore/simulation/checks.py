@@ -1,12 +1,14 @@
-"""What an env of simulators takes: episodes that exist, actions that can be played."""
+"""What an env of simulators takes: episodes that exist, actions that can be played, frames that
+were drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from rlcore.errors import ConfigError, WorkerError
+from rlcore.errors import ConfigError, EnvError, WorkerError
+from rlcore.simulation.simulator import Simulator
 from rlcore.specs import EnvSpec, Episode
 
 
@@ -58,3 +60,19 @@ def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.nda
             hint="look at actor/grad_norm, and lower actor.optim.lr",
         )
     return actions
+
+
+def draw_into(simulator: Simulator, out: Mapping[str, np.ndarray]) -> None:
+    """Have the current frame of every camera written into `out`, uint8 `[H, W, 3]` by name.
+
+    Raises:
+        EnvError: frames were put in place of the arrays, which nobody would see.
+    """
+    given = dict(out)
+    simulator.draw(given)
+    for name, array in out.items():
+        if given.get(name) is not array:
+            raise EnvError(
+                f"the simulator's draw replaces out[{name!r}] instead of writing into it",
+                hint=f"the env is at fault: out[{name!r}][:] = frame",
+            )

@@ -6,6 +6,7 @@ import numpy as np
 
 from rlcore.protocols import Demonstration
 from rlcore.rollout.rng import generator
+from rlcore.simulation.checks import draw_into
 from rlcore.simulation.messages import Demonstrate
 from rlcore.simulation.simulator import Simulator
 from rlcore.specs import EnvSpec
@@ -58,5 +59,5 @@ def _drawn(simulator: Simulator, spec: EnvSpec) -> dict[str, np.ndarray]:
     """A new frame of every camera."""
     out = {c.name: np.empty((c.height, c.width, 3), dtype=np.uint8) for c in spec.cameras}
     if out:
-        simulator.draw(out)
+        draw_into(simulator, out)
     return out

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from rlcore.errors import EnvError
 from rlcore.plugins import load_target
 from rlcore.protocols import Demonstration
 from rlcore.simulation.block import ObservationBlock
+from rlcore.simulation.checks import draw_into
 from rlcore.simulation.expert import play_expert
 from rlcore.simulation.messages import (
     Command,
@@ -76,7 +78,8 @@ class RowHost:
         for number, episode in command.episodes.items():
             with self._busy(number):
                 row = self._rows[number]
-                row.begin(self._pool.take(episode.task), episode)
+                name = self._spec.tasks[episode.task]
+                row.begin(self._pool.take(episode.task), episode, name)
                 self._observe(number, draw=True)
                 self._film(number)
         return Started({number: self._rows[number].sentence for number in command.episodes})
@@ -138,10 +141,21 @@ class RowHost:
     # -- observations -----------------------------------------------------------------------
 
     def _observe(self, number: int, *, draw: bool) -> None:
-        """Write the row's observation into the block."""
+        """Write the row's observation into the block.
+
+        Raises:
+            EnvError: states of another size, which would be stretched to fit.
+        """
         row = self._rows[number]
         assert row.simulator is not None
-        self._block.states[number] = row.simulator.states
+        states = row.simulator.states
+        if np.shape(states) != (self._spec.state_dim,):
+            raise EnvError(
+                f"the simulator's states have shape {list(np.shape(states))} in {row.address}, "
+                f"step {row.steps}, expected [{self._spec.state_dim}]",
+                hint="the env is at fault: give the entries that spec.states lists",
+            )
+        self._block.states[number] = states
         self._block.elapsed[number] = row.elapsed
         if draw:
             self._draw(number)
@@ -150,8 +164,9 @@ class RowHost:
         """Draw the row into the block."""
         simulator = self._rows[number].simulator
         assert simulator is not None
-        if self._block.frames:
-            simulator.draw({name: frames[number] for name, frames in self._block.frames.items()})
+        out = {name: frames[number] for name, frames in self._block.frames.items()}
+        if out:
+            draw_into(simulator, out)
 
     def _film(self, number: int) -> None:
         """Keep the frame of the first camera, if the row is recorded and there is a camera."""

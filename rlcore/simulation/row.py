@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rlcore.errors import EnvError
 from rlcore.simulation.settings import SimulatedEnvConfig
 from rlcore.simulation.simulator import Simulator
 from rlcore.specs import Episode
@@ -46,6 +47,7 @@ class Row:
         success: whether the episode has been solved at some step.
         steps: steps of the episode so far.
         sentence: of the episode.
+        address: task and trial of the episode, in words.
         infos: last value of each diagnostic in this episode.
         recording: whether every frame is kept in `frames`.
     """
@@ -56,6 +58,7 @@ class Row:
     success: bool = False
     steps: int = 0
     sentence: str = ""
+    address: str = ""
     infos: dict[str, float] = field(default_factory=dict)
     recording: bool = False
     frames: list[np.ndarray] = field(default_factory=list)
@@ -66,9 +69,10 @@ class Row:
         """Elapsed fraction of the time limit."""
         return self.steps / self.rules.max_steps
 
-    def begin(self, simulator: Simulator, episode: Episode) -> None:
-        """Start an episode in a simulator of its task."""
+    def begin(self, simulator: Simulator, episode: Episode, task: str) -> None:
+        """Start an episode in a simulator of its task, which has this name."""
         self.simulator = simulator
+        self.address = f"task {task!r}, trial {episode.trial}"
         self.sentence = simulator.start(episode)
         self.infos = {}
         self.over = False
@@ -81,16 +85,25 @@ class Row:
 
         A step that solves the task at the time limit terminates and is not truncated: the
         episode has no future whose value could be wanted.
+
+        Raises:
+            EnvError: a success that is neither true nor false.
         """
         assert self.simulator is not None and not self.over
         outcome = self.simulator.step(action)
         self.steps += 1
-        self.success |= outcome.success
+        if outcome.success not in (False, True):  # nan would count as true
+            raise EnvError(
+                f"the simulator's success is {outcome.success!r} in {self.address}, step "
+                f"{self.steps}, expected true or false",
+                hint="the env is at fault: say in Step.success whether the task is solved",
+            )
+        self.success |= bool(outcome.success)
         self.infos |= outcome.info
         reward = self.rules.coefficient * outcome.reward
         gained = reward - self._last_reward if self.rules.relative else reward
         self._last_reward = reward
-        terminated = outcome.success and not self.rules.ignore_success
+        terminated = bool(outcome.success) and not self.rules.ignore_success
         truncated = self.steps >= self.rules.max_steps and not terminated
         self.over = terminated or truncated
         return gained, terminated, truncated

@@ -7,6 +7,7 @@ waits for  the policy's answer to a stage; the other stages' answers queue up me
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -29,16 +30,24 @@ from rlcore.rollout.messages import (
     Send,
 )
 from rlcore.specs import EnvSpec, Episode
+from rlcore.workers.played import PlayedEnv
 from rlcore.workers.stage import StagePlayer
 from rlcore.workers.survive import SurvivingEnv
 
 
 @dataclass(frozen=True)
 class EnvSide:
-    """One of the envs of a run (training, evaluation): its factory and its settings."""
+    """One of the envs of a run (training, evaluation).
+
+    Attributes:
+        target: its factory.
+        config: its settings.
+        spec: what the run was planned with; None: what the env says of itself.
+    """
 
     target: str
     config: EnvConfig
+    spec: EnvSpec | None = None
 
     def same_simulators(self, other: EnvSide) -> bool:
         """Whether both can be played on the same simulators: equal but for the schedule."""
@@ -94,7 +103,7 @@ class EnvWorker:
 
     def __init__(self, settings: EnvWorkerSettings) -> None:
         self._settings = settings
-        self._envs: dict[str, list[SurvivingEnv]] = {}
+        self._envs: dict[str, list[PlayedEnv]] = {}
         self._suspended: set[str] = set()
 
     def start(self, side: str) -> EnvSpec:
@@ -127,14 +136,15 @@ class EnvWorker:
                 for env in envs:
                     env.suspend()
 
-    def _build(self, side: str) -> list[SurvivingEnv]:
-        target, config = self._settings.sides[side].target, self._settings.sides[side].config
+    def _build(self, side: str) -> list[PlayedEnv]:
+        planned = self._settings.sides[side]
+        target, config = planned.target, planned.config
         rows = config.total_num_envs // self._settings.world_size // self._settings.stages
         processes = max(1, self._settings.num_processes // self._settings.stages)
         if config.num_processes is not None:
             processes = config.num_processes
-        envs: list[SurvivingEnv] = []
-        try:
+        envs: list[PlayedEnv] = []
+        with contextlib.ExitStack() as undo:  # of a side that can't be built nothing is left
             for _ in range(self._settings.stages):
                 make = partial(
                     load_target(target),
@@ -144,11 +154,10 @@ class EnvWorker:
                     world_size=self._settings.world_size,
                     num_processes=min(processes, rows),
                 )
-                envs.append(SurvivingEnv(make, self._settings.restarts))
-        except BaseException:
-            for env in envs:
-                env.close()
-            raise
+                env = SurvivingEnv(make, self._settings.restarts)
+                undo.callback(env.close)
+                envs.append(PlayedEnv(env, num_envs=rows, spec=planned.spec))
+            undo.pop_all()
         return envs
 
     def converse(self, job: InteractJob) -> Conversation:
@@ -238,9 +247,7 @@ class EnvWorker:
         for env in built.values():
             env.close()
 
-    def _report(
-        self, players: Sequence[StagePlayer], envs: Sequence[SurvivingEnv]
-    ) -> InteractReport:
+    def _report(self, players: Sequence[StagePlayer], envs: Sequence[PlayedEnv]) -> InteractReport:
         report = InteractReport(render_settings=dict(envs[0].spec.render_settings))
         for env in envs:
             report.incidents += env.incidents

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlcore.protocols import ChunkResult, Env, Observation, take_rows
+from rlcore.protocols import ChunkResult, Observation, take_rows
 from rlcore.rollout.messages import (
     ChunkOutcome,
     EnvMessage,
@@ -18,6 +18,7 @@ from rlcore.rollout.messages import (
 )
 from rlcore.rollout.schedule import Column
 from rlcore.specs import Episode
+from rlcore.workers.played import PlayedEnv
 
 
 @dataclass
@@ -43,7 +44,7 @@ class StagePlayer:
     there are columns left, and each column is played exactly once.
     """
 
-    def __init__(self, env: Env, columns: tuple[Column, ...], job: InteractJob) -> None:
+    def __init__(self, env: PlayedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
         self._env = env
         self._job = job
         self._queue = deque(columns)
@@ -167,12 +168,9 @@ class StagePlayer:
         return message
 
     def _reset(self, fresh: list[int]) -> Observation:
-        mask = np.zeros(self._env.num_envs, dtype=bool)
-        mask[fresh] = True
         idle = Episode(0, 0)
         episodes = [state.episode if state is not None else idle for state in self._rows]
-        observation, _ = self._env.reset(options={"reset_mask": mask, "episodes": episodes})
-        return observation
+        return self._env.reset(fresh, episodes)
 
     # -- videos -----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from rlcore.errors import SimulatorError
+from rlcore.errors import EnvError, SimulatorError
 from rlcore.protocols import ChunkResult, Demonstration, Env, Observation, SuspendableEnv
 from rlcore.specs import EnvSpec, Episode
 
@@ -77,15 +77,25 @@ class SurvivingEnv:
         return result
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
-        """Expert episodes; those that were not handed out yet are played again."""
+        """Expert episodes; those that were not handed out yet are played again.
+
+        Raises:
+            EnvError: other episodes than those asked for, or fewer.
+        """
         missing = list(episodes)
         failures = 0
         while missing:
             try:
                 for demonstration in self._env.demonstrate(tuple(missing), **settings):
-                    missing.remove(demonstration.episode)
+                    _take_off(missing, demonstration, self.spec)
                     failures = 0
                     yield demonstration
+                if missing:
+                    raise EnvError(
+                        f"env {self.spec.name} ended its demonstrations without "
+                        f"{tuple(missing[0])}, expected each episode asked for",
+                        hint="yield one demonstration per episode, also where the expert fails",
+                    )
             except SimulatorError as error:
                 failures += 1
                 self._build_anew(error, failures, midway=False)
@@ -171,3 +181,15 @@ class SurvivingEnv:
     def _note(self, actions: np.ndarray) -> None:
         for row, past in self._rows.items():
             past.chunks.append(actions[row].copy())
+
+
+def _take_off(missing: list[Episode], demonstration: Any, spec: EnvSpec) -> None:
+    """Take what was handed out off the list."""
+    if not isinstance(demonstration, Demonstration) or demonstration.episode not in missing:
+        of = demonstration.episode if isinstance(demonstration, Demonstration) else demonstration
+        raise EnvError(
+            f"env {spec.name} demonstrated {of!r}, expected one of the episodes asked for, each "
+            "once",
+            hint="yield one demonstration per episode asked for, with its own address",
+        )
+    missing.remove(demonstration.episode)

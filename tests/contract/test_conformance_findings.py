@@ -83,6 +83,15 @@ class TruncatesSuccess(ToyEnv):
         return rewards, terminated, truncated | late
 
 
+class SaysNan(ToyEnv):
+    """Its measure of success is no number before there is any."""
+
+    def chunk_step(self, actions):
+        result = super().chunk_step(actions)
+        result.success = np.where(result.success, 1, np.nan).astype(np.float32)
+        return result
+
+
 class HandsOutItsBuffer(ToyEnv):
     """Observations share the env's own array of states."""
 
@@ -120,6 +129,14 @@ BROKEN_ENVS = {
     GoesOnAfterTheEnd: {
         "a row stops at its first end": r"valid of row 0, whose episode ended at step \d+: .* got "
         "True, expected False .*stop simulating the row there",
+        "a run accepts what it hands out": r"the chunk after step \d+, row 0: valid is True, "
+        "expected true until the episode ends, false after that",
+    },
+    SaysNan: {
+        "chunk results have their shapes": r"success is float32 \[3\], expected bool \[3\]",
+        "a run accepts what it hands out": "the chunk after step 0, row 0: success is nan, "
+        "expected true or false",
+        "success is that of the present episode": "still true after a reset",  # as nan would be
     },
     TruncatesSuccess: {
         "success at the time limit terminates": "gave terminated=True, truncated=True, expected "

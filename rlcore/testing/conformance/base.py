@@ -26,6 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import TYPE_KEYS
 from rlcore.config.schema import Settings
+from rlcore.env_answers import Fault
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins, load_target
 from rlcore.specs import ComponentSpec, Kind
@@ -241,6 +242,13 @@ def require_array(
                         hint=hint)  # fmt: skip
     got = f"{value.dtype} {list(value.shape)}"
     require(got == wanted, f"{what} is {got}, expected {wanted}", hint=hint)
+
+
+def require_none(call: str, fault: Fault | None) -> None:
+    """Require that env workers would let an answer through (see :mod:`rlcore.env_answers`)."""
+    if fault is not None:
+        row = "" if fault.row is None else f", row {fault.row}"
+        raise Deviation(f"{call}{row}: {fault}", hint=fault.hint)
 
 
 def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint: str) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.env_answers import chunk_fault
 from rlcore.protocols import Env
 from rlcore.testing.conformance.base import (
     require_array,
     require_equal,
+    require_none,
 )
 from rlcore.testing.conformance.env_subject import (
     CHUNK,
@@ -35,6 +37,19 @@ class ChunkChecks(EnvSubject):
         ):
             require_array(name, vars(result)[name], dtype, (ROWS, CHUNK))
         require_array("success", result.success, bool, (ROWS,))
+
+    def test_a_run_accepts_what_it_hands_out(self) -> None:
+        """The rule by which env workers judge every answer, from starts to ends."""
+        episodes, actions = self.to_the_end()
+        env = self.env()
+        env.reset(options={"episodes": episodes})
+        running, solved = np.ones(ROWS, dtype=bool), np.zeros(ROWS, dtype=bool)
+        for start in range(0, actions.shape[1], CHUNK):
+            result = env.chunk_step(actions[:, start : start + CHUNK])
+            fault = chunk_fault(self.spec, ROWS, CHUNK, result, running, solved)
+            require_none(f"the chunk after step {start}", fault)
+            solved = result.success
+            running = running & ~(result.terminated | result.truncated).any(axis=1)
 
     def test_a_chunk_equals_its_steps_one_by_one(self) -> None:
         """The last two chunks of episodes, one of which ends in there if a solution is known."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlcore.env_answers import frames_fault
 from rlcore.testing.conformance.base import (
     HEAVY,
     require,
+    require_none,
 )
 from rlcore.testing.conformance.env_subject import (
     ROWS,
     EnvSubject,
     arrays_of,
-    described,
 )
 
 
@@ -72,13 +73,7 @@ class RowChecks(EnvSubject):
                 f"expected {{1: {steps}}}, or one more for the reset",
                 hint=hint,
             )
-        for frame in frames.get(1, []):
-            sizes = [(camera.height, camera.width, 3) for camera in self.spec.cameras]
-            require(
-                isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.shape in sizes,
-                f"a recorded frame is {described(frame)}, expected uint8 of a camera's size",
-                hint="record what a camera of the spec sees",
-            )
+        require_none("recorded", frames_fault(self.spec, frames.get(1, [])))
         require(env.recorded() == {}, "recorded() gives frames twice, expected {} the second time",
                 hint="clear what was taken")  # fmt: skip
         env.record([])

@@ -206,9 +206,3 @@ def _flat(prefix: str, parts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield prefix + name, np.array(part)
         else:
             yield prefix + name, part
-
-
-def described(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {list(value.shape)}"
-    return f"a {type(value).__module__}.{type(value).__qualname__}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from line_simulator import LineSimulator
 
-from rlcore.errors import ConfigError, UserError, WorkerError
+from rlcore.errors import ConfigError, EnvError, UserError, WorkerError
 from rlcore.specs import Episode
 
 RIGHT = Episode(1, 11)
@@ -340,3 +341,34 @@ def test_bad_demonstration_settings_are_refused(make) -> None:
     expertless = make(1, 0, expert=False)
     with pytest.raises(UserError, match="line has no expert"):
         expertless.demonstrate([RIGHT], **CLEAN)
+
+
+@pytest.mark.parametrize("success", [float("nan"), 0.5, None, "yes"])
+def test_a_success_that_is_neither_true_nor_false_is_refused(make, monkeypatch, success) -> None:
+    step = LineSimulator.step
+    monkeypatch.setattr(
+        LineSimulator, "step", lambda self, action: replace(step(self, action), success=success)
+    )
+    env = make(2, 0)
+    env.reset(options={"episodes": [Episode(1, 3), Episode(0, 4)]})
+    with pytest.raises(EnvError, match=r"success is .* in task 'right', trial 3, step 1, expected"):
+        env.chunk_step(np.ones((2, 2, 1), dtype=np.float32))
+
+
+def test_states_of_another_size_are_not_stretched(make, monkeypatch) -> None:
+    monkeypatch.setattr(LineSimulator, "states", np.ones(1, np.float32))
+    with pytest.raises(EnvError, match=r"states have shape \[1\] in task 'left', trial 4, step 0"):
+        make(1, 0).reset(options={"episodes": [Episode(0, 4)]})
+
+
+def test_frames_are_written_not_exchanged(make, monkeypatch) -> None:
+    def draw(self, out) -> None:
+        out["front"] = np.full((8, 12, 3), 255, np.uint8)
+
+    monkeypatch.setattr(LineSimulator, "draw", draw)
+    env = make(1, 0)
+    with pytest.raises(EnvError, match=r"draw replaces out\['front'\] instead of writing into it"):
+        env.reset(options={"episodes": [Episode(0, 4)]})
+    asked = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
+    with pytest.raises(EnvError, match="draw replaces"):
+        list(env.demonstrate([Episode(0, 4)], **asked))

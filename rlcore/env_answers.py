@@ -1,0 +1,334 @@
+"""What an env hands out, held against its spec.
+
+The one rule for it: env workers let nothing else through, and the conformance checks ask the same.
+Each function gives the first :class:`Fault` it finds, or None. Knows no worker and no policy. Types
+and shapes are looked at, pixels never: what it costs does not grow with the frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlcore.protocols import ChunkResult, Demonstration
+from rlcore.specs import EnvSpec, StateChannel
+
+KEYS = ("cameras", "states", "task_descriptions", "elapsed")
+NUMBERS, TRUTHS = "fiub", "iuf"  # kinds of types that hold numbers; that may hold 0 and 1 for bool
+CLEAN = "a policy can't act on it: end the episode, or clean the state"
+PADDING = "valid is true up to and with the first end, and nothing is rewarded after it"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that can't be.
+
+    Attributes:
+        what: the array, and the entry by its meaning.
+        found, expected: behind "is" and "expected".
+        hint: how to mend it.
+        row: of the vector env; None where it is no single one's.
+        step: of the chunk or the demonstration; None where it is no single one's.
+    """
+
+    what: str
+    found: str
+    expected: str
+    hint: str
+    row: int | None = None
+    step: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.found}, expected {self.expected}"
+
+
+def observation_fault(
+    spec: EnvSpec, num_envs: int, observation: Any, seen: np.ndarray
+) -> Fault | None:
+    """Of an :class:`rlcore.protocols.Observation`.
+
+    Args:
+        seen: bool `[B]`, rows that somebody is going to look at; values of others are free.
+    """
+    if not isinstance(observation, Mapping) or set(observation) != set(KEYS):
+        told = sorted(observation) if isinstance(observation, Mapping) else _kind(observation)
+        return Fault("the observation", f"{told}", f"a mapping of {sorted(KEYS)}",
+                     "see rlcore.protocols.Observation")  # fmt: skip
+    cameras, names = observation["cameras"], [camera.name for camera in spec.cameras]
+    found = list(cameras) if isinstance(cameras, Mapping) else _kind(cameras)
+    if found != names:
+        return Fault("cameras", f"{found}", f"{names} in this order",
+                     "policies take cameras in the order of spec.cameras")  # fmt: skip
+    for camera in spec.cameras:
+        shape = (num_envs, camera.height, camera.width, 3)
+        fault = array_fault(f"camera {camera.name!r}", cameras[camera.name], np.uint8, shape)
+        if fault is not None:
+            return fault
+    states, elapsed = observation["states"], observation["elapsed"]
+    return (
+        array_fault("states", states, np.float32, (num_envs, spec.state_dim))
+        or array_fault("elapsed", elapsed, np.float32, (num_envs,))
+        or _states_fault(spec, states, seen)
+        or _first(
+            ~np.isfinite(elapsed) & seen,
+            "elapsed",
+            elapsed,
+            "a finite number",
+            "elapsed is steps / max_episode_steps",
+        )
+        or _sentences_fault(observation["task_descriptions"], num_envs, seen)
+    )
+
+
+def chunk_fault(
+    spec: EnvSpec,
+    num_envs: int,
+    length: int,
+    result: Any,
+    running: np.ndarray,
+    solved: np.ndarray,
+) -> Fault | None:
+    """Of a :class:`rlcore.protocols.ChunkResult`.
+
+    Args:
+        length: C, steps of the chunk.
+        running: bool `[B]`, rows that had an episode when the chunk began; others are free.
+        solved: bool `[B]`, rows whose episode had succeeded then.
+    """
+    if not isinstance(result, ChunkResult):
+        return Fault("the answer to a chunk", _kind(result), "a ChunkResult",
+                     "see rlcore.protocols.ChunkResult")  # fmt: skip
+    shape = (num_envs, length)
+    fault = _numbers_fault("rewards", result.rewards, shape)
+    for name in ("terminated", "truncated", "valid"):
+        fault = fault or array_fault(name, vars(result)[name], np.bool_, shape)
+    fault = fault or truth_fault("success", result.success, (num_envs,), running)
+    if fault is not None:
+        return fault
+    return (
+        _course_fault(result, running, solved)
+        # of a row that terminated nobody sees the end
+        or observation_fault(
+            spec, num_envs, result.observation, running & ~result.terminated.any(axis=1)
+        )
+    )
+
+
+def accepted(result: ChunkResult) -> ChunkResult:
+    """A result without a fault in the types of the contract: what says the same in others, as a
+    success of 1.0, is converted."""
+    result.rewards = np.asarray(result.rewards, dtype=np.float32)
+    result.success = np.asarray(result.success == 1, dtype=bool)
+    return result
+
+
+def demonstration_fault(spec: EnvSpec, demonstration: Any) -> Fault | None:
+    """Of a :class:`rlcore.protocols.Demonstration`."""
+    if not isinstance(demonstration, Demonstration):
+        return Fault("the answer to demonstrate", _kind(demonstration), "Demonstrations",
+                     "see rlcore.protocols.Demonstration")  # fmt: skip
+    actions, states = demonstration.actions, demonstration.states
+    length = len(actions) if isinstance(actions, np.ndarray) and actions.ndim else 0
+    if length == 0:
+        return Fault("actions", described(actions), "at least one step",
+                     "an episode has a step")  # fmt: skip
+    every = np.ones(length, dtype=bool)
+    fault = (
+        array_fault("actions", actions, np.float32, (length, spec.action_dim))
+        or array_fault("states", states, np.float32, (length, spec.state_dim))
+        or _at_step(_states_fault(spec, states, every))
+        or _at_step(
+            _first(
+                ~np.isfinite(actions).all(axis=1),
+                "actions",
+                actions,
+                "finite numbers",
+                "policies learn from them",
+            )
+        )
+        or _steps_fault(demonstration.frame_steps, length)
+    )
+    if fault is not None:
+        return fault
+    names, frames = [camera.name for camera in spec.cameras], demonstration.frames
+    found = list(frames) if isinstance(frames, Mapping) else _kind(frames)
+    if found != names:
+        return Fault("frames", f"of cameras {found}", f"{names} in this order",
+                     "key frames by camera, in the order of spec.cameras")  # fmt: skip
+    for camera in spec.cameras:
+        shape = (len(demonstration.frame_steps), camera.height, camera.width, 3)
+        what = f"frames of {camera.name!r}"
+        fault = fault or array_fault(what, frames[camera.name], np.uint8, shape)
+    one = np.ones(1, dtype=bool)
+    return (
+        fault
+        or truth_fault("success", np.asarray([demonstration.success]), (1,), one)
+        or _sentences_fault([demonstration.task_description], 1, one)
+    )
+
+
+def frames_fault(spec: EnvSpec, frames: Sequence[Any]) -> Fault | None:
+    """Of recorded frames: of the size of a camera."""
+    sizes = [(camera.height, camera.width, 3) for camera in spec.cameras]
+    for frame in frames:
+        right = isinstance(frame, np.ndarray) and frame.dtype == np.uint8
+        if not right or frame.shape not in sizes:
+            return Fault("a recorded frame", described(frame), "uint8 of a camera's size",
+                         "record what a camera of the spec sees")  # fmt: skip
+    return None
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+def array_fault(what: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> Fault | None:
+    """Whether it is a numpy array of exactly this type and shape."""
+    if isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape:
+        return None
+    wanted = f"{np.dtype(dtype)} {list(shape)}"
+    return Fault(what, described(value), wanted, f"give a numpy array {wanted}")
+
+
+def truth_fault(what: str, value: Any, shape: tuple[int, ...], seen: np.ndarray) -> Fault | None:
+    """Whether it says yes or no for each row that is seen: bool, or numbers that are 0 or 1."""
+    hint = "say true or false: whether the episode has succeeded so far"
+    if (
+        not isinstance(value, np.ndarray)
+        or value.shape != shape
+        or value.dtype.kind not in "b" + TRUTHS
+    ):
+        return Fault(what, described(value), f"bool {list(shape)}", hint)
+    if value.dtype.kind == "b":
+        return None
+    return _first(~np.isin(value, (0, 1)) & seen, what, value, "true or false", hint)
+
+
+def described(value: Any) -> str:
+    """Type and shape."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {list(value.shape)}"
+    return _kind(value)
+
+
+def _kind(value: Any) -> str:
+    kind = type(value)
+    return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else (
+        f"a {kind.__module__}.{kind.__qualname__}"
+    )  # fmt: skip
+
+
+def _numbers_fault(what: str, value: Any, shape: tuple[int, ...]) -> Fault | None:
+    """Numbers of any type; whether they are finite in float32 is looked at by row."""
+    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype.kind in NUMBERS:
+        return None
+    wanted = f"float32 {list(shape)}"
+    return Fault(what, described(value), wanted, f"give a numpy array {wanted}")
+
+
+def _course_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) -> Fault | None:
+    """Whether rewards, ends and the steps that count go together; rows that ran only."""
+    ran = running[:, None]
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(result.rewards.astype(np.float32, copy=False))
+    ends = result.terminated | result.truncated
+    over = np.cumsum(ends, axis=1) - ends > 0  # steps after the first end
+    valid, success = result.valid, result.success == 1
+    rules: tuple[tuple[np.ndarray, str, np.ndarray | str, str, str], ...] = (
+        (
+            running & ~valid.any(axis=1),
+            "valid", valid, "one that is true at least: the episode goes on", PADDING,
+        ),
+        (
+            ~finite & ran,
+            "the reward", result.rewards, "a finite number",
+            "a reward is a number also where something went wrong",
+        ),
+        (
+            result.terminated & result.truncated & ran,
+            "a step", "terminated and truncated", "one of the two",
+            "termination goes first: truncated = limit reached and not terminated",
+        ),
+        (
+            ends & over & ran,
+            "an end", "flagged after the first one", "one end", "flag an end at its own step only",
+        ),
+        (
+            (valid == over) & ran,
+            "valid", valid, "true until the episode ends, false after that", PADDING,
+        ),
+        (
+            (result.rewards != 0) & over & ran,
+            "the reward of a step after the end", result.rewards, "0", PADDING,
+        ),
+        (
+            solved & running & ~success,
+            "success", "false again", "true until the reset",
+            "success is sticky: whether the episode has succeeded so far",
+        ),
+    )  # fmt: skip
+    found = (_first(*rule) for rule in rules)
+    return next((fault for fault in found if fault is not None), None)
+
+
+def _states_fault(spec: EnvSpec, states: np.ndarray, seen: np.ndarray) -> Fault | None:
+    finite = np.isfinite(states)
+    if finite.all():
+        return None
+    bad = ~finite & seen[:, None]
+    if not bad.any():
+        return None
+    row, entry = (int(place) for place in np.argwhere(bad)[0])
+    what = f"states entry {entry} ({_meaning(spec.states, entry)})"
+    return Fault(what, f"{states[row, entry]}", "a finite number", CLEAN, row)
+
+
+def _meaning(channels: Sequence[StateChannel], entry: int) -> str:
+    """The channel of an entry, and which of its numbers it is."""
+    for channel in channels:
+        if entry < channel.size:
+            return channel.meaning if channel.size == 1 else f"{channel.meaning} {entry}"
+        entry -= channel.size
+    raise IndexError(entry)
+
+
+def _sentences_fault(sentences: Any, rows: int, seen: np.ndarray) -> Fault | None:
+    hint = "one string a row, of the task the row plays"
+    if not isinstance(sentences, (list, tuple)) or len(sentences) != rows:
+        told = f"{len(sentences)} entries" if isinstance(sentences, (list, tuple)) else (
+            _kind(sentences)
+        )  # fmt: skip
+        return Fault("task_descriptions", told, f"a list of {rows} sentences", hint)
+    for row in np.flatnonzero(seen).tolist():
+        if not (isinstance(sentences[row], str) and sentences[row].strip()):
+            return Fault("the sentence", repr(sentences[row]), "words", hint, row)
+    return None
+
+
+def _steps_fault(steps: Any, length: int) -> Fault | None:
+    right = isinstance(steps, np.ndarray) and steps.ndim == 1 and steps.dtype == np.int64
+    if right and len(steps) and (np.diff(steps) > 0).all() and 0 <= steps[0] <= steps[-1] < length:
+        return None
+    told = str(steps.tolist()[:5]) if right else described(steps)
+    return Fault("frame_steps", told, f"int64, ascending, in [0, {length - 1}]",
+                 "a frame before steps 0, stride, 2 stride, ...")  # fmt: skip
+
+
+def _first(
+    bad: np.ndarray, what: str, values: np.ndarray | str, expected: str, hint: str
+) -> Fault | None:
+    """The first place `[B]` or `[B, C]` that is bad, with its value or a word for it."""
+    if not bad.any():
+        return None
+    place = tuple(int(index) for index in np.argwhere(bad)[0])
+    found = values if isinstance(values, str) else str(values[place].tolist())
+    step = place[1] if len(place) > 1 else None
+    return Fault(what, found, expected, hint, place[0], step)
+
+
+def _at_step(fault: Fault | None) -> Fault | None:
+    """Rows of a demonstration are its steps."""
+    return None if fault is None else Fault(fault.what, fault.found, fault.expected, fault.hint,
+                                            step=fault.row)  # fmt: skip

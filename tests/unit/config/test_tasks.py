@@ -1,0 +1,75 @@
+"""A run has the tasks it asks for, also of an env whose spec names all it has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rlcore.config.checks import check
+from rlcore.config.compose import compose
+from rlcore.config.facts import gather_facts
+from rlcore.config.tasks import narrowed
+from rlcore.errors import ConfigError, PluginError
+from rlcore.testing import toy_settings
+from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
+
+TOY = ["env=toy", "model=toy", "algorithm=plain"]
+ALL = env_spec(ToyEnvConfig())
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy env's spec function takes no notice of `tasks`."""
+    monkeypatch.setattr(
+        toy_settings, "env_spec", lambda config: env_spec(replace(config, tasks=None))
+    )
+
+
+def test_a_spec_is_narrowed_by_name():
+    spec = narrowed(ALL, ["reach-down", "reach-left"], "env.train")
+    assert spec.tasks == ("reach-down", "reach-left")
+    assert spec.descriptions == ("reach the down side", "reach the left side")
+    assert spec.task_groups == {"horizontal": ("reach-left",), "vertical": ("reach-down",)}
+    assert narrowed(ALL, ["reach-left"], "env.train").task_groups == {"horizontal": ("reach-left",)}
+    assert narrowed(ALL, None, "env.train") is ALL
+
+
+@pytest.mark.parametrize("tasks", ["[reach-up,reach-left]", "[reach-left,reach-up]"])
+def test_core_narrows_as_an_env_that_does(registry, wide, tasks, monkeypatch):
+    config = compose([*TOY, f"env.train.tasks={tasks}"], registry=registry)
+    by_core = gather_facts(config, registry).envs["train"]
+    monkeypatch.undo()
+    assert by_core == env_spec(config.env.train)
+
+
+def test_a_task_that_is_not_there_gets_one_error(registry, wide):
+    config = compose([*TOY, "env.eval.tasks=[reach-up,reach-lefd]"], registry=registry)
+    with pytest.raises(ConfigError) as raised:
+        check(config, registry)
+    assert raised.value.message == (
+        "env.eval.tasks: toy has no task 'reach-lefd': choose from reach-left, reach-right, "
+        "reach-up, reach-down. Did you mean 'reach-left'?"
+    )
+
+
+@pytest.mark.parametrize("tasks", ["[]", "[reach-up,reach-up]"])
+def test_each_task_is_named_once(registry, wide, tasks):
+    config = compose([*TOY, f"env.train.tasks={tasks}"], registry=registry)
+    with pytest.raises(
+        ConfigError, match=r"env.train.tasks must name at least one task, each once"
+    ):
+        check(config, registry)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (replace(ALL, descriptions=("reach",)), "has 1 descriptions for 4 tasks, expected one for"),
+        ({"tasks": ()}, "env.train: the env's spec function must give an EnvSpec, got a dict"),
+    ],
+)
+def test_a_spec_that_is_none_is_the_plugins_fault(registry, monkeypatch, found, message):
+    monkeypatch.setattr(toy_settings, "env_spec", lambda config: found)
+    with pytest.raises(PluginError, match=message):
+        gather_facts(compose(TOY, registry=registry), registry)
