@@ -1,7 +1,8 @@
 """Which extra of rlcore ships what, read from the installed metadata.
 
 Core names no plugin: the extras of the distribution do, through the naming of what they require
-(`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`).
+(`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`), and configs/extras.yaml for components
+that are called otherwise.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Collection
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, requires
 
+from rlcore.shipped import core_configs
+
 DISTRIBUTION = "rlcore"
 PREFIXES = {"env": "rlcore-env-", "model": "rlcore-model-", "algorithm": "rlcore-algo-"}
 _REQUIREMENT = re.compile(r"""^\s*([\w.-]+).*;.*\bextra\s*==\s*['"]([\w.-]+)['"]""")
@@ -19,31 +22,39 @@ _REQUIREMENT = re.compile(r"""^\s*([\w.-]+).*;.*\bextra\s*==\s*['"]([\w.-]+)['"]
 def extra_that_ships(kind: str, name: str, loaded: Collection[str]) -> str | None:
     """The extra to install for `kind` `name`, or None where none is known.
 
-    A name belongs to an extra that requires a distribution of this kind called like it, or like
-    its beginning (`NAME_50` belongs to `NAME`). An extra whose distribution is among
-    `loaded` (names of those already loaded) is not the answer.
+    A name belongs to an extra that requires a distribution of this kind which brings it, or its
+    beginning (`NAME_50` belongs to `NAME`). An extra whose distribution is among `loaded` (names
+    of those already loaded) is not the answer.
     """
-    best: tuple[int, int, str] | None = None
-    for extra, distributions in extras().items():
-        for distribution in distributions:
-            if not distribution.startswith(PREFIXES.get(kind, "\0")) or distribution in loaded:
-                continue
-            short = short_name(distribution)
-            if belongs(name, short):
-                # the longest name that fits; then the extra that brings the least
-                rank = (-len(short), len(distributions), extra)
-                best = rank if best is None else min(best, rank)
-    return None if best is None else best[2]
+    # the longest name that fits; then the extra that brings the least
+    ranked = [
+        (-len(short), len(extras()[extra]), extra)
+        for short, extra in _absent(kind, loaded)
+        if belongs(name, short)
+    ]
+    return min(ranked)[2] if ranked else None
 
 
-def absent_extras(kind: str, loaded: Collection[str]) -> list[str]:
-    """Extras that ship a distribution of `kind` which is not among `loaded`."""
-    prefix = PREFIXES.get(kind, "\0")
-    return sorted(
-        extra
+def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
+    """Names of `kind` that extras bring whose distribution is not among `loaded`."""
+    return sorted({short for short, _ in _absent(kind, loaded)})
+
+
+def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
+    """`(name, extra)` of what extras bring."""
+    return [
+        (short, extra)
         for extra, distributions in extras().items()
-        if any(d.startswith(prefix) and d not in loaded for d in distributions)
-    )
+        for distribution in distributions
+        if distribution.startswith(PREFIXES.get(kind, "\0")) and distribution not in loaded
+        for short in names_of(distribution)
+    ]
+
+
+def names_of(distribution: str) -> list[str]:
+    """What a distribution's components are called, or begin with: `rlcore-env-foo` -> `foo`."""
+    name = _normal(distribution)
+    return [short_name(name).replace("-", "_"), *_further_names().get(name, [])]
 
 
 def belongs(name: str, owner: str) -> bool:
@@ -58,6 +69,13 @@ def short_name(distribution: str) -> str:
     for prefix in PREFIXES.values():
         name = name.removeprefix(prefix)
     return name
+
+
+@lru_cache(maxsize=1)
+def _further_names() -> dict[str, list[str]]:
+    import yaml  # type: ignore[import-untyped]  # only where a name is not found
+
+    return dict(yaml.safe_load((core_configs() / "extras.yaml").read_text(encoding="utf-8")))
 
 
 @lru_cache(maxsize=1)

@@ -82,6 +82,7 @@ class Registry:
         self.config_paths: list[tuple[str, str]] = []
         self._components: dict[tuple[Kind, str], list[Component]] = defaultdict(list)
         self._rows: list[PluginRow] = []
+        self._left_out: list[tuple[str, str, str]] = []  # plugin, distribution, by which variable
 
     @classmethod
     def load(
@@ -99,7 +100,11 @@ class Registry:
         for point in sorted(points, key=lambda p: (p.name != CORE, _origin(p), p.name)):
             names = {point.name, _origin(point)[0]}
             wanted = not only or point.name == CORE or names & only
-            if wanted and not names & blocked:
+            if names & blocked:
+                registry._left_out.append((point.name, _origin(point)[0], "RLCORE_BLOCK_PLUGINS"))
+            elif not wanted:
+                registry._left_out.append((point.name, _origin(point)[0], "RLCORE_PLUGINS"))
+            else:
                 registry._add(point)
         return registry
 
@@ -131,34 +136,70 @@ class Registry:
         return sorted(name for known, name in self._components if known == kind)
 
     def not_found(self, kind: str, name: str, choices: Iterable[str]) -> PluginError:
-        """The error for a name of `kind` that is not among `choices`: a broken plugin, an extra
-        that is not installed, or a slip of the pen."""
-        rows = self.rows()
-        for row in rows:
-            owners = (row.name, extras.short_name(row.distribution))
-            if row.status == "BAD" and any(extras.belongs(name, owner) for owner in owners):
-                origin = f"{row.distribution} {row.version}"
-                return PluginError(
-                    f"{kind} {name!r} can't be used: plugin {row.name!r} ({origin}) is BAD: "
-                    f"{row.reason}",
-                    hint="rlcore plugins",
-                )
-        loaded = {row.distribution for row in rows}
+        """The error for a name of `kind` that is not among `choices`: a plugin that is broken or
+        left out, an extra that is not installed, or a slip of the pen."""
+        refused = self._refused(kind, name)
+        if refused is not None:
+            return refused
+        loaded = {row.distribution for row in self.rows()}
         extra = extras.extra_that_ships(kind, name, loaded=loaded)
         if extra is not None:
             return PluginError(f'{kind} {name!r} ships as an extra: pip install "rlcore[{extra}]"')
         choices = sorted(choices)
         listed = ", ".join(choices) if choices else "none is installed"
-        missing = extras.absent_extras(kind, loaded=loaded)
+        absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
+        near = did_you_mean(name, [*choices, *absent])
         hint = "rlcore plugins"
-        if missing:
-            hint = f'not installed: pip install "rlcore[{missing[0]}]"' + (
-                f" (or {', '.join(missing[1:])})" if missing[1:] else ""
-            )
+        for known in absent:
+            if near == did_you_mean(known, [known]):
+                refused = self._refused(kind, known)
+                extra = extras.extra_that_ships(kind, known, loaded=loaded)
+                hint = (refused and refused.hint) or f'pip install "rlcore[{extra}]"'
         return PluginError(
-            f"there is no {kind} {name!r}; choose from: {listed}.{did_you_mean(name, choices)}",
+            f"there is no {kind} {name!r}; choose from: {listed}.{near}{self.not_loaded()}",
             hint=hint,
         )
+
+    def install_command(self, parts: Iterable[tuple[str, str]]) -> str | None:
+        """What installs the extras that ship all of these `(kind, name)`; None where one of them
+        is in no extra, or is installed and can't be used."""
+        loaded = {row.distribution for row in self.rows()}
+        wanted = set()
+        for kind, name in parts:
+            extra = extras.extra_that_ships(kind, name, loaded=loaded)
+            if extra is None or self._refused(kind, name) is not None:
+                return None
+            wanted.add(extra)
+        return f'pip install "rlcore[{",".join(sorted(wanted))}]"'
+
+    def _refused(self, kind: str, name: str) -> PluginError | None:
+        """The error for a name that seems to belong to a plugin that is BAD or left out."""
+
+        def owns(plugin: str, distribution: str) -> bool:
+            names = [plugin, extras.short_name(distribution), *extras.names_of(distribution)]
+            return any(extras.belongs(name, known) for known in names)
+
+        for row in self._rows:
+            if row.status == "BAD" and owns(row.name, row.distribution):
+                return PluginError(
+                    f"{kind} {name!r} can't be used: {_bad(row)}", hint="rlcore doctor"
+                )
+        for plugin, distribution, variable in self._left_out:
+            if owns(plugin, distribution):
+                extra = extras.extra_that_ships(kind, name, loaded=())
+                ships = f' (it ships as an extra: pip install "rlcore[{extra}]")' if extra else ""
+                return PluginError(
+                    f"{kind} {name!r} can't be used: {variable} leaves out plugin {plugin!r} "
+                    f"({distribution})",
+                    hint=f"unset {variable}{ships}",
+                )
+        return None
+
+    def not_loaded(self) -> str:
+        """A sentence on plugins that are BAD, for an error that their absence may explain; empty
+        where none is."""
+        bad = [_bad(row) for row in self._rows if row.status == "BAD"]
+        return f" It may belong to a plugin that did not load: {'; '.join(bad)}" if bad else ""
 
     def rows(self) -> list[PluginRow]:
         """All rows for `rlcore plugins`, by kind and name."""
@@ -306,6 +347,11 @@ def _conflict(claims: list[Component]) -> str:
     first = claims[0]
     owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
     return f"{first.kind} {first.spec.name!r} is claimed by {owners}"
+
+
+def _bad(row: PluginRow) -> str:
+    """The sentence for a BAD plugin."""
+    return f"plugin {row.name!r} ({row.distribution} {row.version}) is BAD: {row.reason}"
 
 
 def _reason(error: BaseException) -> str:

@@ -14,9 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rlcore
 from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.plugins import Registry
+from rlcore.shipped import core_configs
 from rlcore.specs import Kind
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ SIDES = ("train", "eval")
 COMPONENT_GROUPS: dict[str, Kind] = {"env": "env", "model": "model", "algorithm": "algorithm"}
 TYPE_KEYS: dict[str, str] = {"env": "env_type", "model": "model_type", "algorithm": "name"}
 """The key of a component's section that holds its registered name."""
-PRIMARY = "train"
-"""Name of the root file."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,8 @@ class Catalog:
             return self.registry.not_found(COMPONENT_GROUPS[top], name, choices)
         return ConfigError(
             f"there is no {group} {name!r}; choose from: {', '.join(choices) or 'none'}."
-            f"{did_you_mean(name, choices)}"
+            f"{did_you_mean(name, choices)}{self.registry.not_loaded()}",
+            hint=f"rlcore train --help {group}",
         )
 
     def _files(self, group: str) -> dict[str, list[tuple[Root, Traversable]]]:
@@ -95,16 +94,6 @@ class Catalog:
                 if entry.name.endswith(".yaml"):
                     found.setdefault(entry.name.removesuffix(".yaml"), []).append((root, entry))
         return found
-
-
-def core_configs() -> Path:
-    """The folder of the shipped configs: beside the package in a checkout, inside it in a wheel."""
-    package = Path(rlcore.__file__).parent
-    checkout = package.parent / "configs"
-    # Another package's `configs` may lie beside an installed rlcore: only a checkout has both.
-    if (checkout / f"{PRIMARY}.yaml").is_file() and (package.parent / "pyproject.toml").is_file():
-        return checkout
-    return package / "configs"
 
 
 def _entries(root: Root) -> list[Traversable]:

@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 from rlcore.config import tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import Catalog
+from rlcore.config.recipes import absent_parts, installing
 from rlcore.config.schema import Range, RunConfig
 from rlcore.config.tree import Key
 from rlcore.errors import ConfigError, UserError
@@ -35,7 +36,8 @@ def overview(catalog: Catalog, root: RunConfig) -> str:
     """Groups with their options, then all keys of `root`."""
     lines = ["Groups (group=option):"]
     for group in GROUPS:
-        lines.append(f"  {group:<12}{', '.join(catalog.options(group)) or 'none installed'}")
+        usable, *others = _options(catalog, group)
+        lines += [f"  {group:<12}{usable}", *(f"  {'':<12}{line}" for line in others)]
     lines.append("  env/train, env/eval replace one side of env")
     lines += ["", "Keys (key=value):", *_lines(Brought(key) for key in tree.walk(root))]
     lines += ["", "--help KEY explains one key or section, also those only one component has."]
@@ -54,7 +56,7 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
         ConfigError: there is no such key.
     """
     if path in catalog.groups and path not in tree.paths(root):
-        return f"{path}=NAME, one of: {', '.join(catalog.options(path)) or 'none installed'}"
+        return "\n".join(_options(catalog, path, f"{path}=NAME, one of: "))
     keys = [Brought(key) for key in tree.walk(root)]
     found = _below(keys, path)
     if not found or found[0].key.section:
@@ -68,6 +70,33 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
         guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ConfigError(f"there is no key {path!r}.{guess}", hint="rlcore train --help")
     return "\n".join(_lines(found))
+
+
+def _options(catalog: Catalog, group: str, heading: str = "") -> list[str]:
+    """The options of a group; those that need what is not installed in lines of their own."""
+    usable, others = [], dict[str, list[str]]()
+    for option in catalog.options(group):
+        reason = _why_unusable(catalog, group, option)
+        if reason is None:
+            usable.append(option)
+        else:
+            others.setdefault(reason, []).append(option)
+    return [
+        heading + (", ".join(usable) or "none installed"),
+        *(f"{reason}: {', '.join(names)}" for reason, names in sorted(others.items())),
+    ]
+
+
+def _why_unusable(catalog: Catalog, group: str, option: str) -> str | None:
+    """What keeps a recipe from being run here; None if nothing does. A damaged file is named when
+    it is asked for."""
+    try:
+        parts = absent_parts(catalog, group, option)
+    except UserError:
+        return None
+    if not parts:
+        return None
+    return f"not installed ({installing(catalog, parts) or ', '.join(map('='.join, parts))})"
 
 
 def _below(keys: Iterable[Brought], path: str) -> list[Brought]:

@@ -18,8 +18,9 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from rlcore.config import source
-from rlcore.config.catalog import PRIMARY, Catalog, core_configs
+from rlcore.config.catalog import Catalog
 from rlcore.errors import ConfigError
+from rlcore.shipped import PRIMARY, core_configs
 
 HYDRA_VERSION_BASE = "1.3"
 NOT_GROUPS = {"hydra"}

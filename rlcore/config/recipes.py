@@ -20,7 +20,7 @@ from rlcore.config import tree
 from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, PluginError, UserError
 from rlcore.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
 
 if TYPE_CHECKING:
@@ -77,6 +77,44 @@ def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
     for text in group_overrides:
         group, _, option = text.lstrip("+~").partition("=")
         _check(catalog, group, option, ())
+        parts = absent_parts(catalog, group, option)
+        # also where another is chosen in its place: what the recipe says of it is to be told apart
+        if parts and group.split("/")[0] not in COMPONENT_GROUPS:
+            raise _absent(catalog, f"{group} {option!r}", parts)
+
+
+def absent_parts(catalog: Catalog, group: str, option: str) -> list[tuple[str, str]]:
+    """`(group, option)` of the components that an option names and that are not installed.
+
+    Raises:
+        ConfigError: its file, or one it includes, is damaged.
+    """
+    file = None if group not in catalog.groups or "/" in option else catalog.file(group, option)
+    if file is None:
+        top = group.split("/")[0]
+        known = top not in COMPONENT_GROUPS or option in catalog.options(top)
+        return [] if known else [(group, option)]
+    content = read_mapping(file)
+    parts = [
+        part for inner in _included(file, group, content) for part in absent_parts(catalog, *inner)
+    ]
+    return list(dict.fromkeys(parts))
+
+
+def _absent(catalog: Catalog, whose: str, parts: list[tuple[str, str]]) -> UserError:
+    """The error for a recipe whose components are not all there."""
+    command = installing(catalog, parts)
+    if command is None:
+        error = catalog.unknown_option(*parts[0])
+        return PluginError(f"{whose}: {error.message}", hint=error.hint)
+    named = " and ".join(f"{group} {option!r}" for group, option in parts)
+    return PluginError(f"{whose} needs {named}, not installed: {command}")
+
+
+def installing(catalog: Catalog, parts: list[tuple[str, str]]) -> str | None:
+    """The command that installs absent parts; None where there is none."""
+    kinds = [(COMPONENT_GROUPS[group.split("/")[0]], option) for group, option in parts]
+    return catalog.registry.install_command(kinds)
 
 
 def _check(catalog: Catalog, group: str, option: str, above: tuple[str, ...]) -> None:

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from rlcore import extras
+from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose, load, to_yaml
+from rlcore.config.explain import explain
 from rlcore.config.old_names import ConfigWarning
+from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError
 from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig
 
@@ -221,6 +225,52 @@ def test_an_unknown_option_lists_the_choices(made):
         made(base=["env=toy", "model=toi"])
     with pytest.raises(PluginError, match="no env 'tooy'"):
         made("env/eval=tooy")
+
+
+@pytest.fixture
+def metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an rlcore whose extras ship an env and a model that are not installed."""
+    requires = ["rlcore-env-hut==0.1.0; extra == 'hut'", "rlcore-model-owl==1; extra == 'owl'"]
+    monkeypatch.setattr(extras, "requires", lambda name: requires)
+    extras.extras.cache_clear()
+    yield
+    extras.extras.cache_clear()
+
+
+RECIPE = """# @package _global_
+defaults:
+  - override /env: hut_5
+  - override /model: owl
+  - override /algorithm: plain
+"""
+
+
+def test_a_recipe_of_absent_extras_names_all_of_them(made, metadata):
+    files = {"experiment/e.yaml": RECIPE, "experiment/f.yaml": RECIPE.replace("owl", "toy")}
+    for more in ([], ["env=toy"]):  # what a recipe says of its env is not known without it
+        with pytest.raises(PluginError) as caught:
+            made(base=["experiment=e", *more], files=files)
+        assert str(caught.value) == (
+            "experiment 'e' needs env 'hut_5' and model 'owl', not installed: "
+            'pip install "rlcore[hut,owl]"'
+        )
+    with pytest.raises(PluginError, match=r"'f' needs env 'hut_5', .*rlcore\[hut\]"):
+        made(base=["experiment=f"])
+
+
+def test_a_recipe_that_names_what_nobody_ships(made, metadata):
+    files = {"experiment/e.yaml": RECIPE.replace("owl", "owls")}
+    with pytest.raises(PluginError, match=r"experiment 'e': there is no env|experiment 'e': env"):
+        made(base=["experiment=e"], files=files)
+
+
+def test_help_tells_recipes_of_absent_extras_apart(registry, metadata, tmp_path):
+    (tmp_path / "experiment").mkdir()
+    for name, text in {"mine": "# @package _global_\n", "far": RECIPE, "broken": "a: [1"}.items():
+        (tmp_path / "experiment" / f"{name}.yaml").write_text(text)
+    lines = explain(Catalog(registry, [tmp_path]), RunConfig(), "experiment").splitlines()
+    assert lines[0].startswith("experiment=NAME, one of: broken, mine")
+    assert 'not installed (pip install "rlcore[hut,owl]"): far' in lines
 
 
 def test_a_part_without_its_whole(made):

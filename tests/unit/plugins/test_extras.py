@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rlcore import extras
+from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.errors import PluginError
-from rlcore.plugins import Registry
+from rlcore.plugins import Registry, load_plugins
 
 REQUIRES = [
     "numpy>=1.26",
@@ -64,13 +65,53 @@ def test_the_message_is_a_command(metadata):
     )
 
 
-def test_an_unknown_name_hints_at_extras_of_its_kind(metadata):
-    registry = Registry.load(found=[], environ={})
-    with pytest.raises(PluginError, match="pip install") as caught:
-        registry.get("model", "pi")
-    assert caught.value.hint == ('not installed: pip install "rlcore[openvla]" (or openvla-oft)')
+@pytest.mark.parametrize(
+    ("kind", "name", "said", "hint"),
+    [
+        # no extra ships it, and no name is near
+        ("env", "shack", "choose from: none is installed.", "rlcore plugins"),
+        ("tracker", "hut", "choose from: none is installed.", "rlcore plugins"),
+        # a slip of the pen in the name of something that is not installed
+        ("env", "hutt", "Did you mean 'hut'?", 'pip install "rlcore[hut]"'),
+        (
+            "model",
+            "openvlaoft",
+            "Did you mean 'openvla_oft'?",
+            'pip install "rlcore[openvla-oft]"',
+        ),
+    ],
+)
+def test_an_extra_is_offered_only_for_what_it_ships(metadata, kind, name, said, hint):
+    with pytest.raises(PluginError) as caught:
+        Registry.load(found=[], environ={}).get(kind, name)
+    assert said in caught.value.message and caught.value.hint == hint
 
 
 def test_an_installed_plugin_is_not_offered(metadata):
     assert extras.extra_that_ships("env", "hut_9", loaded={"rlcore-env-hut"}) is None
-    assert extras.absent_extras("env", loaded={"rlcore-env-hut"}) == ["maniskill"]
+    assert extras.absent_names("env", loaded={"rlcore-env-hut"}) == ["maniskill"]
+
+
+def test_every_option_of_ours_can_be_told_from_its_distribution():
+    """Else a name that is not installed has no hint: configs/extras.yaml takes what is missing."""
+    registry = load_plugins()
+    catalog = Catalog(registry)
+    owners = {
+        **{(kind, name): registry.get(kind, name).distribution
+           for kind in COMPONENT_GROUPS.values() for name in registry.names(kind)},
+        **{(kind, name): owner
+           for group, kind in COMPONENT_GROUPS.items()
+           for owner, location in registry.config_paths
+           for name in catalog.options(group)
+           if str(catalog.file(group, name)).startswith(str(place(catalog, location)))},
+    }  # fmt: skip
+    ours = {owner for owner in owners.values() if owner.startswith(tuple(extras.PREFIXES.values()))}
+    assert len(ours) > 1 and len(owners) > len(ours)
+    for (kind, name), owner in owners.items():
+        if owner in ours:
+            known = extras.names_of(owner)
+            assert any(extras.belongs(name, each) for each in known), (kind, name, owner)
+
+
+def place(catalog: Catalog, location: str) -> object:
+    return next(root.folder for root in catalog.roots if root.location == location)

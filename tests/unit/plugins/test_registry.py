@@ -117,6 +117,28 @@ def test_a_broken_plugin_is_named_when_its_component_is_asked_for(install):
         registry.get("env", "maze")
 
 
+@pytest.mark.parametrize("kind", ["env", "model", "tracker"])
+def test_a_broken_plugin_is_named_where_a_name_is_not_found(install, kind):
+    install("acme", "acme_plugin", "import module_that_does_not_exist")
+    with pytest.raises(
+        PluginError, match=r"'slider'; .*'acme_plugin' \(acme 1.0\) is BAD.*module_"
+    ):
+        Registry.load(environ={}).get(kind, "slider")
+
+
+@pytest.mark.parametrize("variable", ["RLCORE_BLOCK_PLUGINS", "RLCORE_PLUGINS"])
+@pytest.mark.parametrize("named", ["maze_plugin", "rlcore-env-maze"])
+def test_a_plugin_that_is_left_out_is_named(install, variable, named):
+    install("rlcore-env-maze", "maze_plugin", GOOD)
+    chosen = named if variable == "RLCORE_BLOCK_PLUGINS" else "core"
+    with pytest.raises(PluginError) as caught:
+        Registry.load(environ={variable: chosen}).get("env", "maze")
+    assert caught.value.message == (
+        f"env 'maze' can't be used: {variable} leaves out plugin 'maze_plugin' (rlcore-env-maze)"
+    )
+    assert caught.value.hint == f"unset {variable}"
+
+
 def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
     doctor = """
         from rlcore.hookspecs import hookimpl

@@ -1,0 +1,20 @@
+"""Where the files are that rlcore ships beside its code. Light."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rlcore
+
+PRIMARY = "train"
+"""Name of the root file."""
+
+
+def core_configs() -> Path:
+    """The folder of the shipped configs: beside the package in a checkout, inside it in a wheel."""
+    package = Path(rlcore.__file__).parent
+    checkout = package.parent / "configs"
+    # Another package's `configs` may lie beside an installed rlcore: only a checkout has both.
+    if (checkout / f"{PRIMARY}.yaml").is_file() and (package.parent / "pyproject.toml").is_file():
+        return checkout
+    return package / "configs"
