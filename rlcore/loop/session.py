@@ -13,6 +13,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.env_facts import EnvFacts
 from rlcore.errors import UserError
 from rlcore.loop.assembly import Assembly, assemble
+from rlcore.loop.hooks import RunHooks
 from rlcore.loop.progress import Clock, Progress
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
@@ -41,7 +42,7 @@ class Session:
         folder: where the run leaves its files.
         group: the workers, started.
         trackers, progress, clock: who is told.
-        hooks: pluggy's hook caller, for the run-phase hooks.
+        hooks: those that plugins have during a run.
         manifest: what `manifest.json` holds.
         totals: env steps and episodes of training.
         successes: success of each update's episodes since the last checkpoint.
@@ -54,7 +55,7 @@ class Session:
     trackers: Trackers
     progress: Progress
     clock: Clock
-    hooks: Any
+    hooks: RunHooks
     manifest: dict[str, Any]
     totals: Totals = field(default_factory=Totals)
     successes: list[float] = field(default_factory=list)
@@ -126,7 +127,8 @@ def open_session(
         progress.line(f"run folder: {folder.path}")
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
-        yield Session(assembly, folder, group, trackers, progress, clock, registry.hook, manifest)
+        hooks = RunHooks(registry.manager, config.cluster.timeouts.hook)
+        yield Session(assembly, folder, group, trackers, progress, clock, hooks, manifest)
 
 
 def protocol(assembly: Assembly) -> EvaluationProtocol:
