@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 from rlcore.cli.main import VERBS
 from rlcore.cli.request import parse_request, print_help
+from rlcore.kernels import MKL, by_hand, in_effect, processor
 from rlcore.plugins import load_plugins
+
+BATCHES = (4, 8, 16, 64)  # of which rows are compared
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,15 +29,42 @@ def main(arguments: Sequence[str]) -> int:
 
         config = compose(request.overrides, config_dirs=request.config_dirs, require=())
         plugins = chosen_plugins(config, registry)
-    results = registry.doctor(config, plugins)
+    results = [*registry.doctor(config, plugins), _kernels()]
     bad = [row for row in registry.rows() if row.status == "BAD"]
     for row in bad:
         print(f"BAD      plugin {row.name} ({row.distribution} {row.version}): {row.reason}")
     for item in results:
         print(f"{item['status']:<8} {item['name']}: {item['detail']}")
-        if item["status"] == "missing" and item["fix"]:
+        if item["status"] != "ok" and item["fix"]:
             print(f"         mend it: {item['fix']}")
     missing = [item for item in results if item["status"] == "missing"]
-    if not results and not bad:
-        print("nothing to check")
     return 1 if missing or bad else 0
+
+
+def _kernels() -> dict[str, str]:
+    """Whether this machine can keep what `rollout.forward_batch` promises. Where it can't, nothing
+    is missing that a run needs."""
+    from rlcore.rollout.rounding import kernels_alone
+
+    mkl = in_effect().get(MKL)
+    using = (
+        f"no {MKL}"
+        if mkl is None
+        else f"{MKL}={mkl}{' (set by hand)' if by_hand() is not None else ''}"
+    )
+    moved = {rows: names for rows in BATCHES if (names := kernels_alone(rows)[0])}
+    if not moved:
+        batches = ", ".join(map(str, BATCHES))
+        held = f"rows in batches of {batches} have the same bits at every place"
+        return {"name": "kernels", "status": "ok", "detail": f"{using}; {held}", "fix": ""}
+    rows, names = next(iter(moved.items()))
+    detail = (
+        f"{using}; a row's bits depend on its place in a batch ({names[0]}, {rows} rows), so runs "
+        "repeat to rounding only, whatever rollout.forward_batch is"
+    )
+    fix = (
+        f"unset {MKL}"
+        if by_hand() is not None and processor().setting
+        else f"export {MKL}=COMPATIBLE"
+    )
+    return {"name": "kernels", "status": "warning", "detail": detail, "fix": fix}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from rich.console import Console
 
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
+from rlcore.loop.alike import computed
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.episode import address, split_of, trace_table
 from rlcore.loop.evaluate import EVAL_UPDATE
@@ -124,7 +125,9 @@ def run(
         f"with {checkpoint.path}",
         markup=False, highlight=False, soft_wrap=True,
     )  # fmt: skip
-    gathered = _play(assembly, episode, phase, checkpoint.step)
+    before = computed(source.manifest)
+    alike = replace(assembly.plan, begun=None if before is None else before.kernels)
+    gathered = _play(replace(assembly, plan=alike), episode, phase, checkpoint.step)
     words = sampling(config) if phase == "eval" else "stochastic"
     rules = protocol(assembly).digest if phase == "eval" else ""
     (result,) = from_outcomes(gathered.outcomes, spec.tasks, words, rules)

@@ -12,8 +12,8 @@ from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.env_facts import EnvFacts
 from rlcore.errors import UserError
+from rlcore.loop import alike
 from rlcore.loop.assembly import Assembly, assemble
-from rlcore.loop.hooks import RunHooks
 from rlcore.loop.progress import Clock, Progress
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
@@ -42,7 +42,7 @@ class Session:
         folder: where the run leaves its files.
         group: the workers, started.
         trackers, progress, clock: who is told.
-        hooks: those that plugins have during a run.
+        hooks: pluggy's hook caller, for the run-phase hooks.
         manifest: what `manifest.json` holds.
         totals: env steps and episodes of training.
         successes: success of each update's episodes since the last checkpoint.
@@ -55,7 +55,7 @@ class Session:
     trackers: Trackers
     progress: Progress
     clock: Clock
-    hooks: RunHooks
+    hooks: Any
     manifest: dict[str, Any]
     totals: Totals = field(default_factory=Totals)
     successes: list[float] = field(default_factory=list)
@@ -73,6 +73,16 @@ class Session:
             known |= settings
             write_manifest(self.folder.manifest, self.manifest)
 
+    def note_rounding(self, before: alike.Computed | None) -> None:
+        """Keep in the manifest what the workers compute with and what was seen of it; say what
+        does not hold."""
+        batch, kernels = self.config.rollout.forward_batch, self.group.kernels
+        seen = self.group.rounding(batch)
+        self.manifest[alike.KEY] = alike.entry(kernels, seen)
+        write_manifest(self.folder.manifest, self.manifest)
+        for line in alike.words(kernels, seen, batch, before):
+            self.progress.line(line)
+
 
 @contextlib.contextmanager
 def open_session(
@@ -82,6 +92,7 @@ def open_session(
     with_policy: bool = True,
     folder: RunFolder | None = None,
     further: Mapping[str, RunConfig] | None = None,
+    like: RunFolder | None = None,
 ) -> Iterator[Session]:
     """Assemble, make the folder, start the workers; stop them whatever happens inside.
 
@@ -89,6 +100,7 @@ def open_session(
         with_policy: false where only the simulators are needed.
         folder: that of the run to go on with; None makes a new one.
         further: envs to evaluate on besides, see :func:`rlcore.loop.assembly.assemble`.
+        like: the run whose decisions are to come out again; None: that of `folder`, if any.
 
     Raises:
         UserError: anything wrong that can be known before a worker starts, raised before the
@@ -99,6 +111,9 @@ def open_session(
     if not with_policy:
         assembly = replace(assembly, plan=assembly.plan.without_policy())
     logger = config.runner.logger
+    earlier = like or folder
+    before = None if earlier is None else alike.computed(earlier.manifest)
+    plan = replace(assembly.plan, begun=None if before is None else before.kernels)
     folder = folder or RunFolder.create(logger.log_path, logger.experiment_name)
     folder.write_config(to_yaml(config))
     # kept as it is today; a recipe that composes no longer (a run is evaluated elsewhere) is none
@@ -122,13 +137,16 @@ def open_session(
     with (
         Progress() as progress,
         open_trackers(config.runner.logger, folder, registry) as trackers,
-        make_group(assembly.plan) as group,
+        make_group(plan) as group,
     ):
         progress.line(f"run folder: {folder.path}")
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
-        hooks = RunHooks(registry.manager, config.cluster.timeouts.hook)
-        yield Session(assembly, folder, group, trackers, progress, clock, hooks, manifest)
+        session = Session(
+            assembly, folder, group, trackers, progress, clock, registry.hook, manifest
+        )
+        session.note_rounding(before)
+        yield session
 
 
 def protocol(assembly: Assembly) -> EvaluationProtocol:

@@ -19,6 +19,7 @@ from rlcore.loop.session import Session, open_session, protocol
 from rlcore.loop.tables import EpisodeResult, read_results, write_results
 from rlcore.reading import read_json, reason_of
 from rlcore.track.files import write_text
+from rlcore.track.folder import RunFolder
 from rlcore.track.manifest import versions
 from rlcore.track.protocol import told_apart
 
@@ -43,7 +44,7 @@ def run(config: RunConfig) -> list[EpisodeResult]:
     assert config.actor.model.model_path is not None  # as `rlcore eval RUN` set it
     folder = Path(config.actor.model.model_path).parent
     kept, then = _read(folder)
-    with open_session(config) as session:
+    with open_session(config, like=RunFolder.containing(folder)) as session:
         now = json.loads(json.dumps(_facts(session)))
         for key, value in now.items():
             if value != then.get(key):

@@ -28,12 +28,12 @@ def decide(
     padded to whole blocks of kernels. Without one, all rows go through in one forward.
     """
     rows = len(keys)
-    if forward_batch is None or rows == forward_batch == _whole_blocks(rows):
+    if forward_batch is None or rows == forward_batch == padded_rows(rows):
         return policy.act(inputs, keys, deterministic=deterministic)
     parts: list[PolicyOutput] = []
     for start in range(0, rows, forward_batch):
         index = np.arange(start, min(start + forward_batch, rows))
-        fill = np.full(_whole_blocks(forward_batch) - len(index), index[0])
+        fill = np.full(padded_rows(forward_batch) - len(index), index[0])
         padded = np.concatenate([index, fill])
         output = policy.act(
             {name: array[padded] for name, array in inputs.items()},
@@ -44,9 +44,9 @@ def decide(
     return _join(parts)
 
 
-def _whole_blocks(rows: int) -> int:
-    """Kernels take rows in blocks and what is left over by other instructions, with other
-    rounding. A single row is the same row wherever it stands."""
+def padded_rows(rows: int) -> int:
+    """Rows of a forward with so many of its own. Kernels take rows in blocks and what is left
+    over by other instructions, with other rounding. A single row is the same wherever it stands."""
     return rows if rows == 1 else -(-rows // KERNEL_ROWS) * KERNEL_ROWS
 
 

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from rlcore.config.schema import ClusterConfig
+from rlcore.kernels import Kernels, Rounding, processor, settle
 from rlcore.placement import Seat
 from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.env_worker import EnvWorkerSettings
@@ -49,10 +50,13 @@ class GroupPlan:
         cluster: backend and timeouts.
         members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
             "env" alone, to collect demonstrations.
+        begun: what the run that is gone on with computed with, which is taken up again where it
+            can be; None for a new one.
     """
 
     cluster: ClusterConfig
     members: Mapping[str, tuple[Member, ...]]
+    begun: Kernels | None = None
 
     @property
     def separate(self) -> bool:
@@ -86,6 +90,8 @@ class WorkerGroup(ABC):
     def __init__(self, plan: GroupPlan) -> None:
         self._plan = plan
         self._timeouts = plan.cluster.timeouts
+        self.kernels = settle([processor()], plan.begun)
+        """What the workers compute with; a backend that spans machines settles it anew."""
 
     # -- a backend's part ---------------------------------------------------------------------
 
@@ -162,6 +168,16 @@ class WorkerGroup(ABC):
         self.actor(method, **arguments)
         if self._plan.separate:
             self._call("rollout", method, [arguments] * self.ranks("rollout"))
+
+    def rounding(self, forward_batch: int | None) -> list[Rounding]:
+        """Of every worker that holds a policy, those that act first; none where there is none."""
+        acting, learning = self.ranks("rollout"), self.ranks("actor")
+        if not acting:
+            return []
+        found = self._call("rollout", "check_rounding", [{"forward_batch": forward_batch}] * acting)
+        if self._plan.separate:
+            found += self._call("actor", "check_rounding", [{"forward_batch": None}] * learning)
+        return found
 
     def converse(
         self,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rlcore.errors import UserError, WorkerError
+from rlcore.kernels import adopt
 from rlcore.rollout.messages import Conversation
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvWorkerSettings
@@ -32,6 +33,7 @@ class LocalGroup(WorkerGroup):
         return len(self._plan.of(component)[:1])
 
     def _launch(self) -> None:
+        adopt(self.kernels)
         self._call("env", "start", [{"side": "train"}])
         for role in self._workers:
             if role != "env":
@@ -79,7 +81,7 @@ def _told_once(role: str, doing: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename in (
             __file__,

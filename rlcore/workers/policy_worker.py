@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.errors import WorkerError
+from rlcore.kernels import Rounding
 from rlcore.plugins import load_target
 from rlcore.specs import EnvSpec, PolicySpec
 
@@ -90,6 +91,18 @@ class PolicyWorker:
         model = replace(self._settings.actor.model, model_path=path)
         device = next(iter(self.policy.parameter_groups()["policy"])).device
         self._policy = self._make(model).to(device)
+
+    def check_rounding(self, forward_batch: int | None) -> Rounding:
+        """Whether rows come out the same at every place here; see :mod:`rlcore.rollout.rounding`.
+
+        Args:
+            forward_batch: rows of a forward, where decisions are made at a fixed number; None: it
+                only learns, or they are not.
+        """
+        from rlcore.rollout.rounding import look
+
+        device = next(iter(self.policy.parameter_groups()["policy"])).device.type
+        return look(self.policy, self._settings.env_spec, device, forward_batch)
 
     def stop(self) -> None:
         """Nothing outlives the process."""

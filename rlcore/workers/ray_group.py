@@ -22,6 +22,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from rlcore.kernels import Kernels, Processor, adopt, processor, settle
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
 from rlcore.workers.cluster import cluster_session, nodes_for
 from rlcore.workers.group import GroupPlan, Member, OnCount, Part, WorkerGroup
@@ -41,6 +42,14 @@ class WorkerProcess:
         self._role = ROLES[role]
         self._channel = RayChannel(channel)
         self._worker = self._role.make(settings)
+
+    def processor(self) -> Processor:
+        """What computes here."""
+        return processor()
+
+    def adopt(self, kernels: Kernels) -> None:
+        """Compute with these; asked before anything is computed."""
+        adopt(kernels)
 
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
         told = {"on_progress": self._channel.tell} if watched else {}
@@ -86,6 +95,7 @@ class RayGroup(WorkerGroup):
         for role, members in self._plan.members.items():
             for rank, member in enumerate(members):
                 self._workers[role].append(self._spawn(role, rank, member))
+        self._settle()
         refs = {
             worker.call.remote("start", _START.get(role, {})): _name(role, rank)
             for role, workers in self._workers.items()
@@ -94,6 +104,19 @@ class RayGroup(WorkerGroup):
         self._waiting.results(refs, self._timeouts.start, "start")
         if self.ranks("actor") > 1:
             self._join()
+
+    def _settle(self) -> None:
+        """Let all compute alike, whatever processors they sit on."""
+        named = {
+            _name(role, rank): worker
+            for role, workers in self._workers.items()
+            for rank, worker in enumerate(workers)
+        }
+        asked = {worker.processor.remote(): name for name, worker in named.items()}
+        offered = self._waiting.results(asked, self._timeouts.start, "start")
+        self.kernels = settle(offered, self._plan.begun)
+        told = {worker.adopt.remote(self.kernels): name for name, worker in named.items()}
+        self._waiting.results(told, self._timeouts.start, "start")
 
     def _call(
         self,
@@ -166,6 +189,7 @@ class RayGroup(WorkerGroup):
             raise error
         for rank in lost:
             workers[rank] = self._spawn("env", rank, members[rank])
+            workers[rank].adopt.remote(self.kernels)  # an actor does what it is told in turn
         refs = {
             workers[rank].call.remote("start", _START["env"]): _name("env", rank) for rank in lost
         }

@@ -31,6 +31,7 @@ class Role:
 _POLICY: Methods = {
     "start": PolicyWorker.start,
     "save": PolicyWorker.save,
+    "check_rounding": PolicyWorker.check_rounding,
     "stop": PolicyWorker.stop,
 }
 _ROLLOUT = Role(
