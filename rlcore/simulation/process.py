@@ -7,13 +7,12 @@ The process is a fresh interpreter that imports the simulator and nothing of the
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
+from rlcore import interpreters
 from rlcore.errors import SimulatorError, WorkerError
 from rlcore.simulation.block import ObservationBlock
 from rlcore.simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
@@ -53,7 +52,7 @@ class SimulatorProcess:
         self._pipe, theirs = Pipe()
         descriptors = (theirs.fileno(), self._block.descriptor)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "rlcore.simulation.serve", *map(str, descriptors)],
+            interpreters.command("rlcore.simulation.serve", *map(str, descriptors)),
             pass_fds=descriptors,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
@@ -118,8 +117,7 @@ class SimulatorProcess:
     def _environment(self) -> dict[str, str]:
         """This process's environment, its module path, what the simulator needs, and one thread:
         rows are many."""
-        environment = os.environ | self._hosting.source.unset()
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        environment = interpreters.environment() | self._hosting.source.unset()
         environment.setdefault("LP_NUM_THREADS", "1")
         environment.setdefault("OMP_NUM_THREADS", "1")
         return environment

@@ -1,4 +1,4 @@
-"""Main of a simulator process: `python -m rlcore.simulation.serve PIPE MEMORY`.
+"""Main of a simulator process: `rlcore.simulation.serve PIPE MEMORY`.
 
 consumes   commands over the pipe (the first message says which rows to host)
 produces   answers over the pipe, observations in the shared memory

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import ray
+from ray.job_config import JobConfig
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, WorkerError
+from rlcore.interpreters import without_current_folder
 from rlcore.workers.group import GroupPlan
 
+TOKEN_BYTES = 32
 OBJECT_STORE_BYTES = 1_000_000_000  # observations in flight; plasma maps it lazily
 
 
@@ -31,6 +35,7 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     # Ray >= 2.51 would otherwise blank the accelerator variables of actors with num_gpus=0
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     local = cluster.address is None
+    _close_doors(ours=local)
     main_thread = threading.current_thread() is threading.main_thread()
     on_terminate = signal.getsignal(signal.SIGTERM) if main_thread else None
     try:
@@ -41,6 +46,7 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
             log_to_driver=False,
             logging_level=logging.ERROR,
             configure_logging=True,
+            job_config=_job(),
         )
     except Exception as error:  # Ray raises bare exceptions here
         raise WorkerError(
@@ -53,6 +59,35 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+class _NotTheCurrentFolder(list[str]):
+    """Folders that Ray lets its workers import from before all others. It adds the one the driver
+    stands in, in which anything may lie; what the user put on the path is on theirs too."""
+
+    def extend(self, paths: Iterable[str]) -> None:
+        here = os.path.abspath(os.path.curdir)
+        super().extend(path for path in paths if path != here)
+
+
+def _job() -> JobConfig:
+    job = JobConfig()
+    job._py_driver_sys_path = _NotTheCurrentFolder()
+    return job
+
+
+def _close_doors(*, ours: bool) -> None:
+    """What Ray's processes inherit of variables.
+
+    A cluster of ours asks whoever connects for a token (Ray does, from 2.59 on). It is made here
+    and stays in this process and its children; Ray would leave one in the home folder, which may
+    not be writable. Ray reads it once, so it is the same for all clusters of a process.
+    """
+    if "PYTHONPATH" in os.environ:
+        os.environ["PYTHONPATH"] = without_current_folder(os.environ["PYTHONPATH"])
+    own = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    if ours and not any(os.environ.get(name) for name in own):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(TOKEN_BYTES)
 
 
 def nodes_for(plan: GroupPlan) -> list[str]:

@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "rlcore"
 HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
-LIGHT = ("errors", "specs", "env_facts", "env_answers", "reading", "protocols", "hookspecs",
-         "plugins", "extras", "shipped", "builtin", "kernels", "config", "placement",
-         "cli", "simulation")  # fmt: skip
+LIGHT = ("errors", "specs", "env_facts", "env_answers", "reading", "interpreters", "protocols",
+         "hookspecs", "plugins", "extras", "shipped", "builtin", "kernels", "config", "placement",
+         "cli", "simulation", "signals", "output", "watchdog")  # fmt: skip
 RAY = ("workers", "loop")
 TORCH = ("algo", "learner", "rollout", "sync", "track", "data")
 # Tables without tensors that checks need, and keyed randomness in numpy; they live beside the code

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+from rlcore import interpreters
 from rlcore.errors import AssetError, ConfigError, UserError, did_you_mean
 from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.tasks import ASSETS_ROBOT, REWARDS, Task, task_of
@@ -84,12 +84,11 @@ def facts_of(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
     process of its own."""
     if "mani_skill" in sys.modules:
         return read_facts(name, modules, robot)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, "-m", __name__, name, robot or "", *modules],
+        interpreters.command(__name__, name, robot or "", *modules),
         capture_output=True,
         text=True,
-        env=environment,
+        env=interpreters.environment(),
     )
     if done.returncode:
         raise ConfigError(
@@ -115,7 +114,11 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise ConfigError(f"env register names {module!r}: {error}") from error
+            raise ConfigError(
+                f"env register names {module!r}: {error}",
+                hint="the folder of a module must be on PYTHONPATH, also the current one: "
+                "PYTHONPATH=. rlcore ...",
+            ) from error
     if name not in REGISTERED_ENVS:
         raise ConfigError(
             f"ManiSkill has no task {name!r}, nor do the modules in env register."

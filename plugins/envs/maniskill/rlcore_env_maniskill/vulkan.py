@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlcore import interpreters
 from rlcore.errors import AssetError
 
 if TYPE_CHECKING:
@@ -74,14 +75,13 @@ def tried_driver() -> str:
 
 @cache
 def _try(variables: tuple[tuple[str, str], ...], asked: str) -> None:
-    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         done = subprocess.run(
-            [sys.executable, "-m", __name__],
+            interpreters.command(__name__),
             capture_output=True,
             text=True,
             timeout=PROBE_SECONDS,
-            env=os.environ | dict(variables) | paths,
+            env=interpreters.environment() | dict(variables),
         )
     except subprocess.TimeoutExpired as error:
         raise AssetError(

@@ -1,0 +1,132 @@
+"""Other Python processes of ours import nothing that happens to lie in the current folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlcore import interpreters
+
+STANDARD = ("json", "runpy", "signal", "threading")
+OTHERS = ("numpy", "rlcore", "ray", "torch", "sitecustomize")
+
+
+@pytest.fixture
+def decoys(tmp_path: Path, monkeypatch) -> Path:
+    """A folder to stand in: its modules leave a mark where they are imported."""
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in (*STANDARD, *OTHERS):
+        mark = f"open({str(tmp_path / 'marks')!r}, 'a').write({name!r})\n"
+        (here / f"{name}.py").write_text(f"{mark}raise ImportError\n")
+    monkeypatch.chdir(here)
+    return tmp_path
+
+
+def marks(folder: Path) -> str:
+    file = folder / "marks"
+    return file.read_text() if file.exists() else ""
+
+
+def told(module: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        interpreters.command(module, *arguments),
+        env=interpreters.environment() | variables,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_decoys_work(decoys):
+    """Otherwise the others would show nothing."""
+    done = subprocess.run([sys.executable, "-m", "json.tool", "--help"], capture_output=True)
+    assert done.returncode != 0 and "json" in marks(decoys)
+
+
+@pytest.mark.parametrize("safe", ["", "1"])  # "": as before Python 3.11
+def test_a_module_runs_without_the_current_folder(decoys, safe):
+    done = told("json.tool", "--help", PYTHONSAFEPATH=safe)
+    assert done.returncode == 0, done.stderr
+    assert marks(decoys) == ""
+
+
+def test_arguments_and_name_are_those_of_a_module_that_is_run(tmp_path, monkeypatch):
+    (tmp_path / "probe.py").write_text(
+        "import json, sys\nprint(json.dumps([__name__, sys.argv, sys.path[0]]))"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    name, arguments, first = json.loads(told("probe", "a", "b c").stdout)
+    assert (name, arguments[1:]) == ("__main__", ["a", "b c"])
+    assert first == str(tmp_path)
+
+
+def test_what_the_user_put_on_the_path_is_found_also_in_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("print('mine')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert told("mine").stdout == "mine\n"
+
+
+def test_a_path_without_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = os.pathsep.join(["", "/a", "sub", ""])
+    expected = os.pathsep.join(["/a", str(tmp_path / "sub")])
+    assert interpreters.without_current_folder(paths) == expected
+    assert interpreters.without_current_folder("") == ""
+
+
+CLUSTER = """
+import json, sys
+import ray
+from rlcore.config.schema import ClusterConfig
+from rlcore.workers.cluster import cluster_session
+
+@ray.remote(num_cpus=0)
+def look():
+    import os, sys
+    return os.getcwd(), sys.path
+
+with cluster_session(ClusterConfig()):
+    folder, path = ray.get(look.remote())
+    import psutil
+    address = ray.get_runtime_context().gcs_address
+    print(json.dumps([folder, path, address, "RAY_AUTH_TOKEN" in __import__("os").environ]))
+    sys.stdout.flush()
+    sys.stdin.readline()
+"""
+
+
+def test_workers_of_ray_do_not_look_there_and_strangers_do_not_get_in(decoys):
+    """One cluster for both, as it takes seconds to start."""
+    script = decoys / "script.py"
+    script.write_text(CLUSTER)
+    home = decoys / "home"
+    home.mkdir()
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
+    driver = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=variables | {"HOME": str(home), "PYTHONPATH": "lib"},
+    )
+    assert driver.stdin is not None and driver.stdout is not None
+    try:
+        folder, path, address, has_token = json.loads(driver.stdout.readline())
+        here = os.getcwd()
+        assert folder == here and here not in path and "" not in path
+        assert str(Path(here) / "lib") in path
+        assert has_token and not (home / ".ray").exists()
+        from ray._raylet import GcsClient  # what `ray.init` and Ray's own tools connect with
+        from ray.exceptions import AuthenticationError
+
+        with pytest.raises(AuthenticationError):
+            GcsClient(address=address)
+    finally:
+        driver.communicate("\n", timeout=60)
+    assert driver.returncode == 0
