@@ -22,6 +22,7 @@ from rlcore.rollout.decide import padded_rows
 from rlcore.rollout.rng import RowKeys, generator
 from rlcore.specs import EnvSpec
 
+MARK = "rounding"  # first part of all keys that are used here
 ROWS = 4  # looked at where no fixed forward batch is asked for
 LINEAR = ((39, 4), (39, 64), (64, 1), (64, 4), (64, 7), (100, 8), (256, 64), (512, 16))  # (in, out)
 TOKENS = 5
@@ -60,7 +61,7 @@ def moved_decisions(policy: Policy, spec: EnvSpec, rows: int) -> tuple[str, ...]
     It is shown random pixels and states of its env; nothing is drawn but from keys.
     """
     inputs = policy.prepare(_observation(spec, 2 * rows))
-    keys = [(row, "rounding") for row in range(2 * rows)]
+    keys = [(MARK, row) for row in range(2 * rows)]
 
     def act(chosen: np.ndarray) -> dict[str, np.ndarray]:
         output = policy.act(
@@ -125,12 +126,12 @@ def _moves(function: Function, one: Tensor, other: Tensor, result: Tensor) -> bo
 
 def _numbers(shape: tuple[int, ...], name: str) -> Tensor:
     """Standard normal, the same everywhere and whatever torch's own generator holds."""
-    drawn = generator("rounding", name).standard_normal(shape, dtype=np.float32)
+    drawn = generator(MARK, name).standard_normal(shape, dtype=np.float32)
     return torch.from_numpy(drawn)
 
 
 def _observation(spec: EnvSpec, rows: int) -> Observation:
-    rng = generator("rounding", "observation")
+    rng = generator(MARK, "observation")
     return {
         "cameras": {
             camera.name: rng.integers(

@@ -27,6 +27,7 @@ from rlcore.loop.assembly import Assembly
 from rlcore.protocols import Inputs, PolicyOutput
 from rlcore.rollout.decide import PAD_KEY
 from rlcore.rollout.rng import RowKeys
+from rlcore.rollout.rounding import MARK
 from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import EnvSpec
 from rlcore.workers.policy_worker import PolicyWorkerSettings
@@ -60,7 +61,7 @@ class Record:
         for path in folder.glob("act-*"):
             call = torch.load(path)
             for row, key in enumerate(call.pop("keys")):
-                if key == PAD_KEY:
+                if key == PAD_KEY or key[0] == MARK:  # looked at before the run
                     continue
                 assert key not in decisions, f"decided twice: {key}"
                 decisions[key] = Decision(
