@@ -132,6 +132,9 @@ class EnvConfig(Settings):
     trials_per_task: int = key(
         "evaluation: trials of each task visited, each exactly once", 10, least=1
     )
+    allow_training_trials: bool = key(
+        "evaluation: also at starts that are trained on; what is measured there is called so", False
+    )
     total_num_envs: int = key("sub-envs over all env workers", 8, least=1)
     rollout_epoch: int = key("training: episodes per sub-env and update", 1, least=1)
     max_episode_steps: int = key("time limit in env steps", 100, least=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlcore.config.schema import RunConfig
 from rlcore.loop.gather import Gathered, GatherOrder, gather
-from rlcore.loop.session import Session, made_with, open_session, protocol, sampling
+from rlcore.loop.session import Session, caveat, made_with, open_session, protocol, sampling
 from rlcore.loop.statistics import success_rate
 from rlcore.loop.tables import (
     EpisodeResult,
@@ -81,10 +81,10 @@ def evaluate(
     metrics = env_metrics(gathered.outcomes, prefix="eval" if side == "eval" else f"eval/{side}")
     session.hooks.rlcore_after_eval(run=session, update=update, metrics=metrics)
     session.trackers.log(metrics, step=update)
-    rate = success_rate(success_by_start(results))
+    rate, said = success_rate(success_by_start(results)), caveat(assembly)
     session.progress.line(
         f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
-        + (f"; {spec.caveat}" if spec.caveat else "")
+        + (f"; {said}" if said else "")
     )
     return results
 
@@ -92,7 +92,7 @@ def evaluate(
 def table(session: Session, results: list[EpisodeResult], title: str) -> str:
     """The per-task table with groups and both averages, as text."""
     spec = session.assembly.env_specs["eval"]
-    said = f"{title}; {spec.caveat}" if spec.caveat else title
+    said = "; ".join(filter(None, [title, caveat(session.assembly)]))
     return plain_table(success_rows(results, spec.task_groups), said)
 
 
@@ -113,7 +113,7 @@ def conclude(
         seconds=session.clock.seconds,
         env_steps=session.totals.env_steps,
         episodes=session.totals.episodes,
-        caveat=session.assembly.env_specs["eval"].caveat,
+        caveat=caveat(session.assembly),
     )
     write_summary(session.folder.summary, summary)
     session.progress.line(table(session, after, "success after"))

@@ -23,7 +23,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.evaluate import evaluate
-from rlcore.loop.session import Session, open_session, protocol, sampling
+from rlcore.loop.session import Session, caveat, open_session, protocol, sampling
 from rlcore.loop.tables import (
     EpisodeResult,
     SuccessRow,
@@ -66,7 +66,8 @@ def run(config: RunConfig, *, protocol: str) -> list[SuccessRow]:
         table = {"protocol": protocol, "rows": [asdict(row) for row in rows]}
         path = s.folder.evaluations / f"{protocol}.json"
         write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
-        title = _title(protocol, {row: assembly.env_specs[row].caveat for row in configs})
+        rows_of = {row: _assembly_of(assembly, changed, row) for row, changed in configs.items()}
+        title = _title(protocol, {row: caveat(of) for row, of in rows_of.items()})
         s.progress.line(plain_table(rows, f"success, {title}"))
         s.progress.line(headline(rows, title))
         s.progress.line(f"table: {path}")
@@ -190,9 +191,9 @@ def _title(name: str, caveats: Mapping[str, str]) -> str:
         caveats: of each row, "" where there is none.
     """
     said = name
-    for caveat in dict.fromkeys(filter(None, caveats.values())):
-        rows = [row for row, its in caveats.items() if its == caveat]
-        said += f"; {caveat}" + ("" if len(rows) == len(caveats) else f" ({', '.join(rows)})")
+    for each in dict.fromkeys(filter(None, caveats.values())):
+        rows = [row for row, its in caveats.items() if its == each]
+        said += f"; {each}" + ("" if len(rows) == len(caveats) else f" ({', '.join(rows)})")
     return said
 
 
@@ -204,7 +205,7 @@ def _plan(assembly: Assembly, configs: Mapping[str, RunConfig]) -> dict[str, Any
         row: {
             "starts": asdict(protocol(_assembly_of(assembly, changed, row))),
             "render_settings": dict(assembly.env_specs[row].render_settings),
-            "caveat": assembly.env_specs[row].caveat,
+            "caveat": caveat(_assembly_of(assembly, changed, row)),
             "env": asdict(changed.env.eval),
         }
         for row, changed in configs.items()

@@ -120,8 +120,11 @@ def run(
     evaluated = _evaluated(source, checkpoint, name, episode) if phase == "eval" else None
     folder = _make_folder(out or source.replay(name, episode.trial))
     console = Console()
+    trained = episode.trial in assembly.env_specs["train"].trials(config.env.train.split)
+    split = split_of(spec, episode.trial)
+    words = f"a {split} start" + (", trained on" if trained and split != "train" else "")
     console.print(
-        f"{name}, trial {episode.trial} (a {split_of(spec, episode.trial)} start), "
+        f"{name}, trial {episode.trial} ({words}), "
         f"with {checkpoint.path}",
         markup=False, highlight=False, soft_wrap=True,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
+from rlcore.config.starts import HELD_OUT, starts_in_words
 from rlcore.env_facts import EnvFacts
 from rlcore.errors import UserError
 from rlcore.loop import alike
@@ -129,7 +130,8 @@ def open_session(
             device=assembly.device,
             protocol=protocol(assembly),
             render_settings={side: one.render_settings for side, one in specs.items()},
-            caveats={side: one.caveat for side, one in specs.items() if one.caveat},
+            caveats={side: said for side in specs if (said := caveat(assembly, side))},
+            evaluated_on=starts_in_words(config, specs),
             task_groups=specs["eval"].task_groups,
         ),
     )
@@ -147,6 +149,16 @@ def open_session(
         )
         session.note_rounding(before)
         yield session
+
+
+def caveat(assembly: Assembly, side: str = "eval") -> str:
+    """What figures measured on a side must not be taken for: what its env says, and that its
+    starts are trained on. Empty: nothing to say."""
+    said = [assembly.env_specs[side].caveat]
+    words = starts_in_words(assembly.config, assembly.env_specs)
+    if side == "eval" and words != HELD_OUT:
+        said.append(f"evaluated on {words}")
+    return "; ".join(filter(None, said))
 
 
 def protocol(assembly: Assembly) -> EvaluationProtocol:

@@ -55,6 +55,7 @@ def build_manifest(
     render_settings: Mapping[str, Mapping[str, str | int | float | bool]],
     caveats: Mapping[str, str] | None = None,
     task_groups: Mapping[str, Sequence[str]] | None = None,
+    evaluated_on: str = "starts",
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Everything in `manifest.json`.
@@ -66,6 +67,7 @@ def build_manifest(
         render_settings: :attr:`rlcore.specs.EnvSpec.render_settings` of each side of the run.
         caveats: likewise :attr:`rlcore.specs.EnvSpec.caveat`, of sides that have one.
         task_groups: :attr:`rlcore.specs.EnvSpec.task_groups`, for the tables of the report.
+        evaluated_on: what starts evaluations visit, in words.
         command: the command line; this process's if None.
     """
     return {
@@ -81,6 +83,7 @@ def build_manifest(
         "memory_bytes": psutil.virtual_memory().total,
         "evaluation_protocol": None if protocol is None else protocol.values,
         "render_settings": {side: dict(settings) for side, settings in render_settings.items()},
+        "evaluated_on": evaluated_on,
         "caveats": dict(caveats or {}),
         "task_groups": {name: list(tasks) for name, tasks in (task_groups or {}).items()},
     }

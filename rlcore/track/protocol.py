@@ -18,6 +18,7 @@ NOT_MEASURED = (
     "rollout_epoch",
     "num_processes",
     "enable_offload",
+    "allow_training_trials",
     "video_cfg",
     "sentences",  # what was said stands there, not the file that it is from
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlcore.config import starts
 from rlcore.config.checks.subject import Subject
 from rlcore.config.facts import Facts
 
@@ -73,6 +74,17 @@ def evaluation_visits_once(facts: Facts) -> Iterator[str]:
             "env.eval.rollout_epoch must be 1 (each (task, trial) is visited exactly once; "
             f"trials_per_task asks for more), got {env.rollout_epoch}"
         )
+
+
+@CHECKS.add
+def evaluation_is_held_out(facts: Facts) -> Iterator[str]:
+    """Where something is trained: success at the starts of training shows no skill beyond them."""
+    config = facts.config
+    if config.runner.only_eval or not (facts.needs or config.sft.enabled):
+        return
+    said = starts.refusal(config, facts.envs)
+    if said is not None:
+        yield said
 
 
 @CHECKS.add

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from rlcore.config import limits, places
+from rlcore.config import limits, places, starts
 from rlcore.config.checks import components, episodes, processes, updates
 from rlcore.config.checks.subject import Check
 from rlcore.config.facts import Facts, gather_facts
@@ -56,9 +56,13 @@ def check(
     _raise_all([sentence for each in CHECKS for sentence in each(facts)])
     if config.collect.path is not None and (collects or _learns_from_demonstrations(config)):
         from rlcore.data.demonstrations import check_folder
+        from rlcore.data.layout import INFO
 
         place = Path(config.collect.path)
         check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
+        if (place / INFO).is_file() and not collects:
+            said = starts.refusal_of_data(config, facts.envs, place)
+            _raise_all([said] if said else [])
     return facts
 
 

@@ -111,6 +111,7 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
         curves=metric_charts(records, names),
         differing=differences(*(r.config for r in records), ignore=NOT_OF_A_COMPARISON),
         unlike=_unlike(names, records),
+        evaluated_on=" or ".join(dict.fromkeys(record.evaluated_on for record in records)),
     )
 
 

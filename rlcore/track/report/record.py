@@ -52,6 +52,11 @@ class RunRecord:
         return groups
 
     @property
+    def evaluated_on(self) -> str:
+        """What starts evaluations visit, in words."""
+        return str(self.manifest.get("evaluated_on", "starts"))
+
+    @property
     def before(self) -> list[EpisodeResult] | None:
         """Episodes of the evaluation before training."""
         return self.evaluations.get("before")

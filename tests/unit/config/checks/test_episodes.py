@@ -27,6 +27,24 @@ def test_episodes_that_do_not_fit_are_refused(facts, problems, overrides, senten
     assert any(sentence in said for said in problems(facts(*overrides)))
 
 
+@pytest.mark.parametrize("split", ["train", "heldout"])
+def test_starts_that_are_trained_on_are_measured_only_where_asked_for(facts, problems, split):
+    same = [f"env.train.split={split}", f"env.eval.split={split}"]
+    number = {"train": 0, "heldout": 1000}[split]
+    (said,) = problems(facts("actor.global_batch_size=256", *same))
+    assert said.startswith(
+        f"env.eval must visit no start that env.train trains on, got reach-left trial {number}, "
+        f"reach-left trial {number + 1} and 38 more"
+    )
+    assert "env.eval.allow_training_trials=true" in said
+    for allowed in (
+        ["env.eval.allow_training_trials=true"],
+        ["runner.only_eval=true"],  # nothing is trained
+        ["env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"],
+    ):
+        assert problems(facts("actor.global_batch_size=256", *same, *allowed)) == []
+
+
 def test_trials_to_train_and_to_judge_are_disjoint(facts, problems):
     found = facts()
     evaluation = replace(found.envs["eval"], heldout_trials=range(999, 1001))

@@ -1,0 +1,81 @@
+"""Which starts of an evaluation are trained on too, and how that is called. Light."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rlcore.config.schema import RunConfig
+from rlcore.specs import EnvSpec
+
+HELD_OUT, TRAINED = "held-out starts", "training starts"
+Start = tuple[str, int]
+"""(task, trial)."""
+
+
+def evaluated_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Start]:
+    """All that an evaluation visits, `envs` by the side."""
+    spec, settings = envs["eval"], config.env.eval
+    trials = spec.trials(settings.split)[: settings.trials_per_task]
+    return [(task, trial) for task in spec.tasks for trial in trials]
+
+
+def shared_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Start]:
+    """Those of them that rollouts and demonstrations may begin at."""
+    train = envs["train"]
+    if train.name != envs["eval"].name:
+        return []
+    trials = train.trials(config.env.train.split)
+    return [
+        (task, trial)
+        for task, trial in evaluated_starts(config, envs)
+        if task in train.tasks and trial in trials
+    ]
+
+
+def starts_in_words(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str:
+    """What is measured on, as reports call it."""
+    shared, all_of_them = shared_starts(config, envs), evaluated_starts(config, envs)
+    if not shared:
+        return HELD_OUT
+    if len(shared) == len(all_of_them):
+        return TRAINED
+    return f"starts, {len(shared)} of {len(all_of_them)} of them {TRAINED}"
+
+
+def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
+    """What is wrong with training and evaluating on the same starts; None where nothing is, or
+    where it was asked for by name."""
+    shared = shared_starts(config, envs)
+    if not shared or config.env.eval.allow_training_trials:
+        return None
+    return (
+        f"env.eval must visit no start that env.train trains on, got {_some(shared)} under "
+        f"env.train.split={config.env.train.split} and env.eval.split={config.env.eval.split}; "
+        "env.eval.allow_training_trials=true measures on them all the same"
+    )
+
+
+def refusal_of_data(config: RunConfig, envs: Mapping[str, EnvSpec], folder: Path) -> str | None:
+    """Likewise of demonstrations that were collected elsewhere, maybe at other trials."""
+    from rlcore.data.demonstrations import DemonstrationSet
+
+    if config.env.eval.allow_training_trials:
+        return None
+    data = DemonstrationSet(folder)
+    if data.info.env != envs["eval"].name:
+        return None
+    learned = {(row.task, row.trial) for row in data.rows}
+    shared = [start for start in evaluated_starts(config, envs) if start in learned]
+    if not shared:
+        return None
+    return (
+        f"env.eval must visit no start that is among the demonstrations of {folder}, got "
+        f"{_some(shared)}; env.eval.allow_training_trials=true measures on them all the same"
+    )
+
+
+def _some(starts: Iterable[Start]) -> str:
+    named = [f"{task} trial {trial}" for task, trial in starts]
+    more = f" and {len(named) - 2} more" if len(named) > 2 else ""
+    return ", ".join(named[:2]) + more
