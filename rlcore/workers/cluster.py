@@ -17,6 +17,7 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, WorkerError
 from rlcore.interpreters import without_current_folder
 from rlcore.workers.group import GroupPlan
+from rlcore.workers.startable import require_startable
 
 TOKEN_BYTES = 32
 OBJECT_STORE_BYTES = 1_000_000_000  # observations in flight; plasma maps it lazily
@@ -38,6 +39,8 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     _close_doors(ours=local)
     main_thread = threading.current_thread() is threading.main_thread()
     on_terminate = signal.getsignal(signal.SIGTERM) if main_thread else None
+    if local:
+        require_startable()
     try:
         ray.init(
             address="local" if local else cluster.address,
@@ -51,7 +54,11 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     except Exception as error:  # Ray raises bare exceptions here
         raise WorkerError(
             f"Ray did not start: {str(error).splitlines()[0]}",
-            hint="an overloaded machine? try again, or use cluster.backend=local",
+            hint="its logs are in /tmp/ray/session_latest/logs (RAY_TMPDIR, TMPDIR); on an "
+            "overloaded machine try again; cluster.backend=local does without Ray"
+            if local
+            else f"ray status --address={cluster.address}; leave cluster.address out to start a "
+            "cluster here",
         ) from error
     if main_thread:  # Ray replaces the handler by one that exits without a word
         signal.signal(signal.SIGTERM, on_terminate or signal.SIG_DFL)

@@ -1,0 +1,78 @@
+"""Places that Ray can't write to are named before it tries."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlcore.errors import AssetError
+from rlcore.workers import startable
+from rlcore.workers.startable import require_startable
+
+
+def refused(**environ: str) -> AssetError:
+    with pytest.raises(AssetError) as caught:
+        require_startable(environ)
+    assert "cluster.backend=local" in str(caught.value)
+    return caught.value
+
+
+@pytest.fixture
+def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setattr(startable, "SOCKET_PATH", 1000)  # pytest's own folders are long
+    return {"HOME": str(tmp_path / "home"), "RAY_TMPDIR": str(tmp_path / "tmp")}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file: nobody, root included, can make a folder in it."""
+    file = tmp_path / "file"
+    file.touch()
+    return file
+
+
+def test_all_is_well(good, file):
+    require_startable(good)
+    require_startable({**good, "HOME": str(file), "RAY_AUTH_TOKEN": "secret"})  # needs no home
+
+
+@pytest.mark.parametrize("name", ["RAY_TMPDIR", "TMPDIR"])
+def test_a_temporary_folder_that_can_not_be_made(good, file, name):
+    if name == "TMPDIR":
+        if not sys.platform.startswith("linux"):
+            pytest.skip("Ray reads it on Linux alone")
+        del good["RAY_TMPDIR"]
+    error = refused(**{**good, name: str(file)})
+    assert f"{file}/ray ({name}), which can't be written to: Not a directory" in error.message
+    assert "export RAY_TMPDIR=FOLDER" in str(error.hint)
+
+
+def test_a_home_that_can_not_be_written_to(good, file):
+    error = refused(**{**good, "HOME": str(file)})
+    assert f"{file}/.ray (HOME), which can't be written to: Not a directory" in error.message
+    assert "export HOME=FOLDER" in str(error.hint)
+
+
+def test_a_shared_memory_that_can_not_be_written_to(good, monkeypatch):
+    shared = Path(good["HOME"]) / "shm"
+    shared.mkdir(parents=True)
+    monkeypatch.setattr(startable, "SHARED_MEMORY", shared)
+    true = startable._unwritable
+    monkeypatch.setattr(
+        startable,
+        "_unwritable",
+        lambda folder: "which is read-only" if folder == shared else true(folder),
+    )
+    error = refused(**good)
+    assert f"object store is in {shared}, which is read-only" in error.message
+    assert "--shm-size" in str(error.hint)
+
+
+def test_a_folder_too_long_for_sockets(tmp_path, good, monkeypatch):
+    monkeypatch.setattr(startable, "SOCKET_PATH", 107)
+    name = tmp_path / ("x" * 100)
+    error = refused(**{**good, "RAY_TMPDIR": str(name)})
+    assert "sockets have room for folders of " in error.message
+    assert not name.exists()
