@@ -6,18 +6,17 @@ imported when it is called, so that `rlcore plugins` pays for nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from types import FrameType
 from typing import TextIO
 
 import rlcore
-from rlcore.errors import Terminated, UserError, did_you_mean
+from rlcore import signals
+from rlcore.errors import UserError, did_you_mean
 
 VERBS = {
     "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
@@ -32,26 +31,23 @@ VERBS = {
     "doctor": "check what this machine lacks",
 }
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-INTERRUPTED, TERMINATED = 130, 143  # the shell's convention: 128 + signal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = _show_warning
-    if threading.current_thread() is threading.main_thread():  # the only one that gets signals
-        signal.signal(signal.SIGTERM, _terminate)
+    signals.heed()
     try:
         return _dispatch(words)
     except UserError as error:
         _print_error(error)
         return error.exit_code
-    except Terminated:
-        print("rlcore: terminated", file=sys.stderr)
-        return TERMINATED
-    except KeyboardInterrupt:
-        print("rlcore: interrupted", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        number = signals.number_of(error)
+        with contextlib.suppress(OSError):
+            print(signals.last_words(number), file=sys.stderr)
+        return signals.exit_code(number)
     except BrokenPipeError:  # `rlcore plugins | head`
         sys.stderr.close()
         return 1
@@ -63,10 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         full = UserError(f"can't write{where}: {error.strerror}", hint=hint)
         _print_error(full)
         return full.exit_code
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
 
 
 def _dispatch(words: list[str]) -> int:
@@ -96,9 +88,10 @@ def _usage() -> str:
 
 
 def _print_error(error: UserError) -> None:
-    print(f"error: {error.message}", file=sys.stderr)
-    if error.hint is not None:
-        print(f"  hint: {error.hint}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody reads any more
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint is not None:
+            print(f"  hint: {error.hint}", file=sys.stderr)
 
 
 def _show_warning(

@@ -7,9 +7,11 @@ arguments --> jobs --compose--> RunConfig --check, doctor--> loop.run(config)
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rlcore import watchdog
 from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
 from rlcore.cli.sweeps import Place, Sweep
 from rlcore.config.bind import SLOTS
@@ -17,7 +19,8 @@ from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
-from rlcore.errors import AssetError, ConfigError
+from rlcore.errors import AssetError, ConfigError, PluginError
+from rlcore.output import lasting
 from rlcore.plugins import Registry, load_plugins, load_target
 from rlcore.specs import PolicySpec
 
@@ -72,9 +75,11 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
             f"{verb.name} takes one run at a time, and so no --multirun",
             hint=f"rlcore {verb.name} {verb.form.subject}",
         )
-    if request.multirun:
-        return _sweep(verb, request, configure)
-    _run(verb, request, configure(request, request.overrides))
+    runs = request.show is None and not request.dry_run
+    with lasting() if runs else contextlib.nullcontext():
+        if request.multirun:
+            return _sweep(verb, request, configure)
+        _run(verb, request, configure(request, request.overrides))
     return 0
 
 
@@ -85,13 +90,36 @@ def _run(
     registry = load_plugins()
     if request.show is not None:
         print(to_yaml(config), end="")
-    elif request.dry_run:
-        show_plan(config, registry, collects=verb.collects)
-    else:
+        return
+    with _exits_named():
+        if request.dry_run:
+            show_plan(config, registry, collects=verb.collects)
+            return
         _check(config, registry, collects=verb.collects)
         require_assets(config, registry)
         config = place(config)
-        load_target(verb.loop)(config, **{name: request.options[name] for name in verb.passed})
+        passed = {name: request.options[name] for name in verb.passed}
+        with watchdog.guard(config.cluster.timeouts.stop):
+            load_target(verb.loop)(config, **passed)
+
+
+@contextlib.contextmanager
+def _exits_named() -> Iterator[None]:
+    """Nothing of ours calls `sys.exit` in here: a plugin that does would end a run as if all were
+    well.
+
+    Raises:
+        PluginError: it says where that was.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        raise PluginError(
+            f"the run was ended by sys.exit({error.code!r}) in {at.name}, line {at.lineno} of "
+            f"{at.filename}: a plugin raises an error instead",
+            hint="rlcore plugins; RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out",
+        ) from None
 
 
 def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
@@ -105,6 +133,7 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
             config = job.place(config, config.runner.logger.experiment_name)
 
             def placed(config: RunConfig) -> RunConfig:
+                shared.enter_context(watchdog.guard(config.cluster.timeouts.stop))
                 if config.cluster.backend == "ray":
                     shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
                 return place(config)

@@ -26,7 +26,13 @@ class TimeoutsConfig(Settings):
     policy: float = key("for one decision of the policy", 300.0, above=0)
     update: float = key("for one policy update or supervised phase", 7200.0, above=0)
     sync: float = key("for one bucket of weights, or one piece of a trajectory", 120.0, above=0)
-    stop: float = key("for a worker to stop by itself before it is killed", 10.0, above=0)
+    stop: float = key(
+        "for a worker to stop by itself before it is killed; for the whole run after a second "
+        "Ctrl-C or SIGTERM",
+        10.0,
+        above=0,
+    )
+    hook: float = key("for a hook of a plugin during a run", 3600.0, above=0)
 
 
 @dataclass

@@ -46,12 +46,15 @@ def evaluate(
         label: name of this evaluation ("before", "after", "step_000010", ...).
         update: updates done so far, the step of the metrics.
         side: whose simulators play it; the metrics of a further one are logged under its name.
+
+    Raises:
+        HookError: a hook of a plugin failed; the evaluation was made all the same.
     """
     config, assembly = session.config, session.assembly
     spec = assembly.env_specs["eval"]
     columns = evaluation_columns(spec, config.env.eval)
     video = config.env.eval.video_cfg
-    session.hooks.rlcore_before_eval(run=session, update=update)
+    session.hooks.call("rlcore_before_eval", run=session, update=update)
     with (
         session.clock.measure(f"eval_{label}"),
         session.progress.phase(f"evaluate ({label})", total=len(columns)) as phase,
@@ -79,13 +82,14 @@ def evaluate(
     if gathered.videos:
         film(session, gathered, "eval", label)
     metrics = env_metrics(gathered.outcomes, prefix="eval" if side == "eval" else f"eval/{side}")
-    session.hooks.rlcore_after_eval(run=session, update=update, metrics=metrics)
+    session.hooks.call("rlcore_after_eval", run=session, update=update, metrics=metrics)
     session.trackers.log(metrics, step=update)
     rate, said = success_rate(success_by_start(results)), caveat(assembly)
     session.progress.line(
         f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
         + (f"; {said}" if said else "")
     )
+    session.hooks.check()
     return results
 
 

@@ -15,6 +15,7 @@ from rlcore.env_facts import EnvFacts
 from rlcore.errors import UserError
 from rlcore.loop import alike
 from rlcore.loop.assembly import Assembly, assemble
+from rlcore.loop.hooks import RunHooks
 from rlcore.loop.progress import Clock, Progress
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
@@ -43,7 +44,7 @@ class Session:
         folder: where the run leaves its files.
         group: the workers, started.
         trackers, progress, clock: who is told.
-        hooks: pluggy's hook caller, for the run-phase hooks.
+        hooks: those that plugins have during a run.
         manifest: what `manifest.json` holds.
         totals: env steps and episodes of training.
         successes: success of each update's episodes since the last checkpoint.
@@ -56,7 +57,7 @@ class Session:
     trackers: Trackers
     progress: Progress
     clock: Clock
-    hooks: Any
+    hooks: RunHooks
     manifest: dict[str, Any]
     totals: Totals = field(default_factory=Totals)
     successes: list[float] = field(default_factory=list)
@@ -144,9 +145,8 @@ def open_session(
         progress.line(f"run folder: {folder.path}")
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
-        session = Session(
-            assembly, folder, group, trackers, progress, clock, registry.hook, manifest
-        )
+        hooks = RunHooks(registry.manager, config.cluster.timeouts.hook)
+        session = Session(assembly, folder, group, trackers, progress, clock, hooks, manifest)
         session.note_rounding(before)
         yield session
 

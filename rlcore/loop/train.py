@@ -7,6 +7,7 @@ demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from rlcore.loop import resume, sft
 from rlcore.loop.batch import gather_batch
 from rlcore.loop.evaluate import conclude, evaluate, film, report_incidents
 from rlcore.loop.gather import Gathered
+from rlcore.loop.hooks import HookError
 from rlcore.loop.left import goes_on
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
@@ -71,10 +73,12 @@ def reinforce(session: Session, done: int = 0) -> int:
 
     Raises:
         KeyboardInterrupt: a signal asked for an end; the checkpoint was made.
+        HookError: a hook of a plugin failed; the checkpoint was made.
     """
     with StopSignals(session.progress.line) as stop:
         update = _updates(session, done, stop)
         checkpoint(session, update)
+    session.hooks.check()
     if stop.requested:
         session.progress.line(
             f"stopped after update {update}; go on with: rlcore resume {session.folder.path}"
@@ -86,10 +90,14 @@ def reinforce(session: Session, done: int = 0) -> int:
 def _updates(session: Session, update: int, stop: StopSignals) -> int:
     """Updates from number `update` on; returns how many are done at the end."""
     runner = session.config.runner
+
+    def ending() -> bool:
+        return stop.requested or session.hooks.failed
+
     while goes_on(runner, update, session.totals.env_steps):
         totals = replace(session.totals)
-        metrics = rollout(session, update, lambda: stop.requested)
-        if stop.requested:  # give up what was gathered: the policy is as the last update left it
+        metrics = rollout(session, update, ending)
+        if ending():  # give up what was gathered: the policy is as the last update left it
             session.totals = totals
             return update
         metrics |= improve(session, update)
@@ -97,13 +105,16 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         session.trackers.log(metrics, step=update)
         session.successes.append(metrics["env/success_once"])
         session.progress.update_line(update, runner.max_epochs, metrics)
-        if stop.requested:
+        if ending():
             return update
         last = update == runner.max_epochs
         if runner.val_check_interval > 0 and update % runner.val_check_interval == 0 and not last:
-            evaluate(session, f"step_{update:06d}", update=update)
+            with contextlib.suppress(HookError):  # raised once there is a checkpoint
+                evaluate(session, f"step_{update:06d}", update=update)
         if runner.save_interval > 0 and update % runner.save_interval == 0 and not last:
             checkpoint(session, update)
+        if ending():
+            return update
     return update
 
 
@@ -112,7 +123,7 @@ def rollout(
 ) -> dict[str, float]:
     """Gather one update's episodes, or what there is of them where the run is to end; the
     trajectory stays with the workers that acted."""
-    session.hooks.rlcore_before_rollout(run=session, update=update)
+    session.hooks.call("rlcore_before_rollout", run=session, update=update)
     with session.clock.measure("rollout") as took:
         gathered, fill = gather_batch(session, update, stopped)
     session.note_rendering("train", gathered.render_settings)
@@ -123,13 +134,13 @@ def rollout(
     session.totals.episodes += sum(outcome.finished for outcome in gathered.outcomes)
     metrics = env_metrics(gathered.outcomes, prefix="env") | fill
     metrics |= _times(gathered, took.seconds)
-    session.hooks.rlcore_after_rollout(run=session, update=update, metrics=metrics)
+    session.hooks.call("rlcore_after_rollout", run=session, update=update, metrics=metrics)
     return metrics
 
 
 def improve(session: Session, update: int) -> dict[str, float]:
     """One policy update from what was gathered."""
-    session.hooks.rlcore_before_update(run=session, update=update)
+    session.hooks.call("rlcore_before_update", run=session, update=update)
     with session.clock.measure("sync") as moved:
         if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
             session.group.env("suspend", [{}] * session.group.ranks("env"))
@@ -144,7 +155,7 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.group.sync()
     metrics["time/update"] = took.seconds
     metrics["time/sync"] = moved.seconds + told.seconds
-    session.hooks.rlcore_after_update(run=session, update=update, metrics=metrics)
+    session.hooks.call("rlcore_after_update", run=session, update=update, metrics=metrics)
     return metrics
 
 
@@ -154,7 +165,7 @@ def checkpoint(session: Session, update: int) -> None:
     folder, runner = session.folder.checkpoints, session.config.runner
     if read_course(folder).latest == checkpoint_name(update):
         return
-    session.hooks.rlcore_before_checkpoint(run=session, update=update)
+    session.hooks.call("rlcore_before_checkpoint", run=session, update=update)
     best = _is_best(session)
     with session.clock.measure("checkpoint"):
         on_first = session.group.actor_on_first
@@ -167,7 +178,7 @@ def checkpoint(session: Session, update: int) -> None:
             best=best,
             keep=runner.keep_last,
         )
-    session.hooks.rlcore_after_checkpoint(run=session, update=update, path=path)
+    session.hooks.call("rlcore_after_checkpoint", run=session, update=update, path=path)
 
 
 def _is_best(session: Session) -> bool:

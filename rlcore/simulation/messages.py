@@ -107,7 +107,7 @@ class Failure:
     error: UserError | None = None
 
     @classmethod
-    def of(cls, error: Exception) -> Failure:
+    def of(cls, error: BaseException) -> Failure:
         """The answer for an exception that is being handled."""
         mendable = None
         if isinstance(error, UserError):

@@ -16,6 +16,7 @@ import threading
 import time
 from multiprocessing.connection import Connection
 
+from rlcore.signals import ENDS
 from rlcore.simulation.block import ObservationBlock
 from rlcore.simulation.host import RowHost
 from rlcore.simulation.messages import Failure, Hosting, Reply
@@ -26,7 +27,9 @@ ORPHAN_CHECK_INTERVAL = 1.0
 
 def main() -> None:
     """Serve until the pipe closes. Leaves without exit handlers: those of GL hang or crash."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    for number in ENDS:  # of the whole process group, as a terminal sends them
+        if number != signal.SIGTERM:  # Ctrl-C and a closed terminal are the parent's to answer
+            signal.signal(number, signal.SIG_IGN)
     pipe = Connection(int(sys.argv[1]))
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -41,7 +44,7 @@ def _serve(pipe: Connection, descriptor: int) -> None:
     block = ObservationBlock(hosting.num_envs, hosting.spec, descriptor)
     try:
         host = RowHost(hosting, block)  # imports the simulator
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         pipe.send(Failure.of(error))
         return
     while True:
@@ -49,7 +52,7 @@ def _serve(pipe: Connection, descriptor: int) -> None:
         reply: Reply | Failure
         try:
             reply = host.carry_out(command)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a second try would only leave again
             reply = Failure.of(error)
         pipe.send(reply)
 

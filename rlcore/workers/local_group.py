@@ -81,7 +81,7 @@ def _told_once(role: str, doing: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename in (
             __file__,

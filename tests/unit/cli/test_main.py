@@ -97,6 +97,14 @@ def test_errors_of_the_run_keep_their_exit_code(loop, capsys):
     assert capsys.readouterr().err == "error: env worker 0 died\nrlcore: interrupted\n"
 
 
+def test_a_plugin_that_leaves_is_named(loop, capsys):
+    loop.error = SystemExit(0)
+    assert main(["train", "env=toy", "model=toy", "algorithm=ppo"]) == 2
+    said = capsys.readouterr().err
+    assert "error: the run was ended by sys.exit(0) in run, line " in said
+    assert "test_main.py" in said
+
+
 def test_a_bug_keeps_its_traceback(loop):
     loop.error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
