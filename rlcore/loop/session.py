@@ -139,7 +139,9 @@ def open_session(
     clock = Clock()
     with (
         Progress() as progress,
-        open_trackers(config.runner.logger, folder, registry) as trackers,
+        open_trackers(
+            config.runner.logger, folder, registry, config.cluster.timeouts.tracker
+        ) as trackers,
         make_group(plan) as group,
     ):
         progress.line(f"run folder: {folder.path}")

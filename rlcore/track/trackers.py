@@ -13,18 +13,20 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rlcore.config.schema import LoggerConfig
+from rlcore.config.schema import LoggerConfig, TimeoutsConfig
 from rlcore.errors import PluginError, UserError
 from rlcore.plugins import Registry, load_target
 from rlcore.protocols import Tracker
 from rlcore.reading import parse_json, read_lines
 from rlcore.track.folder import RunFolder
 from rlcore.track.metrics import with_aliases
+from rlcore.track.tracker_thread import TrackerThread
 
 TrackerFactory = Callable[[LoggerConfig, Path], Tracker]
 
@@ -153,40 +155,72 @@ class SwanLabTracker:
 class Trackers:
     """All trackers of a run as one.
 
-    Metrics get their second names on the way (:func:`rlcore.track.metrics.with_aliases`).
-    A tracker that fails during a run (a network that went away) is switched off with a warning:
-    `metrics.jsonl` still has everything, and hours of training are not lost over a curve.
+    Metrics get their second names on the way (:func:`rlcore.track.metrics.with_aliases`). The log
+    is written at once; each tracker is told on a thread of its own, in order. One that fails or
+    hangs during a run (a network that went away) is switched off with a warning: `metrics.jsonl`
+    still has everything, and hours of training are not lost over a curve.
+
+    Args:
+        log: what is always written.
+        patience: seconds for a call of a tracker; for all of them together when they close.
     """
 
-    def __init__(self, log: MetricsLog) -> None:
+    def __init__(self, log: MetricsLog, patience: float = TimeoutsConfig().tracker) -> None:
         self._log = log
-        self._trackers: dict[str, Tracker] = {}
+        self._patience = patience
+        self._threads: list[TrackerThread] = []
 
-    def add(self, name: str, tracker: Tracker) -> None:
-        """Tell `tracker` too, from now on."""
-        self._trackers[name] = tracker
+    def add(self, name: str, make: Callable[[], Tracker]) -> None:
+        """Build a tracker and tell it too, from now on.
+
+        Raises:
+            PluginError: it can't start.
+        """
+        thread = TrackerThread(name, make)
+        hint = f"use its offline mode, or take {name} out of runner.logger.logger_backends"
+        try:
+            error = thread.started(self._patience)
+        except TimeoutError:
+            raise PluginError(
+                f"tracker {name!r} did not start within {self._patience:g} s "
+                "(cluster.timeouts.tracker)",
+                hint=hint,
+            ) from None
+        if isinstance(error, UserError):
+            raise error
+        if error is not None:  # no login, no network: whatever the library calls it
+            reason = str(error) if isinstance(error, Exception) else repr(error)
+            raise PluginError(f"tracker {name!r} could not start: {reason}", hint=hint) from error
+        self._threads.append(thread)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """Write them down, and let the trackers know."""
         named = with_aliases(metrics)
         self._log.log(named, step)
-        for name, tracker in list(self._trackers.items()):
-            try:
-                tracker.log(named, step)
-            except Exception as error:
-                del self._trackers[name]
+        for thread in list(self._threads):
+            if trouble := thread.trouble(self._patience):
+                self._threads.remove(thread)
                 warnings.warn(
-                    f"tracker {name!r} failed at step {step} and is off from now on: {error!r}",
-                    stacklevel=2,
+                    f"tracker {thread.name!r} {trouble}; it is off from now on", stacklevel=2
                 )
+            else:
+                thread.log(named, step)
 
     def close(self) -> None:
         """Close all of them, the log last, whatever happens to one."""
         try:
-            for name, tracker in self._trackers.items():
-                try:
-                    tracker.close()
-                except Exception as error:
-                    warnings.warn(f"tracker {name!r} did not close: {error!r}", stacklevel=2)
+            threads, self._threads = self._threads, []
+            deadline = time.monotonic() + self._patience
+            asked = []
+            for thread in threads:
+                if trouble := thread.trouble(self._patience):
+                    warnings.warn(f"tracker {thread.name!r} {trouble}", stacklevel=2)
+                else:
+                    thread.finish()
+                    asked.append(thread)
+            for thread in asked:
+                if trouble := thread.finished(deadline - time.monotonic()):
+                    warnings.warn(f"tracker {thread.name!r} did not close: {trouble}", stacklevel=2)
         finally:
             self._log.close()
 
@@ -197,34 +231,27 @@ class Trackers:
         self.close()
 
 
-def open_trackers(config: LoggerConfig, folder: RunFolder, registry: Registry) -> Trackers:
+def open_trackers(
+    config: LoggerConfig,
+    folder: RunFolder,
+    registry: Registry,
+    patience: float = TimeoutsConfig().tracker,
+) -> Trackers:
     """Start the log and the trackers that `config.logger_backends` names.
 
     Raises:
         PluginError: an unknown tracker, or one that can't start. Those started before it are
             closed.
     """
-    trackers = Trackers(MetricsLog(folder.metrics))
+    trackers = Trackers(MetricsLog(folder.metrics), patience)
     try:
         for name in config.logger_backends:
-            target = registry.get("tracker", name).spec.target
-            trackers.add(name, _start(name, load_target(target), config, folder.path))
+            factory: TrackerFactory = load_target(registry.get("tracker", name).spec.target)
+            trackers.add(name, partial(factory, config, folder.path))
     except BaseException:
         trackers.close()
         raise
     return trackers
-
-
-def _start(name: str, factory: TrackerFactory, config: LoggerConfig, run_dir: Path) -> Tracker:
-    try:
-        return factory(config, run_dir)
-    except UserError:
-        raise
-    except Exception as error:  # no login, no network: whatever the library calls it
-        raise PluginError(
-            f"tracker {name!r} could not start: {error}",
-            hint=f"use its offline mode, or take {name} out of runner.logger.logger_backends",
-        ) from error
 
 
 def _library(module: str, package: str) -> ModuleType:

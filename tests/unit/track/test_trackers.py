@@ -2,6 +2,8 @@
 
 import json
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,12 +20,14 @@ from rlcore.track.trackers import MetricsLog, Trackers, open_trackers, read_metr
 class Recorder:
     """A tracker that remembers, and fails at a given step."""
 
-    def __init__(self, fail_at=None):
-        self.seen, self.closed, self._fail_at = [], False, fail_at
+    def __init__(self, fail_at=None, fail=None):
+        self.seen, self.closed, self.failed = [], False, False
+        self._fail_at, self._fail = fail_at, fail
 
     def log(self, metrics, step):
         if step == self._fail_at:
-            raise ConnectionError("gone")
+            self.failed = True
+            self._fail()
         self.seen.append((step, dict(metrics)))
 
     def close(self):
@@ -122,20 +126,93 @@ def test_optional_trackers_are_told_project_folder_and_steps(folder, monkeypatch
     assert finished == "finished"
 
 
-def test_a_tracker_that_fails_is_switched_off(folder):
-    broken, well = Recorder(fail_at=2), Recorder()
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def gone():
+    raise ConnectionError("gone")
+
+
+def leave():
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize("fail", [gone, leave])
+def test_a_tracker_that_fails_is_switched_off(folder, fail):
+    broken, well = Recorder(fail_at=2, fail=fail), Recorder()
     trackers = Trackers(MetricsLog(folder.metrics))
-    trackers.add("broken", broken)
-    trackers.add("well", well)
+    trackers.add("broken", lambda: broken)
+    trackers.add("well", lambda: well)
     trackers.log({"a": 1.0}, step=1)
-    with pytest.warns(UserWarning, match="'broken' failed at step 2"):
-        trackers.log({"a": 2.0}, step=2)
-    trackers.log({"a": 3.0}, step=3)
+    trackers.log({"a": 2.0}, step=2)
+    wait_for(lambda: broken.failed)
+    wait_for(lambda: trackers._threads[0].trouble(60) is not None)
+    with pytest.warns(UserWarning, match="'broken' failed at step 2: .*off from now on"):
+        trackers.log({"a": 3.0}, step=3)
     trackers.close()
     assert [step for step, _ in broken.seen] == [1]
     assert [step for step, _ in well.seen] == [1, 2, 3]
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
     assert well.closed
+
+
+def test_a_failure_of_the_last_step_is_told_at_the_end(folder):
+    trackers = Trackers(MetricsLog(folder.metrics))
+    trackers.add("broken", lambda: Recorder(fail_at=1, fail=gone))
+    trackers.log({"a": 1.0}, step=1)
+    with pytest.warns(UserWarning, match=r"'broken' .*ConnectionError\('gone'\)"):
+        trackers.close()
+
+
+def test_a_tracker_that_hangs_is_switched_off(folder):
+    """It is not waited for: the log and the others go on."""
+    forever = threading.Event()
+    hanging, well = Recorder(fail_at=1, fail=forever.wait), Recorder()
+    trackers = Trackers(MetricsLog(folder.metrics), patience=0.5)
+    trackers.add("hanging", lambda: hanging)
+    trackers.add("well", lambda: well)
+    trackers.log({"a": 1.0}, step=1)
+    time.sleep(0.6)  # longer than it may take
+    with pytest.warns(UserWarning, match=r"'hanging' has been at step 1 for more than 0.5 s"):
+        trackers.log({"a": 2.0}, step=2)
+    trackers.log({"a": 3.0}, step=3)
+    trackers.close()
+    forever.set()
+    assert [step for step, _ in well.seen] == [1, 2, 3] and well.closed
+    assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
+
+
+def test_a_tracker_that_does_not_start_or_close(folder):
+    forever = threading.Event()
+    trackers = Trackers(MetricsLog(folder.metrics), patience=0.5)
+    with pytest.raises(PluginError, match=r"'late' did not start within 0.5 s"):
+        trackers.add("late", forever.wait)
+    with pytest.raises(PluginError, match=r"'gone' could not start: SystemExit\(0\)"):
+        trackers.add("gone", leave)
+    slow = Recorder()
+    slow.close = forever.wait
+    trackers.add("slow", lambda: slow)
+    with pytest.warns(UserWarning, match="'slow' did not close: it takes too long"):
+        trackers.close()
+    forever.set()
+
+
+def test_what_a_tracker_changes_is_its_own(folder):
+    class Greedy(Recorder):
+        def log(self, metrics, step):
+            super().log(metrics, step)
+            metrics.clear()
+
+    greedy, well = Greedy(), Recorder()
+    with Trackers(MetricsLog(folder.metrics)) as trackers:
+        trackers.add("greedy", lambda: greedy)
+        trackers.add("well", lambda: well)
+        trackers.log({"a": 1.0}, step=1)
+    assert well.seen == [(1, {"a": 1.0})]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
