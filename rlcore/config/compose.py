@@ -17,6 +17,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
+from rlcore.config import tree
 from rlcore.config.bind import Partial, bind, merge, schema_for, unknown
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.exchange import fit_recipe
@@ -91,7 +92,8 @@ def load(
         raise ConfigError(f"{groups[0]}: the components of a finished run can't be exchanged")
     saved = read_mapping(Path(path))
     try:
-        config = _finish(FileValues(deepcopy(saved), {}), values, registry)
+        folder = Path(path).absolute().parent
+        config = _finish(FileValues(deepcopy(saved), {}), values, registry, run=folder)
         _require(config, require, catalog)
     except ConfigError:
         _blame(path, saved, require, catalog)
@@ -208,8 +210,10 @@ def _finish(
     layers: Sequence[Values],
     registry: Registry,
     origin: RecipeConfig | None = None,
+    run: Path | None = None,
 ) -> RunConfig:
-    """Values of files and command line, in this order, bound to the schema."""
+    """Values of files and command line, in this order, bound to the schema. `run` is the folder
+    that the values were kept in, if they were."""
     raw = [modernise(layer) for layer in (files.values, *layers)]
     steps = [take_chunk_steps(layer) for layer in raw]
     root = schema_for(registry, raw)
@@ -222,8 +226,10 @@ def _finish(
         merge(values, layer, root)
     config = bind(values, root)
     _add_critic(config, registry)
-    _share_checkpoint(config)
     _make_paths_absolute(config)
+    if run is not None:
+        _follow(config, run)
+    _share_checkpoint(config)
     _compare_chunk_steps(config, [count for count in steps if count is not None])
     config.freeze()
     return config
@@ -282,27 +288,30 @@ def _make_paths_absolute(config: RunConfig) -> None:
     Raises:
         ConfigError: an empty path, which would be the folder the user stands in; a home of nobody.
     """
-    sections: dict[str, tuple[Any, str]] = {
-        "runner.logger.log_path": (config.runner.logger, "log_path"),
-        "runner.resume_dir": (config.runner, "resume_dir"),
-        "collect.path": (config.collect, "path"),
-        "actor.model.model_path": (config.actor.model, "model_path"),
-        "env.train.video_cfg.video_base_dir": (config.env.train.video_cfg, "video_base_dir"),
-        "env.eval.video_cfg.video_base_dir": (config.env.eval.video_cfg, "video_base_dir"),
-    }
-    for path, (section, name) in sections.items():
-        value = vars(section)[name]
-        if value is not None:
-            setattr(section, name, _absolute(path, value))
+    for key in tree.walk(config):
+        if key.place and key.value is not None:
+            tree.put(config, key.path, _absolute(key.path, key.value))
+
+
+def _follow(config: RunConfig, run: Path) -> None:
+    """Paths into a run that was moved, found by its name, lead to where they lead now."""
+    for key in tree.walk(config):
+        if not key.place or key.value is None or Path(key.value).exists():
+            continue
+        parts = Path(key.value).parts
+        inside = [run.joinpath(*parts[i + 1 :]) for i, name in enumerate(parts) if name == run.name]
+        here = next((place for place in inside if place.exists()), None)
+        if here is not None:
+            tree.put(config, key.path, str(here))
 
 
 def _absolute(path: str, value: str) -> str:
     if not value.strip():
-        raise ConfigError(f"{path} must be a folder, got {value!r}")
+        raise ConfigError(f"{path} must be a path, got {value!r}")
     try:
         return str(Path(value).expanduser().absolute())
     except RuntimeError as error:  # ~NAME of an unknown user
-        raise ConfigError(f"{path} must be a folder, got {value!r}: {error}") from None
+        raise ConfigError(f"{path} must be a path, got {value!r}: {error}") from None
 
 
 def _compare_chunk_steps(config: RunConfig, given: Sequence[int]) -> None:

@@ -67,6 +67,7 @@ def key(
     below: float | None = None,
     off: float | None = None,
     own: bool = False,
+    place: bool = False,
 ) -> Any:
     """A field with its help text and the values it may take in the metadata.
 
@@ -78,6 +79,8 @@ def key(
         choices: of a text, all values there are.
         least, above, most, below, off: of a number, or of the numbers of a list or mapping: see
             :class:`Range`. Null, where a key may be null, is always allowed.
+        place: of a folder or file, meant from where the user stands: it is made absolute when a
+            configuration is composed, as a worker, or a later command, stands elsewhere.
         own: of a key that all components of a kind have: its values mean something to the one
             they were chosen for only, as names of tasks do. A recipe's value stays behind when
             another component takes its place.
@@ -87,6 +90,7 @@ def key(
         "choices": tuple(choices or ()),
         "range": Range(least, above, most, below, off),
         "own": own,
+        "place": place,
     }
     if isinstance(default, (list, dict)) or is_dataclass(default):
         return field(default_factory=lambda: deepcopy(default), metadata=metadata)

@@ -77,7 +77,7 @@ class ClusterConfig(Settings):
 class LoggerConfig(Settings):
     """Where a run's folder is and who is told its metrics."""
 
-    log_path: str = key("parent of the run's folder", "logs")
+    log_path: str = key("parent of the run's folder", "logs", place=True)
     project_name: str = key("project name for trackers", "rlcore")
     experiment_name: str = key("name of the run's folder; -2, -3, ... is added when taken", "run")
     logger_backends: list[str] = key("trackers besides metrics.jsonl", ["tensorboard"])
@@ -103,7 +103,8 @@ class RunnerConfig(Settings):
         False,
     )
     resume_dir: str | None = key(
-        "folder of a run, or of one of its checkpoints, to go on with (rlcore resume RUN)"
+        "folder of a run, or of one of its checkpoints, to go on with (rlcore resume RUN)",
+        place=True,
     )
     auto_resume: bool = key(
         "go on from the last checkpoint when a worker fails, and with the unfinished run in "
@@ -124,7 +125,11 @@ class VideoConfig(Settings):
     info_on_video: bool = key(
         "write sentence, step, return so far and success beneath the frames", True
     )
-    video_base_dir: str | None = key("folder of the mosaics; null: <run>/video/{train,eval}")
+    video_base_dir: str | None = key(
+        "folder of the mosaics, in which each run has one of its own; null: "
+        "<run>/video/{train,eval}",
+        place=True,
+    )
     num_episodes: int = key(
         "episodes filmed per rollout or evaluation, spread over tasks", 8, least=0
     )
@@ -180,7 +185,7 @@ class EnvPair(Settings):
 class RolloutModelConfig(Settings):
     """The policy that acts; its weights are the actor's."""
 
-    model_path: str | None = key("folder of a checkpoint; null: actor.model.model_path")
+    model_path: str | None = key("folder of a checkpoint; null: actor.model.model_path", place=True)
 
 
 @dataclass
@@ -204,7 +209,7 @@ class ModelConfig(Settings):
 
     model_type: str = key("registered name of the model", "???")
     model_path: str | None = key(
-        "folder of a checkpoint; null: random weights of this size", own=True
+        "folder of a checkpoint; null: random weights of this size", own=True, place=True
     )
     precision: str = key(
         "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
@@ -311,7 +316,9 @@ class AlgorithmConfig(Settings):
 class CollectConfig(Settings):
     """Expert demonstrations."""
 
-    path: str | None = key("data set folder to write or to read; null: <run>/demonstrations")
+    path: str | None = key(
+        "data set folder to write or to read; null: <run>/demonstrations", place=True
+    )
     episodes_per_task: int = key("successful demonstrations kept per task", 10, least=1)
     action_noise: float = key(
         "std of the noise on executed actions, for recovery, in units of half of each entry's "

@@ -22,6 +22,7 @@ class Key:
         choices: the values it may take; empty if it is not an enumeration.
         range: the numbers it may take, if it holds numbers.
         section: whether it holds keys of its own.
+        place: whether it is a path.
     """
 
     path: str
@@ -31,6 +32,7 @@ class Key:
     choices: tuple[str, ...]
     range: Range
     section: bool
+    place: bool
 
 
 def is_section(value: Any) -> bool:
@@ -46,6 +48,15 @@ def walk(section: Any, path: str = "") -> Iterator[Key]:
         yield _key(field, value, here)
         if is_section(value):
             yield from walk(value, here)
+
+
+def put(root: RunConfig, path: str, value: Any) -> None:
+    """Set the value at a dotted path of a configuration that is not frozen yet."""
+    *sections, name = path.split(".")
+    section: Any = root
+    for each in sections:
+        section = vars(section)[each]
+    setattr(section, name, value)
 
 
 def values_of(value: Any) -> list[Any]:
@@ -87,4 +98,5 @@ def _key(field: Field[Any], value: Any, path: str) -> Key:
         choices=field.metadata.get("choices", ()),
         range=field.metadata.get("range", Range()),
         section=section,
+        place=field.metadata.get("place", False),
     )

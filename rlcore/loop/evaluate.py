@@ -168,7 +168,11 @@ def film(session: Session, gathered: Gathered, side: str, label: str) -> None:
         for _, footage in sorted(gathered.videos.items())
     ]
     shown = [caption(film) if video.info_on_video else film.footage.frames for film in films]
-    base = Path(video.video_base_dir) if video.video_base_dir else session.folder.video(side)
+    base = (
+        session.folder.own_place(Path(video.video_base_dir))
+        if video.video_base_dir
+        else session.folder.video(side)
+    )
     grid = mosaic(shown, [film.success for film in films])
     write_video(base / f"{label}.mp4", grid, fps=video.fps)
     if side == "eval":

@@ -18,6 +18,9 @@ SWEEP = "sweep.txt"
 """What the jobs of a sweep came to, beside their folders."""
 
 
+OWNER = "run.txt"
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """`<log_path>/<experiment_name>/`; made by :meth:`create`, found again by :meth:`open`.
@@ -152,6 +155,22 @@ class RunFolder:
     def video(self, side: str) -> Path:
         """Videos of `side`, "train" or "eval"."""
         return self.path / "video" / side
+
+    def own_place(self, shared: Path) -> Path:
+        """The folder of this run in one that several runs share: of its name, with `-2`, `-3`, ...
+        added where another run has taken that. A note in it says whose it is."""
+        for number in count(1):
+            place = shared / (self.name if number == 1 else f"{self.name}-{number}")
+            note = place / OWNER
+            try:
+                place.mkdir(parents=True)  # atomic: of two runs that ask at once, one gets it
+            except FileExistsError:
+                if note.is_file() and note.read_text(encoding="utf-8").strip() == str(self.path):
+                    return place
+                continue
+            write_text(note, f"{self.path}\n")
+            return place
+        raise AssertionError("unreachable")
 
     def clip(self, label: str, task: str, trial: int) -> Path:
         """Video of one episode of the evaluation `label`. Any text can be a task's name, so it is

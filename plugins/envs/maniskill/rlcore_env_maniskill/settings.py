@@ -76,7 +76,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
         least=0,
     )
     assets_path: str | None = key(
-        "put-on-plate: folder of the assets; null: stand-ins made of primitive shapes"
+        "put-on-plate: folder of the assets; null: stand-ins made of primitive shapes", place=True
     )
     state_size: int | None = key(
         "entries of ManiSkill's flat state, where rlcore does not know the task", least=1

@@ -1,0 +1,70 @@
+"""A run goes on wherever the user stands, and wherever its folder is; runs don't share videos."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from resume_cases import COMMON
+
+from rlcore.cli.main import main
+from rlcore.config.compose import compose, load
+from rlcore.loop import sft, train
+from rlcore.track.checkpoint import load_checkpoint
+
+FROM_A_CHECKPOINT = [*COMMON, "runner.max_epochs=1", "sft.enabled=false"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder the user stands in, with a checkpoint in `logs/start/sft`."""
+    monkeypatch.chdir(tmp_path)
+    sft.run(compose([*COMMON, "runner.logger.experiment_name=start"]))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [("rollout.model.model_path",), ("actor.model.model_path", "rollout.model.model_path")],
+)
+def test_relative_checkpoints(
+    here: Path, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    train.run(compose([*FROM_A_CHECKPOINT, *(f"{key}=logs/start/sft" for key in keys)]))
+    run = here / "logs" / "run"
+    config = load(run / "config.yaml")
+    assert config.rollout.model.model_path == config.actor.model.model_path == str(
+        here / "logs" / "start" / "sft"
+    )  # fmt: skip
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert main(["resume", str(run), "runner.max_epochs=2"]) == 0
+    assert load_checkpoint(run).step == 2
+    assert main(["eval", str(run)]) == 0
+    assert main(["export", str(run), "policy"]) == 0
+
+
+def test_a_moved_run_finds_what_is_in_it(here: Path):
+    data = here / "logs" / "run" / "data"
+    train.run(compose([*COMMON, "runner.max_epochs=1", f"collect.path={data}"]))
+    moved = here / "kept" / "run"
+    shutil.move(here / "logs" / "run", moved)
+    assert load(moved / "config.yaml").collect.path == str(moved / "data")
+    assert main(["resume", str(moved), "runner.max_epochs=2"]) == 0
+    assert not data.exists()
+
+
+def test_two_runs_film_into_one_folder(here: Path):
+    film = [
+        f"env.{side}.video_cfg.{setting}"
+        for side in ("train", "eval")
+        for setting in ("save_video=true", "num_episodes=1", "video_base_dir=films")
+    ]
+    for _ in range(2):
+        train.run(compose([*FROM_A_CHECKPOINT, *film]))
+    names = ["after.mp4", "before.mp4", "run.txt", "update_000001.mp4"]
+    for run in ("run", "run-2"):
+        assert sorted(path.name for path in (here / "films" / run).iterdir()) == names
+        whose = (here / "films" / run / "run.txt").read_text().strip()
+        assert whose == str(here / "logs" / run)
