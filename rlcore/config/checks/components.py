@@ -29,7 +29,10 @@ def envs_agree(facts: Facts) -> Iterator[str]:
         *zip(repeat("states"), train.states, evaluation.states, strict=False),
     ):
         if a != b:
-            yield f"env.train and env.eval must have the same {what}, got {a} and {b}"
+            yield (
+                f"env.train and env.eval must have the same {what}, got {a} and {b}: env=NAME "
+                "chooses both, a key is set on both sides (env.train.KEY=VALUE env.eval.KEY=VALUE)"
+            )
 
 
 @CHECKS.add
@@ -51,7 +54,8 @@ def policy_fits_env(facts: Facts) -> Iterator[str]:
     if 0 < policy.state_dim < env.state_dim:
         yield (
             f"the state of {env.name} must have at most {policy.state_dim} entries for "
-            f"{policy.name}, got {env.state_dim}"
+            f"{policy.name}, got {env.state_dim}: choose a wider model, or another env "
+            "(rlcore train --help actor.model, --help env)"
         )
     if policy.action_horizon < policy.num_action_chunks:
         yield (
@@ -69,7 +73,8 @@ def policy_was_trained_there(facts: Facts) -> Iterator[str]:
     for what, before, now in trained.unlike(EnvFacts.of(facts.envs["train"])):
         yield (
             f"{what} of env.train must be those with which actor.model.model_path was trained, "
-            f"{before} of {trained.env}, got {now} of {facts.envs['train'].name}"
+            f"{before} of {trained.env}, got {now} of {facts.envs['train'].name}: set it so, start "
+            "from another checkpoint, or teach this one anew with sft.enabled=true"
         )
 
 

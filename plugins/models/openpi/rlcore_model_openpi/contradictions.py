@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import EnvSpec
+from rlcore_model_openpi.data_configs import DATA_CONFIGS
 from rlcore_model_openpi.resolved import IMAGE_SLOTS, KEY, Resolved
 from rlcore_model_openpi.settings import (
     NOISE_METHODS,
@@ -11,6 +12,7 @@ from rlcore_model_openpi.settings import (
     VALUE_VLM_MODES,
     OpenPIModelConfig,
 )
+from rlcore_model_openpi.sizes import SIZES
 
 
 def check_settings(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
@@ -19,9 +21,9 @@ def check_settings(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvS
         check(config, resolved, env_spec)
 
 
-def _require(condition: bool, message: str) -> None:
+def _require(condition: bool, message: str, hint: str | None = None) -> None:
     if not condition:
-        raise ConfigError(message)
+        raise ConfigError(message, hint=hint)
 
 
 def _check_ranges(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
@@ -37,11 +39,13 @@ def _check_ranges(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSp
     )
     _require(
         1 <= resolved.num_images <= IMAGE_SLOTS,
-        f"num_images_in_input must be in 1..{IMAGE_SLOTS}, got {resolved.num_images}",
+        f"actor.model.num_images_in_input (or {KEY}.num_images_in_input) must be in "
+        f"1..{IMAGE_SLOTS}, got {resolved.num_images}",
     )
     _require(
         not resolved.discrete_state or resolved.data.pi05,
         f"{KEY}.discrete_state_input is for π0.5; config_name {resolved.data.name!r} is π0",
+        f"leave it out, or set {KEY}.config_name={_pi05(resolved)}",
     )
 
 
@@ -125,30 +129,63 @@ def _check_env(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec)
         resolved.num_images <= cameras,
         f"num_images_in_input is {resolved.num_images}, but env {env!r} has {cameras} camera(s): "
         f"{', '.join(camera.name for camera in env_spec.cameras)}",
+        f"set actor.model.num_images_in_input={cameras}, or let the env draw more cameras",
     )
     _require(
         resolved.action_dim == env_spec.action_dim,
         f"actor.model.action_dim is {resolved.action_dim}, but actions of env {env!r} have "
         f"{env_spec.action_dim} entries",
+        f"set actor.model.action_dim={env_spec.action_dim}, or leave it out",
     )
     _require(
         env_spec.action_dim <= size.action_dim,
         f"actions of env {env!r} have {env_spec.action_dim} entries, the network has room for "
         f"{size.action_dim}",
+        _wider(resolved, env_spec.action_dim),
     )
     _require(
         not resolved.uses_state or env_spec.state_dim <= size.action_dim,
         f"the state of env {env!r} has {env_spec.state_dim} entries, the network has room for "
         f"{size.action_dim}",
+        f"{_wider(resolved, env_spec.state_dim)}; or use a π0.5 that reads no state: "
+        f"{KEY}.config_name={_pi05(resolved)} {KEY}.discrete_state_input=false",
     )
     least = data.entries or len(data.delta_mask)
     _require(
         min(env_spec.action_dim, env_spec.state_dim) >= least,
         f"config_name {data.name!r} needs a state and actions of at least {least} entries; env "
         f"{env!r} has {env_spec.state_dim} and {env_spec.action_dim}",
+        _other_robot(resolved),
     )
     _require(
         data.entries is None or env_spec.action_dim == env_spec.state_dim == data.entries,
         f"config_name {data.name!r} is for {data.entries} state and action entries; env {env!r} "
         f"has {env_spec.state_dim} and {env_spec.action_dim}",
+        _other_robot(resolved),
     )
+
+
+def _wider(resolved: Resolved, entries: int) -> str:
+    """What makes room for that many entries."""
+    published = "pi05" if resolved.size.pi05 else "pi0"
+    wide = [
+        name
+        for name, size in SIZES.items()
+        if size.action_dim >= entries and name in (published, "small", "tiny")
+    ]
+    if not wide:
+        return "choose another model, or an env with fewer entries"
+    return f"set {KEY}.size={' or '.join(wide)}, which have room for {entries}"
+
+
+def _pi05(resolved: Resolved) -> str:
+    """The robot's data config of π0.5, or the names of all where it has none."""
+    own = f"pi05_{resolved.data.name.partition('_')[2]}"
+    names = [name for name in DATA_CONFIGS if name.startswith("pi05_")]
+    return own if own in names else " or ".join(names)
+
+
+def _other_robot(resolved: Resolved) -> str:
+    generation = "pi05_" if resolved.size.pi05 else "pi0_"
+    fitting = [name for name in DATA_CONFIGS if name.startswith(generation)]
+    return f"set {KEY}.config_name to that of the env's robot: {', '.join(fitting)}"

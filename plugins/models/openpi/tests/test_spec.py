@@ -143,15 +143,24 @@ def test_nulls_come_from_the_config_name():
     ],
 )
 def test_contradictions(env_spec, model, openpi, match):
-    with pytest.raises(ConfigError, match=match):
+    with pytest.raises(ConfigError, match=match) as caught:
         policy_spec(settings(openpi=openpi, **model), env_spec)
+    assert "actor.model." in str(caught.value)  # which key to change
 
 
 def test_envs_too_wide_for_the_network():
-    with pytest.raises(ConfigError, match=r"actions of env 'paper' have 9 entries, .* room for 8"):
+    with pytest.raises(
+        ConfigError, match=r"actions of env 'paper' have 9 entries, .* room for 8"
+    ) as wide:
         policy_spec(settings(), other(9, 4))
-    with pytest.raises(ConfigError, match=r"state of env 'paper' has 9 entries, .* room for 8"):
+    assert wide.value.hint == "set actor.model.openpi.size=small or pi0, which have room for 9"
+    with pytest.raises(
+        ConfigError, match=r"state of env 'paper' has 9 entries, .* room for 8"
+    ) as wide:
         policy_spec(settings(), other(4, 9))
+    assert "size=small or pi0, which have room for 9" in str(wide.value.hint)
+    assert "openpi.config_name=pi05_metaworld" in str(wide.value.hint)
+    policy_spec(settings(openpi={"size": "small"}), other(4, 9))  # as it says
     # π0.5 of MetaWorld ignores the state, so its width does not matter
     policy_spec(settings(openpi={"config_name": "pi05_metaworld"}), other(4, 9))
     with pytest.raises(ConfigError, match="is for 14 state and action entries"):

@@ -241,7 +241,7 @@ def _check_actions(width: int, entries: Sequence[int], env: EnvSpec) -> None:
     )
     if len(entries) == env.action_dim:
         return
-    hint = None
+    hint = f"choose a model of {env.action_dim} action entries, or set actor.model.action_dim"
     if width > env.action_dim:
         some = [*range(env.action_dim - 1), width - 1]
         hint = f"execute some of them, e.g. actor.model.action_entries={some}"
