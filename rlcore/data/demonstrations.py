@@ -30,10 +30,11 @@ from rlcore.data.layout import (
     write_table,
 )
 from rlcore.env_facts import width_of
-from rlcore.errors import ConfigError
+from rlcore.errors import CheckpointError, ConfigError
 from rlcore.protocols import Demonstration
 from rlcore.rollout.rng import generator
 from rlcore.specs import EnvSpec, Episode
+from rlcore.track.files import is_partial, sweep
 
 
 class DemonstrationWriter:
@@ -58,12 +59,13 @@ class DemonstrationWriter:
         self.path = Path(path)
         self._info = info = DataInfo.of_collection(spec, collect, seed)
         self._rows: list[EpisodeRow] = []
-        if (self.path / INFO).is_file():
+        if _begun(self.path):
             _check_same(self.path, read_info(self.path), info)
             self._rows = rows_of_files(self.path)
             (self.path / EPISODES).unlink(missing_ok=True)  # stale from here on
         else:
             _check_empty(self.path)
+            sweep(self.path)
             write_info(self.path, info)
         self._next = 1 + max((number_of(row) for row in self._rows), default=-1)
 
@@ -208,7 +210,7 @@ def check_folder(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int
         CheckpointError: a data set that is damaged.
         ConfigError: one of another env, a begun one of other settings, or other files.
     """
-    if not (path / INFO).is_file():
+    if not _begun(path):
         return _check_empty(path)
     data = DemonstrationSet(path)
     if data.complete:
@@ -229,8 +231,26 @@ def _shares(sizes: dict[str, int], fraction: float) -> dict[str, int]:
     return shares
 
 
+def _begun(path: Path) -> bool:
+    """Whether a folder holds a collection. A description that can't be read, with not one episode,
+    is of one that was killed at its very first file."""
+    if not (path / INFO).is_file():
+        return False
+    try:
+        read_info(path)
+    except CheckpointError:
+        return bool(_others(path) - {INFO})
+    return True
+
+
+def _others(path: Path) -> set[str]:
+    """What is in a folder, without files that a killed collection never finished: nothing stands
+    on those."""
+    return {entry.name for entry in path.iterdir() if not is_partial(entry.name)}
+
+
 def _check_empty(path: Path) -> None:
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and _others(path) - {INFO}:
         raise ConfigError(
             f"{path} holds other files than demonstrations",
             hint="set collect.path to a new folder",

@@ -11,6 +11,7 @@ an evaluation with an equal plan goes on in its folder: rows that are done are r
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, replace
@@ -57,9 +58,11 @@ def run(config: RunConfig, *, protocol: str) -> list[SuccessRow]:
     configs = row_configs(config, protocol, spec)
     assembly = assemble(config, registry, configs)
     plan = json.loads(json.dumps(_plan(assembly, configs)))
-    with open_session(
-        config, registry, folder=_begun(config, protocol, plan), further=configs
-    ) as s:
+    with contextlib.ExitStack() as holds:
+        folder = _begun(config, protocol, plan)
+        if folder is not None:
+            holds.enter_context(folder.held())
+        s = holds.enter_context(open_session(config, registry, folder=folder, further=configs))
         write_text(_plan_file(s.folder, protocol), json.dumps(plan, indent=1) + "\n")
         results = {name: _play(s, row, protocol, name) for name, row in configs.items()}
         rows = _rows(spec, results)

@@ -7,6 +7,7 @@ randomness is keyed, what follows is what would have followed without the interr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rlcore.loop.session import Session, Totals, made_with, protocol
 from rlcore.loop.tables import EpisodeResult, read_results
 from rlcore.plugins import load_plugins
 from rlcore.track import course
+from rlcore.track.attempts import set_aside
 from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.track.folder import RunFolder
 from rlcore.track.headers import damaged
@@ -28,6 +30,8 @@ from rlcore.track.protocol import told_apart
 from rlcore.track.state import STATE
 from rlcore.track.trackers import cut_metrics
 
+ENDS = ("after", "control")
+"""Labels of the evaluations that a run ends with."""
 # What `state` keeps, by the types JSON gives back.
 STATE_TYPES: dict[str, type | tuple[type, ...]] = {
     "seed": int,
@@ -55,24 +59,36 @@ class Saved:
         return 0 if self.checkpoint is None else self.checkpoint.step
 
 
+def folder_of(config: RunConfig) -> RunFolder | None:
+    """That of the run to go on with: `runner.resume_dir`, or with `runner.auto_resume` the
+    unfinished one in this run's folder; None for a new run.
+
+    Raises:
+        CheckpointError: no run there.
+    """
+    if config.runner.resume_dir is not None:
+        return RunFolder.containing(config.runner.resume_dir)
+    if not config.runner.auto_resume or config.runner.only_eval:
+        return None
+    logger = config.runner.logger
+    folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
+    if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
+        return None
+    return folder
+
+
 def find(config: RunConfig) -> Saved | None:
-    """The run to go on with: `runner.resume_dir`, or with `runner.auto_resume` the unfinished one
-    in this run's folder; None for a new run.
+    """Where the run to go on with stands; None for a new run. Its folder should be held, so that
+    it still stands there when it is gone on with.
 
     Raises:
         CheckpointError: no run there, or a damaged checkpoint.
         ConfigError: nothing is left to do.
     """
-    if config.runner.resume_dir is not None:
-        saved = _saved(Path(config.runner.resume_dir))
-    elif config.runner.auto_resume and not config.runner.only_eval:
-        logger = config.runner.logger
-        folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
-        if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
-            return None
-        saved = _saved(folder.path)
-    else:
+    folder = folder_of(config)
+    if folder is None:
         return None
+    saved = _saved(Path(config.runner.resume_dir or folder.path))
     if saved.checkpoint is not None:
         _check(saved.checkpoint, config)
         check_left(config, saved.folder, _done(saved))
@@ -97,11 +113,10 @@ def after_failure(session: Session, error: WorkerError, saved: Saved | None) -> 
 
 def take_up(session: Session, saved: Saved | None) -> None:
     """Let the folder of the run end where it is gone on from. Checkpoints behind that are set
-    aside; what was logged behind it is taken back, as it is going to happen again, and the summary
-    of an earlier end too."""
+    aside, and so is what an earlier attempt came to; what was logged behind it is taken back, as it
+    is going to happen again."""
     if saved is None:
         return
-    session.folder.summary.unlink(missing_ok=True)
     at = saved.checkpoint
     if at is not None:
         given_up = course.take_up(session.folder.checkpoints, at.path.name)
@@ -110,7 +125,18 @@ def take_up(session: Session, saved: Saved | None) -> None:
                 f"set aside, as the run goes on from {at.path.name}: {', '.join(given_up)} (now in "
                 f"{session.folder.checkpoints / course.SUPERSEDED})"
             )
+    set_aside(session.attempt, _behind(session.folder, saved.step))
     cut_metrics(session.folder.metrics, 0 if at is None else at.state["metrics_size"])
+
+
+def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
+    """What a run wrote after that many updates, besides checkpoints: its end, and evaluations."""
+    yield from (folder.summary, folder.report)
+    for path in folder.evaluations.glob("*.parquet"):
+        prefix, _, number = path.stem.rpartition("_")
+        later = prefix == "step" and number.isdecimal() and int(number) > step
+        if later or path.stem in ENDS:
+            yield path
 
 
 def state(session: Session) -> dict[str, Any]:
@@ -224,7 +250,6 @@ def _facts_with(config: RunConfig, policy: Path | None) -> Facts:
 def _saved(path: Path) -> Saved:
     path = path.expanduser().absolute()
     folder = RunFolder.containing(path)
-    folder.tidy()
     if path == folder.path and not has_checkpoint(folder.checkpoints):
         return Saved(folder, None)
     checkpoint = load_checkpoint(path)

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from rlcore.config.compose import recipe_of, to_yaml
@@ -19,9 +20,9 @@ from rlcore.loop.hooks import RunHooks
 from rlcore.loop.progress import Clock, Progress
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
-from rlcore.track.files import write_text
-from rlcore.track.folder import RunFolder
-from rlcore.track.manifest import build_manifest, write_manifest
+from rlcore.track import attempts
+from rlcore.track.folder import CONFIG, RECIPE, RunFolder
+from rlcore.track.manifest import build_manifest, manifest_text, write_manifest
 from rlcore.track.protocol import EvaluationProtocol, settings_of
 from rlcore.track.trackers import Trackers, open_trackers
 from rlcore.workers.group import WorkerGroup, make_group
@@ -42,6 +43,7 @@ class Session:
     Attributes:
         assembly: configuration, specs and plan.
         folder: where the run leaves its files.
+        attempt: the entry of this session in the run's history, see :mod:`rlcore.track.attempts`.
         group: the workers, started.
         trackers, progress, clock: who is told.
         hooks: those that plugins have during a run.
@@ -53,6 +55,7 @@ class Session:
 
     assembly: Assembly
     folder: RunFolder
+    attempt: Path
     group: WorkerGroup
     trackers: Trackers
     progress: Progress
@@ -73,7 +76,7 @@ class Session:
         known = self.manifest["render_settings"][side]
         if not known.items() >= settings.items():
             known |= settings
-            write_manifest(self.folder.manifest, self.manifest)
+            self._write_manifest()
 
     def note_rounding(self, before: alike.Computed | None) -> None:
         """Keep in the manifest what the workers compute with and what was seen of it; say what
@@ -81,9 +84,13 @@ class Session:
         batch, kernels = self.config.rollout.forward_batch, self.group.kernels
         seen = self.group.rounding(batch)
         self.manifest[alike.KEY] = alike.entry(kernels, seen)
-        write_manifest(self.folder.manifest, self.manifest)
+        self._write_manifest()
         for line in alike.words(kernels, seen, batch, before):
             self.progress.line(line)
+
+    def _write_manifest(self) -> None:
+        for folder in (self.folder.path, self.attempt):
+            write_manifest(folder / self.folder.manifest.name, self.manifest)
 
 
 @contextlib.contextmanager
@@ -93,6 +100,8 @@ def open_session(
     *,
     with_policy: bool = True,
     folder: RunFolder | None = None,
+    at: str | None = None,
+    holds: contextlib.ExitStack | None = None,
     further: Mapping[str, RunConfig] | None = None,
     like: RunFolder | None = None,
 ) -> Iterator[Session]:
@@ -100,55 +109,51 @@ def open_session(
 
     Args:
         with_policy: false where only the simulators are needed.
-        folder: that of the run to go on with; None makes a new one.
+        folder: that of the run to go on with, held by the caller; None makes a new one.
+        at: the checkpoint it goes on from, by name.
+        holds: keeps hold of a new folder; None lets go of it with the session.
         further: envs to evaluate on besides, see :func:`rlcore.loop.assembly.assemble`.
         like: the run whose decisions are to come out again; None: that of `folder`, if any.
 
     Raises:
         UserError: anything wrong that can be known before a worker starts, raised before the
-            folder is made; or a worker that can't start.
+            folder is made; or a worker that can't start, which leaves an earlier run as it was.
     """
     registry = registry or load_plugins()
     assembly = assemble(config, registry, further)
     if not with_policy:
         assembly = replace(assembly, plan=assembly.plan.without_policy())
-    logger = config.runner.logger
     earlier = like or folder
     before = None if earlier is None else alike.computed(earlier.manifest)
     plan = replace(assembly.plan, begun=None if before is None else before.kernels)
-    folder = folder or RunFolder.create(logger.log_path, logger.experiment_name)
-    folder.write_config(to_yaml(config))
-    # kept as it is today; a recipe that composes no longer (a run is evaluated elsewhere) is none
-    with contextlib.suppress(UserError):
-        recipe = recipe_of(config, registry)
-        if recipe is not None:
-            write_text(folder.recipe, to_yaml(recipe))
-    specs = assembly.env_specs
-    write_manifest(
-        folder.manifest,
-        manifest := build_manifest(
-            seeds={"root": config.runner.seed},
-            device=assembly.device,
-            protocol=protocol(assembly),
-            render_settings={side: one.render_settings for side, one in specs.items()},
-            caveats={side: said for side in specs if (said := caveat(assembly, side))},
-            evaluated_on=starts_in_words(config, specs),
-            task_groups=specs["eval"].task_groups,
-        ),
-    )
-    clock = Clock()
-    with (
-        Progress() as progress,
-        open_trackers(
-            config.runner.logger, folder, registry, config.cluster.timeouts.tracker
-        ) as trackers,
-        make_group(plan) as group,
-    ):
+    manifest = _manifest(assembly, at)
+    logger, clock = config.runner.logger, Clock()
+    with contextlib.ExitStack() as own:
+        papers = _papers(config, registry)
+        if folder is None:
+            folder = RunFolder.create(logger.log_path, logger.experiment_name)
+            (holds or own).enter_context(folder.held())
+            folder.write_config(papers[CONFIG])  # there is nothing yet that it could spoil
+        progress = own.enter_context(Progress())
+        trackers = own.enter_context(
+            open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
+        )
+        group = own.enter_context(make_group(plan))
         progress.line(f"run folder: {folder.path}")
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
-        hooks = RunHooks(registry.manager, config.cluster.timeouts.hook)
-        session = Session(assembly, folder, group, trackers, progress, clock, hooks, manifest)
+        entered = {**papers, folder.manifest.name: manifest_text(manifest)}
+        session = Session(
+            assembly,
+            folder,
+            attempts.enter(folder.path, entered),
+            group,
+            trackers,
+            progress,
+            clock,
+            RunHooks(registry.manager, config.cluster.timeouts.hook),
+            manifest,
+        )
         session.note_rounding(before)
         yield session
 
@@ -161,6 +166,32 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
     if side == "eval" and words != HELD_OUT:
         said.append(f"evaluated on {words}")
     return "; ".join(filter(None, said))
+
+
+def _papers(config: RunConfig, registry: Registry) -> dict[str, str]:
+    """What the run is made with, by the names of the files: its configuration, and its recipe as
+    that is today."""
+    papers = {CONFIG: to_yaml(config)}
+    # a recipe that composes no longer (a run is evaluated elsewhere) is none
+    with contextlib.suppress(UserError):
+        recipe = recipe_of(config, registry)
+        if recipe is not None:
+            papers[RECIPE] = to_yaml(recipe)
+    return papers
+
+
+def _manifest(assembly: Assembly, at: str | None) -> dict[str, Any]:
+    specs = assembly.env_specs
+    return build_manifest(
+        seeds={"root": assembly.config.runner.seed},
+        device=assembly.device,
+        protocol=protocol(assembly),
+        render_settings={side: one.render_settings for side, one in specs.items()},
+        caveats={side: said for side in specs if (said := caveat(assembly, side))},
+        evaluated_on=starts_in_words(assembly.config, specs),
+        task_groups=specs["eval"].task_groups,
+        went_on_from=at,
+    )
 
 
 def protocol(assembly: Assembly) -> EvaluationProtocol:

@@ -35,13 +35,21 @@ def run(config: RunConfig) -> Summary:
         UserError: as :func:`rlcore.loop.session.open_session`, or a worker that failed.
         KeyboardInterrupt: the run was asked to stop; a checkpoint was made where it could be.
     """
-    saved = resume.find(config)
-    while True:
-        with open_session(config, folder=saved.folder if saved else None) as session:
-            try:
-                return _story(session, saved)
-            except WorkerError as error:
-                saved = resume.after_failure(session, error, saved)
+    with contextlib.ExitStack() as holds:
+        folder = resume.folder_of(config)
+        said = holds.enter_context(folder.held()) if folder is not None else None
+        saved = resume.find(config)
+        while True:
+            there = saved.folder if saved is not None else None
+            at = saved.checkpoint if saved is not None else None
+            name = at.path.name if at is not None else None
+            with open_session(config, folder=there, at=name, holds=holds) as session:
+                if said is not None:
+                    session.progress.line(f"{session.folder.path} {said}: going on with it")
+                try:
+                    return _story(session, saved)
+                except WorkerError as error:
+                    saved, said = resume.after_failure(session, error, saved), None
 
 
 def _story(session: Session, saved: resume.Saved | None) -> Summary:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.track import lock
 from rlcore.track.course import checkpoint_name, settle
 from rlcore.track.files import sweep, write_text
 
+CONFIG, RECIPE = "config.yaml", "recipe.yaml"
 WRITTEN_BY_READERS = ("replay", "report.html")
 """What commands that don't go on with a run write into its folder, maybe at this moment."""
 
@@ -94,10 +98,19 @@ class RunFolder:
         """Keep the resolved configuration (YAML)."""
         write_text(self.config, text)
 
-    def tidy(self) -> None:
-        """Finish, or sweep away, what a killed run left half done. For whoever goes on with it."""
-        sweep(self.path, spare=WRITTEN_BY_READERS)
-        settle(self.checkpoints)
+    @contextlib.contextmanager
+    def held(self) -> Iterator[str | None]:
+        """Be the only one that writes to this run; what a killed one left half done is finished or
+        swept away first. Yields a word to the user where a dead process had it, or None.
+
+        Raises:
+            CheckpointError: another process writes to it, it can't be written to, or its record of
+                checkpoints is damaged.
+        """
+        with lock.held(self.path) as before:
+            sweep(self.path, spare=WRITTEN_BY_READERS)
+            settle(self.checkpoints)
+            yield before
 
     @property
     def name(self) -> str:
@@ -105,7 +118,7 @@ class RunFolder:
 
     @property
     def config(self) -> Path:
-        return self.path / "config.yaml"
+        return self.path / CONFIG
 
     @property
     def manifest(self) -> Path:
@@ -121,7 +134,7 @@ class RunFolder:
 
     @property
     def recipe(self) -> Path:
-        return self.path / "recipe.yaml"
+        return self.path / RECIPE
 
     @property
     def report(self) -> Path:

@@ -57,6 +57,7 @@ def build_manifest(
     task_groups: Mapping[str, Sequence[str]] | None = None,
     evaluated_on: str = "starts",
     command: Sequence[str] | None = None,
+    went_on_from: str | None = None,
 ) -> dict[str, Any]:
     """Everything in `manifest.json`.
 
@@ -69,10 +70,12 @@ def build_manifest(
         task_groups: :attr:`rlcore.specs.EnvSpec.task_groups`, for the tables of the report.
         evaluated_on: what starts evaluations visit, in words.
         command: the command line; this process's if None.
+        went_on_from: the checkpoint of an earlier attempt, by name; None for a beginning.
     """
     return {
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "command": shlex.join(sys.argv if command is None else command),
+        "went_on_from": went_on_from,
         "seeds": dict(seeds),
         "device": device,
         **code(),
@@ -89,9 +92,14 @@ def build_manifest(
     }
 
 
+def manifest_text(manifest: Mapping[str, Any]) -> str:
+    """`manifest.json`, for people and programs."""
+    return json.dumps(manifest, indent=2) + "\n"
+
+
 def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Write `manifest.json`, for people and programs."""
-    write_text(path, json.dumps(manifest, indent=2) + "\n")
+    """Write it atomically."""
+    write_text(path, manifest_text(manifest))
 
 
 def git_state(checkout: Path) -> dict[str, str | bool] | None:

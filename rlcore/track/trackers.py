@@ -96,17 +96,20 @@ def _metrics_of(line: str, number: int) -> dict[str, float | None]:
 class TensorBoardTracker:
     """Event files in `<run>/tensorboard/`, written without torch.
 
-    Scalars are stored as `simple_value`, which all readers understand.
+    Scalars are stored as `simple_value`, which all readers understand. A file is begun by the first
+    of them: a run that fails to start leaves none.
     """
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
-        self._writer = _library(
-            "tensorboard.summary.writer.event_file_writer", "tensorboard"
-        ).EventFileWriter(str(run_dir / "tensorboard"))
+        writers = _library("tensorboard.summary.writer.event_file_writer", "tensorboard")
+        self._begin = partial(writers.EventFileWriter, str(run_dir / "tensorboard"))
+        self._writer: Any = None
         self._event = import_module("tensorboard.compat.proto.event_pb2").Event
         self._summary = import_module("tensorboard.compat.proto.summary_pb2").Summary
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
+        if self._writer is None:
+            self._writer = self._begin()
         values = [
             self._summary.Value(tag=name, simple_value=float(value))
             for name, value in metrics.items()
@@ -117,7 +120,8 @@ class TensorBoardTracker:
         self._writer.flush()
 
     def close(self) -> None:
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 class WandbTracker:

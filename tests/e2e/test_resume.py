@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,9 +17,11 @@ from sameness import assert_same, numbers
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
+from rlcore.config.recipes import read_mapping
 from rlcore.errors import CheckpointError, ConfigError, WorkerError
-from rlcore.loop import train
+from rlcore.loop import session, train
 from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.folder import RunFolder
 
 FULL = "whole"
 
@@ -136,6 +139,51 @@ def test_the_command(log_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "which run is to be resumed?" in capsys.readouterr().err
     assert main(["resume", str(log_path / "gone")]) == CheckpointError.exit_code
     assert "there is no run at" in capsys.readouterr().err
+
+
+def test_two_at_once(log_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = start(log_path, "short", "runner.max_epochs=1")
+    files = contents(run)
+    with RunFolder.open(run).held():
+        assert main(["resume", str(run), "runner.max_epochs=2"]) == CheckpointError.exit_code
+        assert f"{run} is in use by process {os.getpid()} on" in capsys.readouterr().err
+        assert main(["report", str(run), "--output", str(log_path / "r.html")]) == 0  # reads
+    assert contents(run) == files
+
+
+def test_one_that_fails_to_start_leaves_the_run_as_it_was(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = start(log_path, "short", "runner.max_epochs=2")
+    files = contents(run)
+
+    def lost(plan: object) -> None:
+        raise WorkerError("no cluster at that address")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "make_group", lost)
+        changes = ["runner.max_epochs=4", "actor.optim.lr=1.0", "cluster.torch_threads=2"]
+        for at in (run, run / "checkpoints/step_000001"):
+            with pytest.raises(WorkerError):
+                train.run(load(run / "config.yaml", [f"runner.resume_dir='{at}'", *changes]))
+    assert contents(run) == files
+    go_on(run, "runner.max_epochs=4")
+    assert_same(run, whole)
+    entries = sorted(path.name for path in (run / "attempts").iterdir())
+    assert entries == ["0001", "0002"]
+    for name in ("config.yaml", "manifest.json"):
+        assert (run / name).read_text() == (run / "attempts/0002" / name).read_text()
+    manifests = [json.loads((run / "attempts" / e / "manifest.json").read_text()) for e in entries]
+    assert [manifest["went_on_from"] for manifest in manifests] == [None, "step_000002"]
+    first = read_mapping(run / "attempts/0001/config.yaml")
+    assert first["runner"]["max_epochs"] == 2  # type: ignore[index]
+    # what the first came to is kept with it
+    outcome = sorted(path.name for path in (run / "attempts/0001/outcome").iterdir())
+    assert outcome == ["after.parquet", "report.html", "summary.json"]
+
+
+def contents(run: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 def test_another_seed_is_refused(log_path: Path):

@@ -167,6 +167,16 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.parametrize("name", [".partial-77-info.json", "info.json"])
+def test_a_collection_killed_at_its_first_file_begins_anew(tmp_path, name):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / name).write_text('{"format": "rlc')
+    check_folder(tmp_path / "d", SPEC, COLLECT, seed=0)
+    write(tmp_path / "d", [demonstration()])
+    assert len(DemonstrationSet(tmp_path / "d")) == 1
+    assert not list((tmp_path / "d").glob(".partial*"))
+
+
 def test_arrays_that_do_not_fit_the_env_are_refused(tmp_path):
     writer = DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1)
     good = demonstration()

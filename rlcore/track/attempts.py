@@ -1,0 +1,58 @@
+"""What a run was made with each time it was begun or gone on with: a history that only grows.
+
+    config.yaml, manifest.json, recipe.yaml   as the last attempt had them
+    attempts/0001/                            the same of the first attempt, and so on
+      outcome/                                what it had come to, once another went on from before
+
+An attempt is entered once its workers are up: one that fails to start leaves the run as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rlcore.track.files import move, new_folder, write_text
+
+FOLDER, OUTCOME = "attempts", "outcome"
+
+
+def enter(run: Path, papers: Mapping[str, str]) -> Path:
+    """Add an attempt to the history; from now on its papers are the run's.
+
+    Args:
+        run: its folder.
+        papers: texts by the names of their files.
+
+    Returns:
+        The folder of the attempt.
+    """
+    number = 1 + max(map(_number, _earlier(run)), default=0)
+    path = run / FOLDER / f"{number:04d}"
+    with new_folder(path) as partial:
+        for name, text in papers.items():
+            (partial / name).write_text(text, encoding="utf-8")
+    for name, text in papers.items():
+        write_text(run / name, text)
+    return path
+
+
+def set_aside(attempt: Path, files: Iterable[Path]) -> None:
+    """Move what an earlier attempt came to into its entry, as it is going to be made again."""
+    before = [path for path in _earlier(attempt.parent.parent) if _number(path) < _number(attempt)]
+    for file in files:
+        if not file.is_file():
+            continue
+        if before:
+            move(file, before[-1] / OUTCOME)
+        else:  # that attempt never got its workers up, or is older than the history
+            file.unlink()
+
+
+def _earlier(run: Path) -> list[Path]:
+    entries = (path for path in (run / FOLDER).glob("[0-9]*") if path.name.isdecimal())
+    return sorted((path for path in entries if path.is_dir()), key=_number)
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
