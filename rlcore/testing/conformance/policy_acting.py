@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from rlcore.protocols import PolicyOutput, take_rows
+from rlcore.rollout.rounding import kernels_alone
 from rlcore.testing.conformance.base import require, require_array, require_equal, skip_unless
 from rlcore.testing.conformance.policy_subject import (
     ROWS,
@@ -133,18 +134,21 @@ class ActingChecks(PolicySubject):
         )
 
     def test_a_row_does_not_depend_on_its_place_in_a_fixed_batch(self) -> None:
-        """Nor on who shares it. Bit for bit, as repeatable runs ask of `rollout.forward_batch`."""
+        """Nor on who shares it. Bit for bit, as repeatable runs ask of `rollout.forward_batch`, if
+        this machine's own sums keep rows apart; to the tolerance if not even they do."""
         first, second = np.array([0, 1, 2, 3]), np.array([5, 0, 4, 2])
         some, others = (
             self.policy.act(rows_of(self.inputs, rows), keys(rows.tolist()))
             for rows in (first, second)
         )
+        machine_moves_rows, _ = kernels_alone(len(first))
         shared, before, after = np.intersect1d(first, second, return_indices=True)
         self._require_equal(
             f"decisions of rows {shared.tolist()} in a batch of {len(first)}, in other company "
             "and at other places",
             _rows(others, after),
             _rows(some, before),
+            atol=self.tolerance if machine_moves_rows else 0.0,
         )
 
     def test_without_exploration_nothing_is_drawn(self) -> None:
