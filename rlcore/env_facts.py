@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class EnvFacts:
         cameras: `{name: [height, width]}`, in the order in which policies take them.
         states, actions: channels in order, by the fields of their specs.
         render_settings: what changes pixels (:attr:`rlcore.specs.EnvSpec.render_settings`).
+        sentences: `{task: sentence}`; empty: it does not say.
     """
 
     env: str
@@ -35,6 +36,7 @@ class EnvFacts:
     states: list[dict[str, Any]]
     actions: list[dict[str, Any]]
     render_settings: Mapping[str, str | int | float | bool]
+    sentences: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: EnvSpec) -> EnvFacts:
@@ -45,6 +47,7 @@ class EnvFacts:
             states=_channels(spec.states),
             actions=_channels(spec.actions),
             render_settings=dict(spec.render_settings),
+            sentences=dict(zip(spec.tasks, spec.descriptions, strict=True)),
         )
 
     def unlike(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
@@ -62,6 +65,12 @@ class EnvFacts:
             there = other.render_settings.get(name, here)
             if here != there:
                 yield name, here, there
+
+    def told_unlike(self, other: EnvFacts) -> list[tuple[str, str, str]]:
+        """(task, here, there) of tasks that both have, under other sentences."""
+        both = [task for task in self.sentences if task in other.sentences]
+        pairs = ((task, self.sentences[task], other.sentences[task]) for task in both)
+        return [(task, here, there) for task, here, there in pairs if here != there]
 
 
 def width_of(channels: Iterable[Mapping[str, Any]]) -> int:

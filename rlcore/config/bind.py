@@ -195,11 +195,23 @@ def bind(values: Values, root: RunConfig) -> RunConfig:
     """
     node = OmegaConf.structured(root)
     _assign(node, values, root, "")
+    _require_all(node, root)
     _resolve(node, root)
     config = OmegaConf.to_object(node)
     assert isinstance(config, RunConfig)
     _check_choices(config)
     return config
+
+
+def _require_all(node: DictConfig, root: RunConfig) -> None:
+    """Refuse a key that somebody must set and nobody did."""
+    values: Any = OmegaConf.to_container(node, resolve=False)
+    for key in tree.walk(root):
+        if _look(values, key.path) == MISSING:
+            said = f": {key.help}" if key.help else ""
+            raise ConfigError(
+                f"{key.path} must be given{said}", hint=f"rlcore train --help {key.path}"
+            )
 
 
 def _resolve(node: DictConfig, root: RunConfig) -> None:
@@ -259,8 +271,6 @@ def _refuse_what_would_pass(wanted: str, value: Any) -> None:
 
 def _check_choices(config: RunConfig) -> None:
     for key in tree.walk(config):
-        if key.value == MISSING:
-            raise ConfigError(f"{key.path} must be given", hint=f"rlcore train --help {key.path}")
         if key.choices and key.value is not None and key.value not in key.choices:
             near = get_close_matches(str(key.value), key.choices, n=1)
             guess = f" Did you mean {near[0]!r}?" if near else ""

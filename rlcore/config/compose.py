@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
@@ -17,15 +17,16 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.config import tree
-from rlcore.config.bind import Partial, bind, merge, schema_for, unknown
+from rlcore.config import sentences, tree
+from rlcore.config.bind import MISSING, Partial, bind, merge, schema_for, unknown
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.exchange import fit_recipe
 from rlcore.config.facts import algorithm_needs
 from rlcore.config.files import FileValues, compose_files
+from rlcore.config.limits import value_of
 from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
 from rlcore.config.recipes import check_recipes, read_mapping
-from rlcore.config.schema import RecipeConfig, RunConfig
+from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
 from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import Registry, load_plugins
 
@@ -59,12 +60,18 @@ def compose(
     registry = registry or load_plugins()
     catalog = Catalog(registry, config_dirs)
     groups, values = _split(catalog, parse(overrides))
-    check_recipes(catalog, groups)
-    files = fit_recipe(catalog, groups, compose_files(catalog, groups))
-    origin = RecipeConfig(groups, [str(Path(folder).absolute()) for folder in config_dirs])
-    config = _finish(files, values, registry, origin)
+    config = _finish(_files(catalog, groups), values, registry, _origin(groups, config_dirs))
     _require(config, require, catalog)
     return config
+
+
+def _files(catalog: Catalog, groups: Sequence[str]) -> FileValues:
+    check_recipes(catalog, groups)
+    return fit_recipe(catalog, groups, compose_files(catalog, groups))
+
+
+def _origin(groups: Sequence[str], config_dirs: Sequence[str | Path]) -> RecipeConfig:
+    return RecipeConfig(list(groups), [str(Path(folder).absolute()) for folder in config_dirs])
 
 
 def load(
@@ -103,8 +110,8 @@ def load(
 
 def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig | None:
     """What the recipe alone gives, without the changes of the command line: the values of
-    `experiment=NAME`, or where there is none those of the chosen components. None for a
-    configuration that was not composed.
+    `experiment=NAME`, or where there is none those of the chosen components. What the recipe left
+    to whoever ran it is as they set it. None for a configuration that was not composed.
 
     Raises:
         ConfigError, PluginError: the recipe does not compose here.
@@ -113,8 +120,20 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
     experiments = [choice for choice in choices if choice.startswith("experiment=")]
     if not choices:
         return None
-    folders = config.recipe.config_dirs
-    return compose(experiments or choices, config_dirs=folders, require=(), registry=registry)
+    folders, groups = config.recipe.config_dirs, experiments or choices
+    registry = registry or load_plugins()
+    files = _files(Catalog(registry, folders), groups)
+    given = [_nest(path, value_of(config, path)) for path in _left_open(files.values)]
+    return _finish(files, given, registry, _origin(groups, folders))
+
+
+def _left_open(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Paths of keys that must be given."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _left_open(value, tree.join(path, name))
+        elif value == MISSING:
+            yield tree.join(path, name)
 
 
 def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog) -> None:
@@ -230,6 +249,9 @@ def _finish(
     if run is not None:
         _follow(config, run)
     _share_checkpoint(config)
+    for side in ("train", "eval"):
+        env: EnvConfig = vars(config.env)[side]
+        env.sentences = sentences.resolve(env.sentences, f"env.{side}.sentences")
     _compare_chunk_steps(config, [count for count in steps if count is not None])
     config.freeze()
     return config

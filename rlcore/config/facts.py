@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.config.sentences import told
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.env_facts import EnvFacts, read_env_facts
 from rlcore.errors import ConfigError, PluginError
@@ -100,13 +101,14 @@ def gather_facts(
 
 
 def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
-    """What an env offers a run under its settings: the tasks it is asked for.
+    """What an env offers a run under its settings: the tasks it is asked for, under the sentences
+    that the policy is to be told.
 
     Raises:
         UserError: settings that have no meaning, a task that it does not have, a broken plugin.
     """
     found = checked_spec(_spec(registry, "env", path, config.env_type, config), path)
-    return narrowed(found, config.tasks, path)
+    return told(narrowed(found, config.tasks, path), config.sentences, path)
 
 
 def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:

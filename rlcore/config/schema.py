@@ -136,6 +136,9 @@ class VideoConfig(Settings):
     fps: int = key("frames per second", 20, least=1)
 
 
+OWN = "own"  # sentences of the env itself
+
+
 @dataclass
 class EnvConfig(Settings):
     """Settings every env has; a plugin's dataclass adds its own."""
@@ -143,6 +146,13 @@ class EnvConfig(Settings):
     env_type: str = key("registered name of the env", "???")
     split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
     tasks: list[str] | None = key("subset of the env's tasks by name; null: all", own=True)
+    sentences: Any = key(
+        "what the policy is told: own, the env's sentences; or the file of the data set that it "
+        "learned from: task: sentence (YAML, JSON; FILE:KEY for a mapping inside), or meta/tasks"
+        ".jsonl or .parquet with a column that names the env's tasks",
+        OWN,
+        own=True,
+    )
     trials_per_task: int = key(
         "evaluation: trials of each task visited, each exactly once", 10, least=1
     )

@@ -70,7 +70,7 @@ class EpisodeRow:
         return Episode(self.task_index, self.trial, self.replica)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataInfo(EnvFacts):
     """What the arrays mean and where they come from.
 

@@ -189,6 +189,9 @@ def _manifest(assembly: Assembly, at: str | None) -> dict[str, Any]:
         render_settings={side: one.render_settings for side, one in specs.items()},
         caveats={side: said for side in specs if (said := caveat(assembly, side))},
         evaluated_on=starts_in_words(assembly.config, specs),
+        sentences={
+            side: dict(zip(one.tasks, one.descriptions, strict=True)) for side, one in specs.items()
+        },
         task_groups=specs["eval"].task_groups,
         went_on_from=at,
     )

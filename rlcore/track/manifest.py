@@ -54,6 +54,7 @@ def build_manifest(
     protocol: EvaluationProtocol | None,
     render_settings: Mapping[str, Mapping[str, str | int | float | bool]],
     caveats: Mapping[str, str] | None = None,
+    sentences: Mapping[str, Mapping[str, str]] | None = None,
     task_groups: Mapping[str, Sequence[str]] | None = None,
     evaluated_on: str = "starts",
     command: Sequence[str] | None = None,
@@ -67,6 +68,7 @@ def build_manifest(
         protocol: of the evaluations; None where the run has none.
         render_settings: :attr:`rlcore.specs.EnvSpec.render_settings` of each side of the run.
         caveats: likewise :attr:`rlcore.specs.EnvSpec.caveat`, of sides that have one.
+        sentences: `{side: {task: sentence}}`, what the policy is told.
         task_groups: :attr:`rlcore.specs.EnvSpec.task_groups`, for the tables of the report.
         evaluated_on: what starts evaluations visit, in words.
         command: the command line; this process's if None.
@@ -88,6 +90,7 @@ def build_manifest(
         "render_settings": {side: dict(settings) for side, settings in render_settings.items()},
         "evaluated_on": evaluated_on,
         "caveats": dict(caveats or {}),
+        "sentences": {side: dict(of) for side, of in (sentences or {}).items()},
         "task_groups": {name: list(tasks) for name, tasks in (task_groups or {}).items()},
     }
 

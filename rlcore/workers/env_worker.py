@@ -156,7 +156,7 @@ class EnvWorker:
                 )
                 env = SurvivingEnv(make, self._settings.restarts)
                 undo.callback(env.close)
-                envs.append(PlayedEnv(env, num_envs=rows, spec=planned.spec))
+                envs.append(PlayedEnv(env, num_envs=rows, spec=planned.spec, told=config.sentences))
             undo.pop_all()
         return envs
 

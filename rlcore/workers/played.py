@@ -9,12 +9,13 @@ matched by name, so that a number means the same on both sides. Knows no policy 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from rlcore.config.schema import OWN
 from rlcore.env_answers import (
     Fault,
     accepted,
@@ -37,7 +38,7 @@ class PlayedEnv:
         env: what plays.
         num_envs: rows it was asked for.
         spec: what the run was planned with; None: what the env says of itself.
-        told: the sentence of each of the spec's tasks; None: those of the env.
+        told: the sentence of each task (`env.*.sentences`), or `own`: those of the env.
 
     Raises:
         EnvError: another number of rows or of action entries than planned, or a task that it
@@ -50,13 +51,12 @@ class PlayedEnv:
         *,
         num_envs: int,
         spec: EnvSpec | None = None,
-        told: Sequence[str] | None = None,
+        told: str | Mapping[str, str] = OWN,
     ) -> None:
         real = env.spec
         self.spec = real if spec is None else replace(spec, render_settings=real.render_settings)
         self.num_envs = num_envs
         self._env = env
-        self._told = told
         for what, found, expected in (
             ("num_envs", env.num_envs, num_envs),
             ("the number of action entries", real.action_dim, self.spec.action_dim),
@@ -71,6 +71,7 @@ class PlayedEnv:
                 hint="take env.spec from the spec function",
             )
         self._numbers = [real.tasks.index(task) for task in self.spec.tasks]
+        self._told = None if isinstance(told, str) else [told[task] for task in self.spec.tasks]
         self._episodes: list[Episode] = [Episode(0, 0)] * num_envs
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._running, self._solved = (np.zeros(num_envs, dtype=bool) for _ in range(2))

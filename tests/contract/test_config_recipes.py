@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -16,10 +17,12 @@ from rlcore.config.catalog import Catalog
 from rlcore.config.checks import check
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.differences import differences
+from rlcore.config.facts import env_spec
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.plugins import load_plugins
+from rlcore.plugins import load_plugins, load_target
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 
@@ -34,9 +37,14 @@ def checked(*overrides: str) -> RunConfig:
     return config
 
 
+def recipe(name: str, *overrides: str) -> RunConfig:
+    """With the answer to what recipes of published checkpoints ask."""
+    return checked(f"experiment={name}", "env.train.sentences=own", *overrides)
+
+
 @pytest.mark.parametrize("name", CATALOG.options("experiment"))
 def test_recipes_compose_and_pass_the_checks(name):
-    assert checked(f"experiment={name}").runner.logger.experiment_name == name
+    assert recipe(name).runner.logger.experiment_name == name
 
 
 @pytest.mark.parametrize("env", CATALOG.options("env"))
@@ -79,7 +87,7 @@ def test_names_that_belong_to_one_component_stay_behind():
     assert config.env.train.max_episode_steps == 95
     chosen = checked("experiment=quickstart", "env=toy", "env.train.tasks=[reach-left]")
     assert (chosen.env.train.tasks, chosen.env.eval.tasks) == (["reach-left"], None)
-    other = checked("experiment=metaworld_50_grpo_openvlaoft", "model=pi0_tiny")
+    other = recipe("metaworld_50_grpo_openvlaoft", "model=pi0_tiny")
     assert other.actor.model.action_dim is None
 
 
@@ -87,7 +95,7 @@ def test_names_that_belong_to_one_component_stay_behind():
 
 
 def test_pi0_on_fifty_tasks():
-    config = checked("experiment=metaworld_50_ppo_openpi")
+    config = recipe("metaworld_50_ppo_openpi")
     env, algorithm, optim = config.env.train, config.algorithm, config.actor.optim
     assert (env.total_num_envs, env.rollout_epoch, env.max_episode_steps) == (64, 8, 100)
     assert (algorithm.gamma, vars(algorithm)["gae_lambda"], algorithm.update_epoch) == (
@@ -102,7 +110,7 @@ def test_pi0_on_fifty_tasks():
 
 
 def test_pi05_differs_in_size_schedule_and_critic():
-    config = checked("experiment=metaworld_50_ppo_openpi_pi05")
+    config = recipe("metaworld_50_ppo_openpi_pi05")
     assert (config.actor.optim.lr, config.actor.optim.lr_scheduler) == (5e-6, "cosine")
     openpi = vars(config.actor.model)["openpi"]
     assert (openpi.config_name, openpi.value_after_vlm) == ("pi05_metaworld", True)
@@ -111,10 +119,32 @@ def test_pi05_differs_in_size_schedule_and_critic():
 
 
 def test_held_out_tasks_are_evaluated_on_forty_five():
-    config = checked("experiment=metaworld_45_ppo_openpi")
+    config = recipe("metaworld_45_ppo_openpi")
     benchmarks = [vars(side)["benchmark"] for side in (config.env.train, config.env.eval)]
     assert benchmarks == ["ml45_train", "ml45_test"]
     assert config.env.eval.max_episode_steps == 160
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "metaworld_50_ppo_openpi",
+        "metaworld_50_ppo_openpi_pi05",
+        "metaworld_45_ppo_openpi",
+        "metaworld_50_grpo_openvlaoft",
+    ],
+)
+def test_recipes_of_published_checkpoints_ask_for_their_sentences(name, tmp_path):
+    """Which are not the env's; a file that has those of all fifty tasks serves both sides."""
+    with pytest.raises(ConfigError, match=r"env.train.sentences must be given: .*own, .*the file"):
+        compose([f"experiment={name}"])
+    tasks = load_target("rlcore_env_metaworld.tasks:SENTENCES")
+    file = tmp_path / "envs.json"
+    file.write_text(json.dumps({"said": {task: f"Do {task} now" for task in tasks}}))
+    config = compose([f"experiment={name}", f"env.train.sentences={file}:said"])
+    for side in (config.env.train, config.env.eval):
+        spec = env_spec(load_plugins(), "env.train", side)
+        assert spec.said == tuple(f"Do {task} now" for task in spec.tasks)
 
 
 ADAMW = {"adam_beta1": 0.9, "adam_eps": 1e-8, "weight_decay": 0.01}
@@ -213,7 +243,7 @@ def test_the_placement_of_the_published_runs_is_a_recipe_of_its_own():
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_recipes_have_the_published_values(name):
-    config = checked(f"experiment={name}")
+    config = recipe(name)
     for path, wanted in PUBLISHED[name].items():
         section = config
         for part in path.split("."):
@@ -230,7 +260,7 @@ PI0_ON_METAWORLD = (
 
 @pytest.mark.parametrize("name", [*PUBLISHED, *PI0_ON_METAWORLD])
 def test_the_optimizer_of_the_published_runs(name):
-    actor = checked(f"experiment={name}").actor
+    actor = recipe(name).actor
     wanted = {**ADAMW, "adam_beta2": BETA2[actor.model.model_type]}
     assert {key: vars(actor.optim)[key] for key in wanted} == wanted
 
@@ -240,7 +270,7 @@ def test_the_script_of_the_seed_documents_takes_them(name):
     """On this machine: 7.5 B parameters are planned, and nothing is loaded."""
     script = Path(__file__).parents[2] / "examples/embodiment/run_embodiment.sh"
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    words = ["bash", str(script), name, "--dry-run", ONE_EACH]
+    words = ["bash", str(script), name, "env.train.sentences=own", "--dry-run", ONE_EACH]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PATH": path})
     assert done.returncode == 0, done.stderr
     assert f"experiment_name: {name}" in done.stdout

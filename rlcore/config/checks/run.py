@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rlcore.config import limits, places, starts
-from rlcore.config.checks import components, episodes, processes, updates
+from rlcore.config.checks import components, episodes, processes, updates, words
 from rlcore.config.checks.subject import Check
 from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.old_names import warn
@@ -106,6 +106,8 @@ def announce(facts: Facts) -> None:
             f"{name} was {drawn} when actor.model.model_path was trained and is {other} in "
             "env.train: the policy sees other pixels"
         )
+    for note in words.notes(facts):
+        warn(note)
 
 
 def _raise_all(problems: list[str]) -> None:

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 from rlcore.config.compose import compose
+from rlcore.data.demonstrations import DemonstrationSet
+from rlcore.env_facts import read_env_facts
 from rlcore.errors import EnvError, WorkerError
 from rlcore.loop import collect, evaluate, train
 from rlcore.specs import Episode
 from rlcore.testing import toy_env, toy_settings
 from rlcore.testing.toy_env import ToyEnv
+from rlcore.testing.toy_policy import ToyPolicy
 from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore.workers.played import PlayedEnv
 from rlcore.workers.survive import SurvivingEnv
@@ -375,8 +378,6 @@ def test_tasks_in_another_order_are_the_same_episodes(wide, log_path, monkeypatc
 def test_demonstrations_are_of_the_tasks_asked_for(wide, log_path):
     asked = [*TOY, "env.train.tasks=[reach-down]", "collect.episodes_per_task=2"]
     path = collect.run(compose([*asked, f"runner.logger.log_path={log_path}"]))
-    from rlcore.data.demonstrations import DemonstrationSet
-
     demonstrations = DemonstrationSet(path)
     assert demonstrations.tasks == ["reach-down"]
     assert {demo.task_description for demo in demonstrations} == {"reach the down side"}
@@ -392,3 +393,53 @@ def test_simulators_without_a_planned_task_are_refused(toy_is, log_path):
     config = compose([*TOY, f"runner.logger.log_path={log_path}"])
     with pytest.raises(EnvError, match="planned with task 'reach-right', which it does not have"):
         train.run(config)
+
+
+# -- sentences ------------------------------------------------------------------------------------
+
+TOLD = {
+    "reach-left": "Go to the left", "reach-right": "Go to the right",
+    "reach-up": "Go up", "reach-down": "Go down", "reach-far": "Go away",
+}  # fmt: skip
+
+
+def test_a_policy_is_told_the_sentences_of_the_run():
+    env = played(lambda call, answer: answer, told=TOLD)
+    episodes = [Episode(1, 30), Episode(2, 31), Episode(0, 32)]
+    first = env.reset(range(ROWS), episodes)
+    assert first["task_descriptions"] == ["Go to the right", "Go up", "Go to the left"]
+    assert env.chunk_step(still()).observation["task_descriptions"] == first["task_descriptions"]
+    swapped = env.reset([1], [Episode(3, 1)] * 3)
+    assert swapped["task_descriptions"] == ["Go to the right", "Go down", "Go to the left"]
+    told = {demo.episode: demo.task_description for demo in env.demonstrate(episodes, **ASKED)}
+    assert told == dict(zip(episodes, first["task_descriptions"], strict=True))
+
+
+def test_a_run_says_what_its_policy_was_told(log_path, monkeypatch):
+    """In what the policy saw, in the manifest, beside its weights, and of its demonstrations."""
+    seen = set()
+    prepare = ToyPolicy.prepare
+
+    def noting(self, observation):
+        seen.update(observation["task_descriptions"])
+        return prepare(self, observation)
+
+    monkeypatch.setattr(ToyPolicy, "prepare", noting)
+    file = log_path.parent / "words.json"
+    file.write_text(json.dumps(TOLD))
+    asked = [
+        f"env.train.sentences={file}", "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-left]",
+        "sft.enabled=true", "sft.max_steps=2", "collect.episodes_per_task=2",
+        f"runner.logger.log_path={log_path}",
+    ]  # fmt: skip
+    train.run(compose([*TOY, *asked]))
+    assert seen == {"Go up", "reach the left side"}
+    run = log_path / "run"
+    assert json.loads((run / "manifest.json").read_text())["sentences"] == {
+        "train": {"reach-up": "Go up"}, "eval": {"reach-left": "reach the left side"},
+    }  # fmt: skip
+    facts = read_env_facts(run / "checkpoints/step_000001/actor")
+    assert facts is not None and facts.sentences == {"reach-up": "Go up"}
+    demonstrations = DemonstrationSet(run / "demonstrations")
+    assert {demo.task_description for demo in demonstrations} == {"Go up"}
+    assert demonstrations.info.sentences == {"reach-up": "Go up"}

@@ -1,0 +1,259 @@
+"""What a policy is told: the env's own sentences, or those of a file (`env.*.sentences`). Light.
+
+A file is read where a configuration is composed, and its sentences stand in the configuration from
+then on: a run needs the file no more. Sentences belong to tasks by name; what a file only numbers
+is never matched by counting, as data sets number tasks differently than envs do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from rlcore import reading
+from rlcore.config.schema import OWN
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.specs import EnvSpec
+
+KINDS = (".yaml", ".yml", ".json", ".jsonl", ".parquet")
+TASK, NUMBER = "task", "task_index"  # the columns of LeRobot's tables of tasks
+INDEX = "__index_level_0__"  # where pandas put the sentences, they had no name for that column
+BY_NUMBER = {"tasks", NUMBER}  # the keys of a file that says which number is which task's
+
+
+def resolve(value: Any, path: str) -> str | dict[str, str]:
+    """`own`, or the sentence of each task.
+
+    Args:
+        value: of the key: `own`, a file, or a mapping.
+        path: of the key, for errors.
+
+    Raises:
+        ConfigError: something else, or a file that does not say which sentence is which task's.
+    """
+    if value == OWN:
+        return OWN
+    if isinstance(value, Mapping):
+        return _checked(value, path, "it")
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(
+            f"{path} must be {OWN} (the env's sentences) or a file of sentences, got {value!r}",
+            hint=f"rlcore train --help {path}",
+        )
+    try:
+        return _checked(_read(*_file_and_part(value, path), path), path, value)
+    except (OSError, ValueError) as error:
+        reason = reading.reason_of(error)
+        raise ConfigError(
+            f"{path}: the sentences in {value!r} can't be read: {reason}",
+            hint=f"{path}={OWN} for the env's sentences; rlcore train --help {path}",
+        ) from None
+
+
+def told(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpec:
+    """The spec of an env whose policy is told these sentences.
+
+    Raises:
+        ConfigError: a task without one, or an env that has other sentences in each episode.
+    """
+    if isinstance(sentences, str):
+        return spec
+    if spec.sentences:
+        raise ConfigError(
+            f"{path}.sentences must be {OWN}: the sentences of {spec.name} differ from episode to "
+            f"episode of a task, and a file has one a task, got {len(sentences)} of a file"
+        )
+    missing = [task for task in spec.tasks if task not in sentences]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        known = ", ".join(list(sentences)[:5]) + (", ..." if len(sentences) > 5 else "")
+        raise ConfigError(
+            f"{path}.sentences has none for task {missing[0]!r}{more} of {spec.name}; it has those "
+            f"of {known}.{did_you_mean(missing[0], sentences)}",
+            hint=f"a line '{missing[0]}: sentence' in the file, or fewer tasks: {path}.tasks",
+        )
+    return replace(spec, descriptions=tuple(sentences[task] for task in spec.tasks))
+
+
+def shared(spec: EnvSpec) -> Iterator[tuple[str, list[str]]]:
+    """(sentence, tasks) of sentences that several tasks have: a policy can't tell these apart."""
+    for sentence, count in Counter(spec.descriptions).items():
+        if count > 1:
+            pairs = zip(spec.tasks, spec.descriptions, strict=True)
+            yield sentence, [task for task, its in pairs if its == sentence]
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def _file_and_part(value: str, path: str) -> tuple[Path, str]:
+    """FILE, or FILE:PART where no file is called so."""
+    whole = Path(value).expanduser().absolute()
+    name, colon, part = value.rpartition(":")
+    if whole.exists() or not colon or not name:
+        file, part = whole, ""
+    else:
+        file = Path(name).expanduser().absolute()
+    if file.is_dir():
+        raise ConfigError(
+            f"{path} must be {OWN} or a file of sentences, got the folder {value!r}",
+            hint="of a data set: its meta/tasks.jsonl or meta/tasks.parquet",
+        )
+    if file.suffix not in KINDS:
+        raise ConfigError(
+            f"{path} must be {OWN} or a file that ends in {', '.join(KINDS)}, got {value!r}",
+            hint=f"rlcore train --help {path}",
+        )
+    return file, part
+
+
+def _read(file: Path, part: str, path: str) -> Mapping[Any, Any]:
+    if file.suffix in (".jsonl", ".parquet"):
+        return _named(_rows(file), file, part, path)
+    found = _content(file)
+    if isinstance(found, Mapping) and set(found) == BY_NUMBER and not part:
+        return _numbered(found, file)
+    if part:
+        if not isinstance(found, Mapping) or part not in found:
+            known = ", ".join(map(str, found)) if isinstance(found, Mapping) else "no keys"
+            raise reading.Unreadable(f"it has no {part!r}, it has {known}")
+        found = found[part]
+    if not isinstance(found, Mapping):
+        raise reading.Unreadable("it must hold a mapping of task to sentence")
+    inner = [str(key) for key, value in found.items() if isinstance(value, Mapping)]
+    if inner:
+        raise reading.Unreadable(
+            f"it holds mappings in a mapping ({', '.join(inner)}); say which one is meant: "
+            f"{file.name}:{inner[0]}"
+        )
+    return found
+
+
+def _content(file: Path) -> Any:
+    """What a JSON or YAML file holds. A key that stands there twice is refused."""
+    if file.suffix == ".json":
+        try:
+            return json.loads(reading.read_text(file), object_pairs_hook=_once)
+        except RecursionError:
+            raise reading.Unreadable("its values lie too deep in each other") from None
+    found = reading.read_yaml(file)
+    _keys_once(yaml.compose(reading.read_text(file), Loader=yaml.SafeLoader))
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    _refuse_twice([key for key, _ in pairs])
+    return dict(pairs)
+
+
+def _keys_once(node: Any) -> None:
+    if isinstance(node, yaml.MappingNode):
+        _refuse_twice([key.value for key, _ in node.value if isinstance(key.value, str)])
+        for _, value in node.value:
+            _keys_once(value)
+
+
+def _refuse_twice(names: list[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise reading.Unreadable(f"{twice[0]!r} stands there twice")
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    """A table of tasks: `{"task_index": number, "task": sentence, ...}` each."""
+    if file.suffix == ".jsonl":
+        lines = [line for line in reading.read_text(file).split("\n") if line.strip()]
+        rows = [reading.parse_json(line) for line in lines]
+    else:
+        rows = _parquet(file)
+    for number, row in enumerate(rows):
+        if isinstance(row, dict) and TASK not in row and INDEX in row:
+            row[TASK] = row.pop(INDEX)
+        if not isinstance(row, dict) or type(row.get(NUMBER)) is not int or TASK not in row:
+            raise reading.Unreadable(f"row {number} must have {NUMBER!r}, a number, and {TASK!r}")
+    _refuse_twice([f"{NUMBER} {row[NUMBER]}" for row in rows])
+    if not rows:
+        raise reading.Unreadable("it has no rows")
+    return rows
+
+
+def _parquet(file: Path) -> list[dict[str, Any]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    content = pyarrow.BufferReader(reading.read_bytes(file))
+    try:
+        rows: list[dict[str, Any]] = parquet.read_table(content).to_pylist()
+    except pyarrow.ArrowException as error:
+        raise reading.Unreadable(str(error).split("\n", 1)[0]) from None
+    return rows
+
+
+def _named(rows: list[dict[str, Any]], file: Path, part: str, path: str) -> Mapping[Any, Any]:
+    """By the column beside number and sentence that names each row's task."""
+    columns = [
+        column
+        for column in rows[0]
+        if column not in (TASK, NUMBER) and all(isinstance(row.get(column), str) for row in rows)
+    ]
+    if part and part not in columns:
+        raise reading.Unreadable(f"it has no column {part!r} of names, it has {columns or 'none'}")
+    if not part and len(columns) > 1:
+        raise reading.Unreadable(
+            f"columns {', '.join(columns)} may name the tasks; say which: {file.name}:{columns[0]}"
+        )
+    if not columns:
+        shown = ", ".join(f"{row[NUMBER]} {row[TASK]!r}" for row in rows[:2])
+        raise ConfigError(
+            f"{path}: {file} numbers its {len(rows)} sentences ({shown}, ...) and does not say "
+            "of which task each one is; envs and data sets count tasks in different orders",
+            hint="write a file NAME.yaml and give that. Either a line 'TASK: sentence' for each "
+            f"task of the env, or which number is whose:\n    tasks: {file}\n"
+            f"    {NUMBER}: {{TASK: {rows[0][NUMBER]}, OTHER_TASK: ...}}",
+        )
+    column = part or columns[0]
+    _refuse_twice([row[column] for row in rows])
+    return {row[column]: row[TASK] for row in rows}
+
+
+def _numbered(found: Mapping[str, Any], file: Path) -> dict[Any, Any]:
+    """By numbers that the user's own file gives tasks; several may have the same sentence."""
+    table, numbers = found["tasks"], found[NUMBER]
+    if not isinstance(table, str) or not isinstance(numbers, Mapping):
+        raise reading.Unreadable(
+            f"tasks must name a table of tasks, and {NUMBER} give a number for each task"
+        )
+    other = file.parent / Path(table).expanduser()
+    if other.suffix not in (".jsonl", ".parquet"):
+        raise reading.Unreadable(f"tasks must be a tasks.jsonl or tasks.parquet, got {table!r}")
+    try:
+        rows = {row[NUMBER]: row[TASK] for row in _rows(other)}
+    except (OSError, ValueError) as error:
+        raise reading.Unreadable(f"{other}: {reading.reason_of(error)}") from None
+    for task, number in numbers.items():
+        if type(number) is not int or number not in rows:
+            raise reading.Unreadable(
+                f"{NUMBER} of {task!r} must be one of {table}, {min(rows)} to {max(rows)}, "
+                f"got {number!r}"
+            )
+    return {task: rows[number] for task, number in numbers.items()}
+
+
+def _checked(found: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:
+    """Names and words, or one error. A text with `${` would be read as the value of another key."""
+    if not found:
+        raise ConfigError(f"{path} must have a sentence for each task, {where} has none")
+    for task, sentence in found.items():
+        good = isinstance(sentence, str) and sentence.strip() and "${" not in sentence
+        if not isinstance(task, str) or not task or not good:
+            raise ConfigError(
+                f"{path}: the sentence of task {task!r} must be words, got {sentence!r}",
+                hint=f"TASK: sentence, in {where}" if where != "it" else None,
+            )
+    return dict(found)
