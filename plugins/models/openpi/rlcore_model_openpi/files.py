@@ -11,6 +11,7 @@ Folders without `config.json` (published openpi checkpoints) are fine as well.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +21,13 @@ from rlcore.errors import CheckpointError
 from rlcore.reading import read_json
 from rlcore.specs import EnvSpec
 from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
-from rlcore_model_openpi.layout import head_keys, network_keys, network_shapes
+from rlcore_model_openpi.layout import (
+    NOISE_HEAD,
+    head_keys,
+    network_keys,
+    network_shapes,
+    range_keys,
+)
 from rlcore_model_openpi.normalize import Normalizer, find_stats, read_stats
 from rlcore_model_openpi.sizes import NetworkSize
 
@@ -127,17 +134,11 @@ def check_written(folder: Path, size: NetworkSize, settings: Mapping[str, Any]) 
     Raises:
         CheckpointError: what is different.
     """
+    content = _our_config(folder)
     path = folder / CONFIG_FILE
-    if not path.exists():
+    if content is None:
         return
-    try:
-        content = read_json(path)
-    except (OSError, ValueError) as error:
-        raise damaged(path, str(error)) from error
-    written = content.get("size") if isinstance(content, dict) else None
-    if not isinstance(written, dict):
-        return  # another system's config.json
-    trained = written | content.get("trained_with", {})
+    trained = content["size"] | content.get("trained_with", {})
     asked = asdict(size) | {name: value for name, value in settings.items() if name in trained}
     different = [
         f"{name} {trained.get(name)!r} (asked: {value!r})"
@@ -149,3 +150,71 @@ def check_written(folder: Path, size: NetworkSize, settings: Mapping[str, Any]) 
             f"{folder} was trained otherwise: {', '.join(different)}",
             hint=f"use its settings: the keys of actor.model.openpi stand in {path}",
         )
+
+
+def check_heads(folder: Path, heads: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse heads that fit, but were trained to read something else, or whose numbers stood for
+    something else.
+
+    Args:
+        heads: settings of each that is asked for, see
+            :func:`rlcore_model_openpi.resolved.heads_trained_with`.
+
+    Raises:
+        CheckpointError: what is different.
+    """
+    place = folder / HEADS_FILE
+    trained: dict[str, Any] = {}
+    if place.exists():
+        trained = (_our_config(folder) or {}).get("heads_trained_with", {})
+    else:  # as RLinf stores them, beside the network
+        place = folder / NETWORK_FILE
+        bounds = _stored_range(place) if place.exists() else None
+        trained = {NOISE_HEAD: {"noise_logvar_range": bounds}} if bounds else {}
+    different = [
+        f"{name} {trained[head][name]!r} (asked: {value!r})"
+        for head, asked in heads.items()
+        for name, value in asked.items()
+        if name in trained.get(head, {}) and not _same(trained[head][name], value)
+    ]
+    if different:
+        raise CheckpointError(
+            f"the heads in {place} were trained otherwise: {', '.join(different)}",
+            hint=f"use their settings (keys of actor.model.openpi), or move {HEADS_FILE} away to "
+            "start with fresh heads",
+        )
+
+
+def _same(there: Any, here: Any) -> bool:
+    """Numbers that may have been stored in bfloat16 agree to 1%."""
+    if isinstance(there, list) and isinstance(here, list):
+        return len(there) == len(here) and all(
+            math.isclose(a, b, rel_tol=0.01) for a, b in zip(there, here, strict=True)
+        )
+    return bool(there == here)
+
+
+def _our_config(folder: Path) -> dict[str, Any] | None:
+    """Our `config.json`; None where there is none, or another system's."""
+    path = folder / CONFIG_FILE
+    if not path.exists():
+        return None
+    try:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
+        raise damaged(path, str(error)) from error
+    ours = isinstance(content, dict) and isinstance(content.get("size"), dict)
+    return content if ours else None
+
+
+def _stored_range(path: Path) -> list[float] | None:
+    """Least and greatest std of a noise head, from the logarithms of their squares that RLinf
+    stores beside it; None where it does not."""
+    from safetensors import safe_open  # needs no tensor library for numpy
+
+    keys = range_keys(read_headers(path))
+    if keys.keys() != {"min", "max"}:
+        return None
+    with safe_open(path, framework="numpy") as file:
+        bounds = [float(file.get_tensor(keys[end]).reshape(-1)[0]) for end in ("min", "max")]
+    return [round(math.exp(bound / 2), 4) for bound in bounds]

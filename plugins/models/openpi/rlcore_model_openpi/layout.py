@@ -49,6 +49,11 @@ def head_keys(stored: Iterable[str]) -> dict[str, str]:
     }
 
 
+def range_keys(stored: Iterable[str]) -> dict[str, str]:
+    """ "min" and "max" -> the file's name of a noise head's bounds, where RLinf stored them."""
+    return {match[1]: key for key in stored if (match := _RLINF_RANGE.match(key))}
+
+
 def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
     """Shapes of all parameters of a network, without heads and adapters."""
     width, expert = size.vlm_width, size.expert_width

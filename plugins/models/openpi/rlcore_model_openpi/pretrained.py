@@ -17,7 +17,7 @@ from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.vision import SiglipTower
 from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, write_stats
 from rlcore_model_openpi.processor import Processor
-from rlcore_model_openpi.resolved import Resolved, trained_with
+from rlcore_model_openpi.resolved import Resolved, heads_trained_with, trained_with
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.spec import checkpoint_stats
@@ -89,5 +89,6 @@ def save(folder: Path, config: OpenPIModelConfig, actor: FlowActor, processor: P
         "model": settings,
         "size": dataclasses.asdict(resolved.size),
         "trained_with": trained_with(resolved),
+        "heads_trained_with": heads_trained_with(config),
     }
     (folder / CONFIG_FILE).write_text(json.dumps(content, indent=2) + "\n")

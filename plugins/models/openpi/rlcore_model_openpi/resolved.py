@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import EnvSpec
 from rlcore_model_openpi.data_configs import DataConfig, data_config
+from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
 
@@ -69,6 +70,28 @@ def trained_with(resolved: Resolved) -> dict[str, str | int | bool]:
         "num_images_in_input": resolved.num_images,
         "discrete_state_input": resolved.discrete_state,
     }
+
+
+def heads_trained_with(
+    config: OpenPIModelConfig,
+) -> dict[str, dict[str, str | int | bool | list[float]]]:
+    """Likewise of each head that the policy has: what it reads, and what its numbers stand for."""
+    openpi = config.openpi
+    heads: dict[str, dict[str, str | int | bool | list[float]]] = {}
+    if config.add_value_head:
+        reads: dict[str, str | int | bool | list[float]] = {
+            "value_after_vlm": openpi.value_after_vlm
+        }
+        if openpi.value_after_vlm:
+            reads["value_vlm_mode"] = openpi.value_vlm_mode
+        else:
+            reads["chunk_critic_input"] = openpi.chunk_critic_input
+            if openpi.chunk_critic_input:
+                reads["num_action_chunks"] = config.num_action_chunks
+        heads[VALUE_HEAD] = reads
+    if openpi.noise_method == "flow_noise":
+        heads[NOISE_HEAD] = {"noise_logvar_range": list(openpi.noise_logvar_range)}
+    return heads
 
 
 def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:

@@ -7,10 +7,16 @@ from pathlib import Path
 
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi.contradictions import check_settings
-from rlcore_model_openpi.files import check_folder, check_written, load_stats
+from rlcore_model_openpi.files import check_folder, check_heads, check_written, load_stats
 from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD, head_shapes
 from rlcore_model_openpi.normalize import Normalizer
-from rlcore_model_openpi.resolved import Resolved, masked_images, resolve, trained_with
+from rlcore_model_openpi.resolved import (
+    Resolved,
+    heads_trained_with,
+    masked_images,
+    resolve,
+    trained_with,
+)
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import (
     expert_parameter_count,
@@ -38,6 +44,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
     else:
         folder = Path(config.model_path)
         check_written(folder, resolved.size, trained_with(resolved))
+        check_heads(folder, heads_trained_with(config))
         check_folder(folder, resolved.size, _head_shapes(config, resolved))
         tokenizer = load_tokenizer(folder, resolved.size)
         checkpoint_stats(config, resolved, env_spec)

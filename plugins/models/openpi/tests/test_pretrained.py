@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import shutil
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ import torch
 from rlcore_model_openpi.policy import make
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.spec import policy_spec
+from safetensors.torch import load_file, save_file
 
 from rlcore.errors import CheckpointError
 from rlcore.rollout.rng import RowKeys
@@ -203,6 +205,44 @@ def test_a_named_asset_that_is_not_there(saved, env_spec):
     _, folder = saved
     config = at(settings(asset_id="my/robot"), folder)
     refuse(config, env_spec, "for asset 'my/robot' .there are: assets/lerobot/metaworld_mt50")
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "said"),
+    [
+        ({"chunk_critic_input": True}, {"chunk_critic_input": False}, r"chunk_critic_input True"),
+        ({"value_after_vlm": True, "value_vlm_mode": "mean_token"},
+         {"value_after_vlm": True, "value_vlm_mode": "first_token"},
+         r"value_vlm_mode 'mean_token' \(asked: 'first_token'\)"),
+        ({}, {"noise_logvar_range": [0.1, 0.2]}, r"noise_logvar_range \[0.08, 0.16\]"),
+    ],
+)  # fmt: skip
+def test_heads_that_fit_but_mean_something_else(
+    env_spec, demonstrate, tmp_path, trained, asked, said
+):
+    policy = make(settings(**trained), env_spec=env_spec)
+    policy.fit_normalizer([demonstrate(env_spec, 20)])
+    policy.save_pretrained(tmp_path)
+    refuse(at(settings(**asked), tmp_path), env_spec, f"heads in .* were trained otherwise: {said}")
+    policy_spec(at(settings(**trained), tmp_path), env_spec)
+    (tmp_path / "rl_heads.safetensors").unlink()  # fresh heads may read anything
+    policy_spec(at(settings(**asked), tmp_path), env_spec)
+
+
+def test_the_noise_range_that_rlinf_stores_beside_its_head(saved, env_spec):
+    _, folder = saved
+    path = folder / "model.safetensors"
+    stored = load_file(path)
+    for name, std in (("min", 0.08), ("max", 0.16)):
+        stored[f"noise_head.logvar_{name}"] = torch.tensor([2 * math.log(std)])
+    save_file(stored, path)
+    (folder / "rl_heads.safetensors").unlink()
+    policy_spec(at(settings(), folder), env_spec)
+    refuse(
+        at(settings(noise_logvar_range=[0.08, 0.2]), folder),
+        env_spec,
+        r"trained otherwise: noise_logvar_range \[0.08.*, 0.16.*\] \(asked: \[0.08, 0.2\]\)",
+    )
 
 
 def test_the_same_weights_for_another_robot(saved, env_spec):
