@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.cli.main import VERBS
-from rlcore.cli.request import EXPERIMENT, Form, Request
+from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
+from rlcore.config.catalog import SIDES
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError
@@ -30,7 +31,9 @@ EVAL = Verb(
     "eval",
     VERBS["eval"],
     "rlcore.loop.evaluate:run",
-    form=Form("[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]", takes_folder=True),
+    form=Form(
+        "[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]", flags=TRUST, takes_folder=True
+    ),
     require=("env", "model"),
 )
 UNDER = replace(
@@ -38,7 +41,7 @@ UNDER = replace(
     loop="rlcore.loop.protocol:run",
     form=replace(
         EVAL.form,
-        flags={"--protocol": {"metavar": "NAME", "help": "settings to evaluate under"}},
+        flags={**TRUST, "--protocol": {"metavar": "NAME", "help": "settings to evaluate under"}},
     ),
     passed=("protocol",),
 )
@@ -65,7 +68,7 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
     if overrides and overrides[0].startswith(EXPERIMENT):
         if Path(first).is_dir():
-            return of_run(Path(first), overrides[1:])
+            return of_run(Path(first), overrides[1:], trust=request.options["trust"])
         if "/" in first:  # no name of an experiment has one
             raise CheckpointError(f"there is no run at {first!r}: it is no folder")
     return EVAL.compose(request, ["runner.only_eval=true", *overrides])
@@ -106,18 +109,30 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     """
     if not overrides or not overrides[0].startswith(EXPERIMENT):
         raise ConfigError("which run is to be verified?", hint="rlcore eval RUN --verify")
-    return of_run(Path(overrides[0].removeprefix(EXPERIMENT)), overrides[1:])
+    first = Path(overrides[0].removeprefix(EXPERIMENT))
+    return of_run(first, overrides[1:], trust=request.options["trust"])
 
 
-def of_run(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
+def of_run(folder: Path, overrides: Sequence[str] = (), *, trust: bool = False) -> RunConfig:
     """As :func:`of_checkpoint`, for the latest checkpoint of a run, or the one that is named."""
     from rlcore.track.checkpoint import load_checkpoint
 
-    return of_checkpoint(load_checkpoint(folder.resolve()), overrides)
+    return of_checkpoint(load_checkpoint(folder.resolve()), overrides, trust=trust)
 
 
-def of_checkpoint(checkpoint: Checkpoint, overrides: Sequence[str] = ()) -> RunConfig:
-    """The run's configuration with its checkpoint as the model, under a name of its own."""
+def of_checkpoint(
+    checkpoint: Checkpoint, overrides: Sequence[str] = (), *, trust: bool = False
+) -> RunConfig:
+    """The run's configuration with its checkpoint as the model, under a name of its own.
+
+    What it writes goes beside the run, wherever that is now: the run's own places may be those of
+    another machine, and are not for a folder from elsewhere to decide.
+
+    Args:
+        checkpoint: of the run.
+        overrides: changes, which also decide where it is written.
+        trust: see :func:`rlcore.config.compose.load`.
+    """
     from rlcore.track.folder import RunFolder
 
     run = RunFolder.containing(checkpoint.path)
@@ -127,5 +142,8 @@ def of_checkpoint(checkpoint: Checkpoint, overrides: Sequence[str] = ()) -> RunC
         f"runner.logger.experiment_name={quote(f'{run.name}-eval')}",
         "runner.resume_dir=null",
         "rollout.model.model_path=null",
+        f"runner.logger.log_path={quote(run.path.parent)}",
+        "collect.path=null",
+        *(f"env.{side}.video_cfg.video_base_dir=null" for side in SIDES),
     ]
-    return load(run.config, [*own, *overrides], require=EVAL.require)
+    return load(run.config, [*own, *overrides], require=EVAL.require, trust=trust)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlcore.cli.main import VERBS
 from rlcore.cli.replay import ONE_PROCESS
+from rlcore.cli.request import TRUST
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     name = options.checkpoint
     checkpoint = load_checkpoint(path if name is None else named_checkpoint(run.checkpoints, name))
     registry = load_plugins()
-    config = load(run.config, ONE_PROCESS, registry, require=("env", "model"))
+    config = load(run.config, ONE_PROCESS, registry, require=("env", "model"), trust=options.trust)
     written = export(
         config, checkpoint, Path(options.dest), registry, adapters_only=options.adapter_only
     )
@@ -50,6 +51,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="step_000010, best or latest; default: the one RUN names, or the latest",
     )
+    for flag, settings in TRUST.items():
+        parser.add_argument(flag, **settings)
     parser.add_argument(
         "--adapter-only",
         action="store_true",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rlcore.cli.eval import EVAL, of_checkpoint
 from rlcore.cli.main import VERBS
-from rlcore.cli.request import EXPERIMENT, Form, Request
+from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
@@ -21,6 +21,7 @@ USAGE = "rlcore replay RUN --task NAME --trial NUMBER"
 ONE_PROCESS = (
     "cluster.backend=local",
     "cluster.num_nodes=1",
+    "cluster.address=null",
     "cluster.node_groups=[]",
     "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
     "rollout.pipeline_stage_num=1",
@@ -34,6 +35,7 @@ FORM = Form(
     subject="RUN",
     takes_folder=True,
     flags={
+        **TRUST,
         "--task": {"metavar": "NAME", "help": "the task, by name or by its number"},
         "--trial": {"type": int, "metavar": "NUMBER", "help": "the start"},
         "--replica": {
@@ -91,8 +93,10 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     name = request.options["checkpoint"]
     run = RunFolder.containing(path)
     checkpoint = load_checkpoint(path if name is None else named_checkpoint(run.checkpoints, name))
-    alike = _computed_alike(load(run.config), request.options["phase"])
-    return of_checkpoint(checkpoint, [*ONE_PROCESS, *alike, *overrides[1:]])
+    original = load(run.config, trust=True)  # only looked at
+    alike = _computed_alike(original, request.options["phase"])
+    changes = [*ONE_PROCESS, *alike, *overrides[1:]]
+    return of_checkpoint(checkpoint, changes, trust=request.options["trust"])
 
 
 def _computed_alike(config: RunConfig, side: str) -> list[str]:

@@ -60,6 +60,14 @@ class Form:
 
 
 PLAIN = Form()
+TRUST: dict[str, dict[str, Any]] = {
+    "--trust": {
+        "action": "store_true",
+        "help": "let the folder's configuration import modules and join clusters (code of whoever "
+        "made it); without, those keys must be given here",
+    }
+}
+"""The flag of verbs that read the folder of a run."""
 
 
 def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Request:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.main import VERBS
-from rlcore.cli.request import EXPERIMENT, Form, Request
+from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
@@ -16,7 +16,7 @@ RESUME = Verb(
     "resume",
     VERBS["resume"],
     "rlcore.loop.train:run",
-    form=Form("RUN_FOLDER", takes_folder=True),
+    form=Form("RUN_FOLDER", flags=TRUST, takes_folder=True),
     sweeps=False,
 )
 
@@ -40,5 +40,10 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
         )
     folder = Path(overrides[0].removeprefix(EXPERIMENT)).absolute()
     run = RunFolder.containing(folder)
-    changes = [*overrides[1:], f"runner.resume_dir={quote(folder)}"]
-    return load(run.config, changes, require=RESUME.require)
+    place = [  # where it is now: it may have been moved, from another machine too
+        f"runner.logger.log_path={quote(run.path.parent)}",
+        f"runner.logger.experiment_name={quote(run.name)}",
+    ]
+    changes = [*place, *overrides[1:], f"runner.resume_dir={quote(folder)}"]
+    trust = request.options["trust"]
+    return load(run.config, changes, require=RESUME.require, trust=trust)

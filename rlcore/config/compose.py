@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from rlcore.config.limits import value_of
 from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
+from rlcore.config.trust import own_recipe, require_closed_doors, require_values
 from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import Registry, load_plugins
 
@@ -80,6 +81,7 @@ def load(
     registry: Registry | None = None,
     *,
     require: Sequence[str] = (),
+    trust: bool = False,
 ) -> RunConfig:
     """The configuration written by an earlier run (`<run>/config.yaml`), with changes.
 
@@ -88,16 +90,21 @@ def load(
         overrides: `section.key=value`.
         registry: the plugins; None for those installed.
         require: groups of which the file must name a component.
+        trust: whether the file may let code in, see :mod:`rlcore.config.trust`.
 
     Raises:
-        ConfigError: the file is missing or damaged, or does not fit the installed plugins.
+        ConfigError: the file is missing or damaged, does not fit the installed plugins, or lets
+            code in.
     """
     registry = registry or load_plugins()
     catalog = Catalog(registry)
-    groups, values = _split(catalog, parse(overrides))
+    parsed = parse(overrides)
+    groups, values = _split(catalog, parsed)
     if groups:
         raise ConfigError(f"{groups[0]}: the components of a finished run can't be exchanged")
     saved = read_mapping(Path(path))
+    given = [override.key_or_group for override in parsed]
+    require_values(Path(path), saved, given)
     try:
         folder = Path(path).absolute().parent
         config = _finish(FileValues(deepcopy(saved), {}), values, registry, run=folder)
@@ -105,6 +112,10 @@ def load(
     except ConfigError:
         _blame(path, saved, require, catalog)
         raise
+    if not trust:
+        require_closed_doors(Path(path), config, given)
+    config = replace(config, recipe=own_recipe(config.recipe, catalog.groups))
+    config.freeze()
     return config
 
 

@@ -56,6 +56,19 @@ class Range:
         return text if self.off is None else f"{self.off:g} (off) or {text}"
 
 
+@dataclass(frozen=True)
+class Door:
+    """Of a key through which code comes in: what it does, and values with which it does not.
+
+    Attributes:
+        does: for behind "this" and before the value, e.g. "imports the modules".
+        harmless: values that let nothing in.
+    """
+
+    does: str
+    harmless: tuple[Any, ...]
+
+
 def key(
     help: str,
     default: Any = None,
@@ -68,6 +81,7 @@ def key(
     off: float | None = None,
     own: bool = False,
     place: bool = False,
+    door: Door | None = None,
 ) -> Any:
     """A field with its help text and the values it may take in the metadata.
 
@@ -84,6 +98,8 @@ def key(
         own: of a key that all components of a kind have: its values mean something to the one
             they were chosen for only, as names of tasks do. A recipe's value stays behind when
             another component takes its place.
+        door: of a key whose values let code in, such as names of modules to import: the folder of
+            a run can't decide it, unless who uses it says `--trust`.
     """
     metadata = {
         "help": help,
@@ -91,6 +107,7 @@ def key(
         "range": Range(least, above, most, below, off),
         "own": own,
         "place": place,
+        "door": door,
     }
     if isinstance(default, (list, dict)) or is_dataclass(default):
         return field(default_factory=lambda: deepcopy(default), metadata=metadata)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rlcore.config.keys import Door as Door
 from rlcore.config.keys import Range as Range
 from rlcore.config.keys import Settings as Settings
 from rlcore.config.keys import key as key
@@ -48,7 +49,10 @@ class ClusterConfig(Settings):
         choices=("ray", "local"),
     )
     num_nodes: int = key("nodes that must have joined", 1, least=1)
-    address: str | None = key("address of a running Ray cluster; null starts one of our own")
+    address: str | None = key(
+        "address of a running Ray cluster; null starts one of our own",
+        door=Door("joins the Ray cluster at", (None, "auto", "local")),
+    )
     component_placement: Any = key(
         "names: ranks, e.g. {'env,rollout,actor': all} or {env: 0-3, rollout: 4-7, actor: 0-7}",
         {"env,rollout,actor": "all"},

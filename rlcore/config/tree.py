@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any
 
+from rlcore.config.keys import Door
 from rlcore.config.schema import Range, RunConfig
 
 
@@ -21,6 +22,7 @@ class Key:
         help: its sentence; for a section the first line of the class's docstring.
         choices: the values it may take; empty if it is not an enumeration.
         range: the numbers it may take, if it holds numbers.
+        door: of a key that lets code in, how.
         section: whether it holds keys of its own.
         place: whether it is a path.
     """
@@ -33,6 +35,7 @@ class Key:
     range: Range
     section: bool
     place: bool
+    door: Door | None
 
 
 def is_section(value: Any) -> bool:
@@ -99,4 +102,5 @@ def _key(field: Field[Any], value: Any, path: str) -> Key:
         range=field.metadata.get("range", Range()),
         section=section,
         place=field.metadata.get("place", False),
+        door=field.metadata.get("door"),
     )

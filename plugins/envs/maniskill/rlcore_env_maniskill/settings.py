@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import key
+from rlcore.config.schema import Door, key
 from rlcore.simulation.settings import SimulatedEnvConfig
 from rlcore_env_maniskill.robots import ARM_COMMANDS
 
@@ -16,7 +16,11 @@ class ManiSkillConfig(SimulatedEnvConfig):
     """ManiSkill3; `tasks` are its ids."""
 
     env_type: str = key("registered name of the env", "maniskill")
-    register: list[str] = key("modules to import, so that ManiSkill knows tasks of your own", [])
+    register: list[str] = key(
+        "modules to import, so that ManiSkill knows tasks of your own",
+        [],
+        door=Door("imports the modules", ([],)),
+    )
     sim_backend: str = key(
         "cpu: a simulator per sub-env, spread over processes; gpu: one batched simulation",
         "cpu",

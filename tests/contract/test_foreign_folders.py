@@ -1,0 +1,213 @@
+"""The folder of a run from elsewhere: it runs no code here, learns nothing of this machine, and
+writes nowhere but where its user lets it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from refused import Started, the_error
+
+from rlcore.cli.eval import of_run
+from rlcore.cli.main import main
+from rlcore.config.compose import compose, load, recipe_of, to_yaml
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+from rlcore.loop import train
+
+RUN = [
+    "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",
+    "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+    "runner.val_before_train=false", "runner.logger.logger_backends=[]",
+    "env.train.total_num_envs=4", "env.eval.total_num_envs=4", "env.eval.trials_per_task=1",
+    "actor.micro_batch_size=16", "actor.global_batch_size=16",
+]  # fmt: skip
+SECRET = "a-token-of-this-machine"
+VERBS = ["eval", "resume", "replay", "export"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("theirs")
+    train.run(compose([*RUN, f"runner.logger.log_path={folder}"]))
+    return folder / "run"
+
+
+@pytest.fixture
+def run(original: Path, nothing_starts: Path, monkeypatch) -> Path:
+    """A copy, in a folder of its own."""
+    monkeypatch.setenv("RLCORE_TEST_TOKEN", SECRET)
+    return Path(shutil.copytree(original, nothing_starts / "theirs" / "run"))
+
+
+def change(run: Path, path: str, value: Any) -> None:
+    """Set a key of the saved configuration."""
+    content = yaml.safe_load((run / "config.yaml").read_text())
+    *sections, name = path.split(".")
+    section = content
+    for each in sections:
+        section = section[each]
+    section[name] = value
+    (run / "config.yaml").write_text(yaml.safe_dump(content))
+
+
+def command(verb: str, run: Path) -> list[str]:
+    rest = {
+        "resume": ["runner.max_epochs=2"],
+        "replay": ["--task", "reach-left", "--trial", "0"],
+        "export": [str(run.parent / "exported")],
+    }
+    return [verb, str(run), *rest.get(verb, [])]
+
+
+def written(folder: Path) -> str:
+    return "".join(file.read_bytes().decode("latin-1") for file in folder.rglob("*.*"))
+
+
+# -- code -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["eval", "resume"])
+def test_a_cluster_of_strangers_is_not_joined(run, capsys, verb):
+    change(run, "cluster.address", "192.0.2.7:6379")
+    text = the_error(main(command(verb, run)), capsys.readouterr())
+    assert "joins the Ray cluster at 192.0.2.7:6379" in text and "--trust" in text
+    for word in ("--trust", "cluster.address=null"):
+        with pytest.raises(Started):
+            main([*command(verb, run), word])
+
+
+@pytest.mark.parametrize("verb", ["replay", "export"])
+def test_what_runs_in_one_process_joins_none(run, verb):
+    change(run, "cluster.address", "192.0.2.7:6379")
+    assert main(command(verb, run)) == 0
+
+
+@pytest.mark.parametrize("address", ["auto", "local", None])
+def test_the_cluster_of_this_machine_needs_no_trust(run, address):
+    change(run, "cluster.address", address)
+    with pytest.raises(Started):
+        main(command("eval", run))
+
+
+@pytest.mark.parametrize("side", ["train", "eval"])
+def test_modules_are_imported_only_with_trust(tmp_path, monkeypatch, side):
+    """Also where the module lies in the folder, and that is where the user stands."""
+    config = compose(["env=maniskill", f"env.{side}.register=[theirs]"], require=())
+    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    (tmp_path / "theirs.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=rf"env\.{side}\.register: this imports the modules the"):
+        load("config.yaml")
+    assert load("config.yaml", trust=True) == config
+    key = f"env.{side}.register"
+    assert load("config.yaml", [f"{key}=[theirs]"]) == config
+    assert load("config.yaml", [f"{key}=[]"]).recipe.choices == ["env=maniskill"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_refuses_them(run, capsys, verb):
+    """No verb gets as far as a spec, which would import them."""
+    foreign = yaml.safe_load(to_yaml(compose(["env=maniskill"], require=())))
+    foreign["env"]["train"]["register"] = ["theirs"]
+    change(run, "env", foreign["env"])
+    text = the_error(main(command(verb, run)), capsys.readouterr())
+    assert "imports the modules theirs" in text and "--trust" in text
+
+
+def test_keys_in_other_letters_are_no_way_around(run, capsys):
+    content = yaml.safe_load((run / "config.yaml").read_text())
+    content["cluster"]["Address"] = "192.0.2.7:6379"
+    del content["cluster"]["address"]
+    (run / "config.yaml").write_text(yaml.safe_dump(content))
+    assert "192.0.2.7" in the_error(main(command("eval", run)), capsys.readouterr())
+
+
+# -- what is known here ---------------------------------------------------------------------------
+
+LOOKED_UP = "${oc.env:RLCORE_TEST_TOKEN}"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("runner.logger.project_name", LOOKED_UP),
+        ("env.train.tasks", ["reach-left", LOOKED_UP]),
+        ("cluster.component_placement", {"env": LOOKED_UP}),
+        ("runner.logger.project_name", "a${runner.seed}"),
+    ],
+)
+def test_nothing_is_looked_up_for_a_run(run, capsys, verb, path, value):
+    change(run, path, value)
+    text = the_error(main(command(verb, run)), capsys.readouterr())
+    assert path in text and "nothing is looked up" in text
+    assert SECRET not in text + written(run.parent)
+
+
+def test_a_value_that_is_given_takes_its_place(run):
+    change(run, "runner.logger.project_name", LOOKED_UP)
+    with pytest.raises(Started):
+        main([*command("eval", run), "runner.logger.project_name=mine"])
+
+
+def test_a_report_shows_what_is_written(run):
+    change(run, "runner.logger.project_name", LOOKED_UP)
+    assert main(["report", str(run)]) == 0
+    assert SECRET not in (run / "report.html").read_text()
+
+
+def test_a_recipe_of_theirs_is_not_composed(run, tmp_path):
+    theirs = tmp_path / "configs" / "experiment"
+    theirs.mkdir(parents=True)
+    recipe = f"# @package _global_\nrunner: {{logger: {{project_name: '{LOOKED_UP}'}}}}\n"
+    (theirs / "x.yaml").write_text(recipe)
+    looked_up = f"runner.logger.project_name={LOOKED_UP}"
+    for choices in (["experiment=x"], ["env=toy", looked_up], [f"env={LOOKED_UP}"]):
+        content = yaml.safe_load((run / "config.yaml").read_text())
+        content["recipe"] = {"choices": choices, "config_dirs": [str(tmp_path / "configs")]}
+        # interpolations are refused before; this is the second lock
+        content = json.loads(json.dumps(content).replace("${", "$ {"))
+        (run / "config.yaml").write_text(yaml.safe_dump(content))
+        config = load(run / "config.yaml")
+        assert config.recipe.config_dirs == []
+        try:
+            recipe_config = recipe_of(config)
+        except ConfigError:
+            recipe_config = None
+        assert recipe_config is None or SECRET not in to_yaml(recipe_config)
+
+
+# -- places ---------------------------------------------------------------------------------------
+
+
+def test_an_evaluation_is_written_beside_the_run_wherever_that_is(run, tmp_path):
+    for path in ("runner.logger.log_path", "collect.path", "env.eval.video_cfg.video_base_dir"):
+        change(run, path, "/another/machine")
+    config = of_run(run)
+    assert config.runner.logger.log_path == str(run.parent)
+    assert config.collect.path is None and config.env.eval.video_cfg.video_base_dir is None
+    mine = of_run(run, [f"runner.logger.log_path={tmp_path}"])
+    assert mine.runner.logger.log_path == str(tmp_path)
+
+
+def test_a_run_that_was_moved_goes_on_where_it_is(run, monkeypatch):
+    change(run, "runner.logger.log_path", "/proc/another")
+    change(run, "runner.logger.experiment_name", "another")
+    seen: list[RunConfig] = []
+
+    def start(config: RunConfig, *arguments: object) -> None:
+        seen.append(config)
+        raise Started
+
+    monkeypatch.setattr(train, "run", start)
+    with pytest.raises(Started):
+        main(command("resume", run))
+    logger = seen[0].runner.logger
+    assert (Path(logger.log_path), logger.experiment_name) == (run.parent, "run")
