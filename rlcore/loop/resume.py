@@ -7,8 +7,9 @@ randomness is keyed, what follows is what would have followed without the interr
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +24,25 @@ from rlcore.plugins import load_plugins
 from rlcore.track import course
 from rlcore.track.attempts import set_aside
 from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
-from rlcore.track.folder import RunFolder
+from rlcore.track.contents import Extent
+from rlcore.track.folder import METRICS, RunFolder
 from rlcore.track.headers import damaged
 from rlcore.track.parquet import read_note
 from rlcore.track.protocol import told_apart
-from rlcore.track.state import STATE
+from rlcore.track.state import STANDS_ON, STATE
 from rlcore.track.trackers import cut_metrics
 
 ENDS = ("after", "control")
 """Labels of the evaluations that a run ends with."""
+BEFORE = "before"
+"""Label of the evaluation that is made once and read back by each resume."""
 # What `state` keeps, by the types JSON gives back.
 STATE_TYPES: dict[str, type | tuple[type, ...]] = {
     "seed": int,
     "totals": dict,
     "seconds": dict,
     "best": (float, int, type(None)),
-    "metrics_size": int,
+    STANDS_ON: dict,
 }
 
 
@@ -126,7 +130,9 @@ def take_up(session: Session, saved: Saved | None) -> None:
                 f"{session.folder.checkpoints / course.SUPERSEDED})"
             )
     set_aside(session.attempt, _behind(session.folder, saved.step))
-    cut_metrics(session.folder.metrics, 0 if at is None else at.state["metrics_size"])
+    cut_metrics(
+        session.folder.metrics, 0 if at is None else _extents(at)[session.folder.metrics.name].size
+    )
 
 
 def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
@@ -141,12 +147,19 @@ def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
 
 def state(session: Session) -> dict[str, Any]:
     """What a checkpoint keeps of the session; :func:`restore` takes it up."""
+    session.trackers.sync()
+    folder = session.folder
+    relied_on = (folder.metrics, folder.evaluations / f"{BEFORE}.parquet")
     return {
         "seed": session.config.runner.seed,
         "totals": vars(session.totals),
         "seconds": session.clock.seconds,
         "best": session.best,
-        "metrics_size": session.folder.metrics.stat().st_size,
+        STANDS_ON: {
+            path.relative_to(folder.path).as_posix(): asdict(Extent.of(path))
+            for path in relied_on
+            if path.is_file()
+        },
     }
 
 
@@ -179,13 +192,30 @@ def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] |
     return read_results(path) if path.exists() else None
 
 
+def _unlike(saved: Saved, label: str) -> str | None:
+    """What is wrong with an evaluation that the checkpoint was written with, in a few words."""
+    assert saved.checkpoint is not None
+    path = saved.folder.evaluations / f"{label}.parquet"
+    then = _extents(saved.checkpoint).get(path.relative_to(saved.folder.path).as_posix())
+    return None if then is None else then.fault(path)
+
+
 def same_evaluation(
     session: Session, saved: Saved | None, label: str
 ) -> list[EpisodeResult] | None:
     """As :func:`earlier_evaluation`, if it was made as this session would make it. Rates under two
     protocols make no difference: the start's weights are still at hand here, and play again."""
+    if saved is None or saved.checkpoint is None:
+        return None
+    fault = _unlike(saved, label)
+    if fault is not None:  # of another run, or made by a resume that got no further
+        session.progress.line(
+            f"the evaluation {label} training is not the one that {saved.checkpoint.path.name} "
+            f"was written with: {label}.parquet {fault}; it is made again"
+        )
+        return None
     found = earlier_evaluation(saved, label)
-    if saved is None or found is None:
+    if found is None:
         return None
     then = read_note(saved.folder.evaluations / f"{label}.parquet")
     now = made_with(session.assembly)
@@ -223,7 +253,56 @@ def _check(at: Checkpoint, config: RunConfig) -> None:
         raise CheckpointError(
             f"{at.path} is of a run with seed {kept['seed']}, runner.seed is {config.runner.seed}"
         )
+    _check_log(at)
     _facts_with(config, at.policy_path)
+
+
+def _extents(at: Checkpoint) -> dict[str, Extent]:
+    """How the files of the run began that a checkpoint stands on, by their paths in its folder.
+
+    Raises:
+        CheckpointError: it does not say so.
+    """
+    kept = at.state.get(STANDS_ON)
+    try:
+        extents = {name: Extent(**facts) for name, facts in kept.items()}  # type: ignore[union-attr]
+    except (AttributeError, TypeError):
+        extents = {}
+    if METRICS not in extents or not all(
+        type(extent.size) is int and extent.size >= 0 for extent in extents.values()
+    ):
+        raise damaged(at.path / STATE, f"state.{STANDS_ON} can't be {kept!r:.200}")
+    return extents
+
+
+def _check_log(at: Checkpoint) -> None:
+    """Refuse to go on with metrics that are not those of the updates before a checkpoint.
+
+    Raises:
+        CheckpointError: lost, cut off, changed, or of another run.
+    """
+    log = at.path.parent.parent / METRICS
+    fault = _extents(at)[METRICS].fault(log)
+    if fault is not None:
+        raise CheckpointError(
+            f"{log} {fault}: {at.path.name} was written with another, which is lost, changed or of "
+            "another run",
+            hint=_elsewhere(at, log),
+        )
+
+
+def _elsewhere(at: Checkpoint, log: Path) -> str:
+    """Where to go on from with the metrics that there are."""
+    for name in reversed(course.read_course(at.path.parent).lineage):
+        path = at.path.parent / name
+        with contextlib.suppress(CheckpointError):
+            earlier = load_checkpoint(path)
+            if earlier.step < at.step and _extents(earlier)[METRICS].fault(log) is None:
+                return f"put it back; or go on from where it reaches: rlcore resume {path}"
+    return (
+        f"put it back; the policy is whole: a new run can begin with it, "
+        f"actor.model.model_path={at.policy_path}"
+    )
 
 
 def _check_start(folder: RunFolder, config: RunConfig) -> None:

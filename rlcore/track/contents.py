@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import open_regular
 from rlcore.track.headers import damaged
 
 DIGEST = "sha256"
@@ -39,10 +41,43 @@ def check_digests(folder: Path, expected: Mapping[str, str]) -> None:
     for name, digest in expected.items():
         try:
             found = _digest(folder / name)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise damaged(folder / name, str(error)) from error
         if found != digest:
             raise damaged(folder / name, f"its {DIGEST} is {found}, it was written with {digest}")
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How a file began when something was written that relies on it: more may have been added.
+
+    Attributes:
+        size: bytes.
+        sha256: hex digest of them.
+    """
+
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Extent:
+        """All that is in a file now."""
+        size = path.stat().st_size
+        return cls(size, _digest(path, size))
+
+    def fault(self, path: Path) -> str | None:
+        """What is wrong with a file that should begin so, in a few words; None if nothing is."""
+        try:
+            size = path.stat().st_size
+            if size < self.size:
+                return f"is cut off: {size} bytes instead of {self.size}"
+            if _digest(path, self.size) != self.sha256:
+                return f"does not begin with the {self.size} bytes that it had"
+        except FileNotFoundError:
+            return "is missing"
+        except (OSError, ValueError) as error:
+            return f"can't be read ({error})"
+        return None
 
 
 def text_digest(text: str) -> str:
@@ -56,10 +91,11 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield file.relative_to(folder).as_posix(), file
 
 
-def _digest(path: Path) -> str:
-    """Of the content; read in blocks, as it may be larger than memory."""
-    digest = hashlib.new(DIGEST)
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
+def _digest(path: Path, size: int | None = None) -> str:
+    """Of the first `size` bytes, or of all; read in blocks, as it may be larger than memory."""
+    digest, left = hashlib.new(DIGEST), size
+    with open_regular(path) as file:
+        while block := file.read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES)):
             digest.update(block)
+            left = None if left is None else left - len(block)
     return digest.hexdigest()

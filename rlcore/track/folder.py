@@ -14,7 +14,7 @@ from rlcore.track import lock
 from rlcore.track.course import checkpoint_name, settle
 from rlcore.track.files import sweep, write_text
 
-CONFIG, RECIPE = "config.yaml", "recipe.yaml"
+CONFIG, RECIPE, METRICS = "config.yaml", "recipe.yaml", "metrics.jsonl"
 WRITTEN_BY_READERS = ("replay", "report.html")
 """What commands that don't go on with a run write into its folder, maybe at this moment."""
 
@@ -126,7 +126,7 @@ class RunFolder:
 
     @property
     def metrics(self) -> Path:
-        return self.path / "metrics.jsonl"
+        return self.path / METRICS
 
     @property
     def summary(self) -> Path:

@@ -18,6 +18,8 @@ from rlcore.track.headers import damaged
 FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 3
 STATE = "state.json"
+STANDS_ON = "stands_on"
+"""Key of the run's own state: files beside the checkpoints that go with it, and how they began."""
 OWN_DIGEST = f"{DIGEST}_of_the_rest"
 """Key of `state.json`: the digest of all its other keys."""
 

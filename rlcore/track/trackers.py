@@ -24,6 +24,7 @@ from rlcore.errors import PluginError, UserError
 from rlcore.plugins import Registry, load_target
 from rlcore.protocols import Tracker
 from rlcore.reading import parse_json, read_lines
+from rlcore.track.files import sync
 from rlcore.track.folder import RunFolder
 from rlcore.track.metrics import with_aliases
 from rlcore.track.tracker_thread import TrackerThread
@@ -49,6 +50,12 @@ class MetricsLog:
         with self._named():
             self._file.write(json.dumps(line, allow_nan=False) + "\n")
             self._file.flush()
+
+    def sync(self) -> None:
+        """Flush it to the disk, for what is going to rely on it."""
+        with self._named():
+            os.fsync(self._file.fileno())
+            sync(Path(self._file.name).parent)
 
     def close(self) -> None:
         with self._named():
@@ -196,6 +203,10 @@ class Trackers:
             reason = str(error) if isinstance(error, Exception) else repr(error)
             raise PluginError(f"tracker {name!r} could not start: {reason}", hint=hint) from error
         self._threads.append(thread)
+
+    def sync(self) -> None:
+        """Let what was logged so far outlive the machine."""
+        self._log.sync()
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Write them down, and let the trackers know."""

@@ -325,6 +325,16 @@ RESUME: dict[str, Case] = {
         rewrite("state.json", signed(lambda c: c["state"]["totals"].update(env_steps="x"))),
         ("state.json", "totals")),
     "config missing": (remove("config.yaml"), ("config.yaml",)),
+    "metrics missing": (remove("metrics.jsonl"), ("metrics.jsonl", "is missing", "put it back")),
+    "metrics cut": (cut("metrics.jsonl", 0.5), ("metrics.jsonl", "cut off", "step_000001")),
+    "metrics garbled": (garble("metrics.jsonl"), ("metrics.jsonl", "does not begin", "changed")),
+    "metrics of another run": (
+        write("metrics.jsonl", b'{"step": 1, "time": 1.5, "env/return": 0.5}\n' * 1000),
+        ("metrics.jsonl", "of another run")),
+    "metrics are a folder": (folder_instead("metrics.jsonl"), ("metrics.jsonl",)),
+    "state without what it stands on": (
+        rewrite("state.json", signed(lambda c: c["state"]["stands_on"].clear())),
+        ("state.json", "stands_on")),
     "earlier evaluation empty": (cut(BEFORE, 0), (BEFORE, "damaged")),
     "earlier evaluation cut": (cut(BEFORE, 0.6), (BEFORE, "damaged")),
     "earlier evaluation garbled": (garble(BEFORE), (BEFORE, "damaged")),

@@ -88,7 +88,7 @@ COMMON = (
 KILLED, RAISED = 99, 98
 TOLD_WHOLE, SHORT = 4, 600  # failures shown with the folder; characters of the others
 MOST_SECONDS = 120  # of one command; it takes one
-UNNAMED_SECONDS = ("seconds", "started", "command", "time", "metrics_size", "sha256_of_the_rest")
+UNNAMED_SECONDS = ("seconds", "started", "command", "time", "stands_on", "sha256_of_the_rest")
 TEMPORARY = (".partial-", ".old-")
 
 

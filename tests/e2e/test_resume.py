@@ -182,6 +182,38 @@ def test_one_that_fails_to_start_leaves_the_run_as_it_was(
     assert outcome == ["after.parquet", "report.html", "summary.json"]
 
 
+def test_what_a_checkpoint_stands_on(log_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = start(log_path, "short", "runner.max_epochs=2")
+    other = start(log_path, "other", "runner.max_epochs=1", "runner.seed=1")
+    metrics, before = run / "metrics.jsonl", run / "eval" / "before.parquet"
+    text = metrics.read_text()
+    # metrics that reach only to the first checkpoint: from there it can be gone on
+    first = load_checkpoint(run / "checkpoints/step_000001")
+    metrics.write_text(text[: first.state["stands_on"]["metrics.jsonl"]["size"]])
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is cut off: .*step_000002") as error:
+        go_on(run, "runner.max_epochs=3")
+    assert error.value.hint == (
+        f"put it back; or go on from where it reaches: rlcore resume {first.path}"
+    )
+    metrics.write_text((other / "metrics.jsonl").read_text() * 9)
+    with pytest.raises(CheckpointError, match=r"does not begin with the .* or of another run"):
+        go_on(run, "runner.max_epochs=3")
+    capsys.readouterr()
+    assert main(["report", str(run), "--output", str(log_path / "r.html")]) == 0
+    said = "metrics.jsonl does not begin with the"
+    assert f"warning: {run}: {said}" in capsys.readouterr().err
+    assert said in (log_path / "r.html").read_text()
+    metrics.write_text(text)
+    # an evaluation of another run is not read back, nor is one that was never finished
+    before.write_bytes((other / "eval" / "before.parquet").read_bytes())
+    (run / "eval" / ".partial-1-after.parquet").write_bytes(b"PAR1")
+    assert main(["report", str(run)]) == 0
+    go_on(run, "runner.max_epochs=3")
+    assert "before.parquet does not begin with" in (said := capsys.readouterr().out)
+    assert "it is made again" in said
+    assert not list(run.rglob(".partial*"))
+
+
 def contents(run: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 

@@ -8,6 +8,7 @@ under way or was killed too. What is missing is left out and said.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,10 @@ from rlcore.track.sameness import first_difference
 __all__ = ["compare_metrics", "write_comparison", "write_report"]
 
 
+class DoubtWarning(UserWarning):
+    """A file of a run that is not what its checkpoints were written with."""
+
+
 def write_report(folder: RunFolder, output: Path | None = None) -> Path:
     """The report of one run; returns the file, `report.html` in its folder if `output` is None.
 
@@ -29,7 +34,10 @@ def write_report(folder: RunFolder, output: Path | None = None) -> Path:
         ConfigError: `output` can't be written.
     """
     target = (output or folder.report).absolute()
-    return _write(target, run_page(read_run(folder), target.parent))
+    record = read_run(folder)
+    for doubt in record.doubts:
+        warnings.warn(f"{folder.path}: {doubt}", DoubtWarning, stacklevel=2)
+    return _write(target, run_page(record, target.parent))
 
 
 def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:

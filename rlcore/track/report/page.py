@@ -157,7 +157,7 @@ def _facts(record: RunRecord) -> dict[str, Any]:
         "started": str(manifest.get("started", "")).replace("T", " ")[:16],
         "commit": _commit(manifest),
         "seconds": sum(seconds for _, seconds in _phases(record)["phases"]),
-        "caveats": list(dict.fromkeys(manifest.get("caveats", {}).values())),
+        "caveats": list(dict.fromkeys([*record.doubts, *manifest.get("caveats", {}).values()])),
     }
 
 

@@ -11,9 +11,13 @@ from typing import Any, TypeVar
 from rlcore.errors import CheckpointError
 from rlcore.loop.tables import EpisodeResult, comparable, read_results
 from rlcore.reading import read_json, read_yaml, reason_of
+from rlcore.track.contents import Extent
+from rlcore.track.course import read_course
+from rlcore.track.files import is_partial
 from rlcore.track.folder import RunFolder
 from rlcore.track.parquet import read_note
 from rlcore.track.protocol import told_apart
+from rlcore.track.state import STANDS_ON, STATE, read_facts
 from rlcore.track.trackers import read_metrics
 
 Values = Mapping[str, Any]
@@ -34,6 +38,7 @@ class RunRecord:
         metrics: lines of `metrics.jsonl`.
         evaluations: episodes by label ("before", "after", "step_000010", ...).
         protocols: likewise, under which rules they were played, as their files say.
+        doubts: which files are not those that the run's latest checkpoint was written with.
     """
 
     folder: RunFolder
@@ -44,6 +49,7 @@ class RunRecord:
     metrics: list[dict[str, float | None]]
     evaluations: Mapping[str, list[EpisodeResult]]
     protocols: Mapping[str, Values]
+    doubts: Sequence[str]
 
     @property
     def task_groups(self) -> Mapping[str, Sequence[str]]:
@@ -113,7 +119,11 @@ def read_run(folder: RunFolder) -> RunRecord:
         CheckpointError: a file is damaged; names it.
     """
     metrics = folder.metrics
-    files = {path.stem: path for path in sorted(folder.evaluations.glob("*.parquet"))}
+    files = {
+        path.stem: path
+        for path in sorted(folder.evaluations.glob("*.parquet"))
+        if not is_partial(path.name)
+    }
     return RunRecord(
         folder=folder,
         config=_yaml(folder.config) or {},
@@ -123,7 +133,23 @@ def read_run(folder: RunFolder) -> RunRecord:
         metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.exists() else [],
         evaluations={label: read_results(path) for label, path in files.items()},
         protocols={label: _protocol(path) for label, path in files.items()},
+        doubts=_doubts(folder),
     )
+
+
+def _doubts(folder: RunFolder) -> list[str]:
+    """What is not as the latest checkpoint was written with, in one sentence each."""
+    latest = read_course(folder.checkpoints).latest
+    path = folder.checkpoints / (latest or "") / STATE
+    if latest is None or not path.is_file():
+        return []
+    files = read_facts(path)["state"].get(STANDS_ON, {})
+    faults = {name: Extent(**extent).fault(folder.path / name) for name, extent in files.items()}
+    return [
+        f"{name} {fault}: it is not the one that {latest} was written with"
+        for name, fault in faults.items()
+        if fault is not None
+    ]
 
 
 def _protocol(path: Path) -> Values:
