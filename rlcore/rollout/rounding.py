@@ -24,7 +24,7 @@ from rlcore.specs import EnvSpec
 
 MARK = "rounding"  # first part of all keys that are used here
 ROWS = 4  # looked at where no fixed forward batch is asked for
-LINEAR = ((39, 4), (39, 64), (64, 1), (64, 4), (64, 7), (100, 8), (256, 64), (512, 16))  # (in, out)
+LINEAR = ((39, 2), (39, 64), (64, 1), (64, 3), (64, 7), (128, 3), (256, 64), (512, 16))  # (in, out)
 TOKENS = 5
 TURNS = 3  # ways in which rows change places
 Function = Callable[[Tensor], Tensor]

@@ -14,7 +14,7 @@ HOLD: tuple[tuple[str, ...], str] = ((), "digest")
 
 def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], moved: int) -> str:
     """What it prints where batches of `moved` rows don't keep rows apart."""
-    found = {moved: (("linear 39 to 4",), "digest")}
+    found = {moved: (("linear 39 to 2",), "digest")}
     monkeypatch.setattr(rounding, "kernels_alone", lambda rows: found.get(rows, HOLD))
     assert main(["doctor", "env=toy"]) == 0  # nothing is missing that a run needs
     return capsys.readouterr().out
@@ -35,7 +35,7 @@ def test_kernels_that_don_t(monkeypatch, capsys):
     monkeypatch.delenv(MKL, raising=False)
     out = said(monkeypatch, capsys, moved=8)
     assert f"warning  kernels: no {MKL}; a row's bits depend on its place" in out
-    assert "(linear 39 to 4, 8 rows)" in out
+    assert "(linear 39 to 2, 8 rows)" in out
 
 
 @pytest.mark.skipif(not processor().setting, reason="no MKL for this processor")
