@@ -20,6 +20,7 @@ from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
 from rlcore.track.checkpoint import Checkpoint, read_learner, writing
 from rlcore.track.files import new_folder
 from rlcore.track.folder import RunFolder
+from rlcore.track.links import require_no_way_out
 
 ELSEWHERE = "name a folder elsewhere, or make room for it"
 
@@ -69,6 +70,7 @@ def export(
         )
     with writing(target, hint=ELSEWHERE), new_folder(target) as partial:
         if adapters_only == (model.is_lora and model.save_adapters_only):
+            require_no_way_out(checkpoint.path)
             shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
         else:
             _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)

@@ -36,6 +36,7 @@ from rlcore.specs import Episode
 from rlcore.track.checkpoint import Checkpoint, load_checkpoint
 from rlcore.track.files import replacing, write_text
 from rlcore.track.folder import RunFolder
+from rlcore.track.links import require_inside
 from rlcore.track.manifest import versions
 from rlcore.track.video import Film, caption, write_video
 from rlcore.workers.group import make_group
@@ -118,7 +119,10 @@ def run(
     episode = address(spec, task, trial, replica, evaluated=visited)
     name = spec.tasks[episode.task]
     evaluated = _evaluated(source, checkpoint, name, episode) if phase == "eval" else None
-    folder = _make_folder(out or source.replay(name, episode.trial))
+    if out is None:
+        out = source.replay(name, episode.trial)
+        require_inside(source.path, (out.parent, out))
+    folder = _make_folder(out)
     console = Console()
     trained = episode.trial in assembly.env_specs["train"].trials(config.env.train.split)
     split = split_of(spec, episode.trial)

@@ -13,6 +13,7 @@ from rlcore.errors import CheckpointError, ConfigError
 from rlcore.track import lock
 from rlcore.track.course import checkpoint_name, settle
 from rlcore.track.files import sweep, write_text
+from rlcore.track.links import require_no_way_out
 
 CONFIG, RECIPE, METRICS = "config.yaml", "recipe.yaml", "metrics.jsonl"
 WRITTEN_BY_READERS = ("replay", "report.html")
@@ -104,9 +105,10 @@ class RunFolder:
         swept away first. Yields a word to the user where a dead process had it, or None.
 
         Raises:
-            CheckpointError: another process writes to it, it can't be written to, or its record of
-                checkpoints is damaged.
+            CheckpointError: another process writes to it, it can't be written to, a link in it
+                leads out of it, or its record of checkpoints is damaged.
         """
+        require_no_way_out(self.path)
         with lock.held(self.path) as before:
             sweep(self.path, spare=WRITTEN_BY_READERS)
             settle(self.checkpoints)

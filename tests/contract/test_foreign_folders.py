@@ -211,3 +211,79 @@ def test_a_run_that_was_moved_goes_on_where_it_is(run, monkeypatch):
         main(command("resume", run))
     logger = seen[0].runner.logger
     assert (Path(logger.log_path), logger.experiment_name) == (run.parent, "run")
+
+
+# -- links ----------------------------------------------------------------------------------------
+
+CONTENT = "somebody else's " + SECRET
+
+
+@pytest.fixture
+def others(run: Path) -> Path:
+    """A folder that is none of the run's."""
+    folder = run.parent.parent / "others"
+    folder.mkdir()
+    (folder / "file").write_text(CONTENT)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["metrics.jsonl", "manifest.json", "summary.json", "eval", "checkpoints/latest", ".lock",
+     "tensorboard", "attempts", "checkpoints/superseded", "video"],
+)  # fmt: skip
+def test_a_run_does_not_go_on_through_a_link(run, others, capsys, name, monkeypatch):
+    monkeypatch.undo()  # it is held before anything starts
+    monkeypatch.chdir(run.parent)
+    place = run / name
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    place.symlink_to(others if "." not in name and "latest" not in name else others / "file")
+    text = the_error(main(command("resume", run)), capsys.readouterr())
+    assert str(others) in text and name in text
+    assert [file.read_text() for file in others.iterdir()] == [CONTENT]
+
+
+def test_a_link_within_the_run_is_its_own_affair(run, monkeypatch):
+    (run / "newest").symlink_to("checkpoints/step_000001")
+    monkeypatch.undo()
+    assert main(["resume", str(run), "runner.max_epochs=2"]) == 0
+
+
+def test_a_run_may_be_reached_through_a_link(run, tmp_path):
+    (tmp_path / "there").symlink_to(run)
+    assert main(["report", str(tmp_path / "there")]) == 0
+
+
+def test_an_export_copies_nothing_that_lies_elsewhere(run, others, capsys):
+    (run / "checkpoints/step_000001/actor/notes.txt").symlink_to(others / "file")
+    text = the_error(main(command("export", run)), capsys.readouterr())
+    assert "notes.txt" in text and str(others / "file") in text
+    assert not (run.parent / "exported").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["recipe.yaml", "manifest.json", "metrics.jsonl", "eval/x.parquet"]
+)
+def test_a_report_shows_nothing_that_lies_elsewhere(run, others, capsys, name):
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(others / "file")
+    text = the_error(main(["report", str(run)]), capsys.readouterr())
+    assert name in text and SECRET not in text
+
+
+def test_a_replay_is_not_written_through_a_link(run, others, capsys):
+    (run / "replay").symlink_to(others)
+    text = the_error(main(command("replay", run)), capsys.readouterr())
+    assert "replay" in text
+    assert [file.name for file in others.iterdir()] == ["file"]
+
+
+def test_weights_are_read_through_links(run, others):
+    """As the caches of downloads have them."""
+    weights = next((run / "checkpoints/step_000001/actor").glob("*.safetensors"))
+    shutil.move(weights, others / "blob")
+    weights.symlink_to(others / "blob")
+    with pytest.raises(Started):
+        main(command("eval", run))

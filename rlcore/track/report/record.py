@@ -15,6 +15,7 @@ from rlcore.track.contents import Extent
 from rlcore.track.course import read_course
 from rlcore.track.files import is_partial
 from rlcore.track.folder import RunFolder
+from rlcore.track.links import leads_out, require_inside
 from rlcore.track.parquet import read_note
 from rlcore.track.protocol import told_apart
 from rlcore.track.state import STANDS_ON, STATE, read_facts
@@ -109,7 +110,7 @@ class RunRecord:
     def clip(self, label: str, result: EpisodeResult) -> Path | None:
         """The video of an episode, if it was filmed."""
         path = self.folder.clip(label, result.task, result.trial)
-        return path if path.is_file() else None
+        return path if path.is_file() and not leads_out(self.folder.path, path) else None
 
 
 def read_run(folder: RunFolder) -> RunRecord:
@@ -119,6 +120,8 @@ def read_run(folder: RunFolder) -> RunRecord:
         CheckpointError: a file is damaged; names it.
     """
     metrics = folder.metrics
+    shown = (folder.config, folder.recipe, folder.manifest, folder.summary, metrics)
+    require_inside(folder.path, (*shown, folder.evaluations, *folder.evaluations.glob("*")))
     files = {
         path.stem: path
         for path in sorted(folder.evaluations.glob("*.parquet"))
