@@ -166,6 +166,11 @@ def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
         frames = {name: arrays[FRAMES + name] for name in info.cameras}
     except (OSError, SafetensorError, KeyError) as error:
         raise CheckpointError(f"{file} is damaged: {error}") from error
+    for name, array in (("states", states), ("actions", actions)):
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            step, entry = bad[0].tolist()
+            raise damaged(file, f"{name} at step {step}, entry {entry} is {array[step, entry]}")
     return Demonstration(
         episode=row.episode,
         task_description=row.task_description,

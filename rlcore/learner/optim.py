@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from rlcore.config.schema import OptimConfig
 from rlcore.errors import CheckpointError, ConfigError
 
+SAMPLE = 1024  # entries of a tensor that are looked at to see whether a step moved anything
 MASTER = "master"
 """How a master copy is called among the moments of its parameter."""
 
@@ -146,6 +147,16 @@ class PolicyOptimizer:
             self._steps[name] += any(p.grad is not None for p in parameters)
         self.zero_grad()
         return StepReport(norm, True)
+
+    def sample(self) -> list[Tensor]:
+        """Copies of the first entries of every trained tensor, at most :data:`SAMPLE` of each."""
+        tensors = [self._stepped(p) for ps in self._parameters.values() for p in ps]
+        return [tensor.detach().flatten()[:SAMPLE].clone() for tensor in tensors]
+
+    def moved_from(self, before: Sequence[Tensor]) -> bool:
+        """Whether any weight differs from an earlier :meth:`sample`."""
+        pairs = zip(before, self.sample(), strict=True)
+        return not all(torch.equal(then, now) for then, now in pairs)
 
     def state_dict(self) -> dict[str, Any]:
         """`{"tensors": {"GROUP.INDEX.MOMENT": tensor}, "state": json-able}`; copies on the host. A

@@ -87,8 +87,9 @@ class Learner:
                 samples.reference_logprobs = self._logprobs(samples)
         skipped_before = self._optimizer.skipped_steps
         trains_policy = self._algorithm.trains_policy(update)
+        weights_before = self._optimizer.sample()
         with self._frozen_policy(frozen=not trains_policy):
-            metrics, steps = self._epochs(samples, update)
+            metrics, steps, idle = self._epochs(samples, update)
         skipped = self._optimizer.skipped_steps - skipped_before
         if skipped and not steps:
             raise TrainingError(
@@ -108,13 +109,16 @@ class Learner:
             "train/critic/lr": rates["value"],
             "train/actor/optimizer_steps": float(steps),
             "train/actor/skipped_steps": float(skipped),
+            "train/actor/zero_gradient_steps": float(idle),
+            "train/actor/weights_moved": float(self._optimizer.moved_from(weights_before)),
             "train/actor/trained_samples": float(samples.trained.sum()),
             "train/actor/trained_fraction": float(samples.trained.float().mean()),
         }
 
-    def _epochs(self, samples: Samples, update: int) -> tuple[Metrics, int]:
-        """All optimizer steps of an update: metrics and number of those that were applied."""
-        metrics, steps = Metrics(), 0
+    def _epochs(self, samples: Samples, update: int) -> tuple[Metrics, int, int]:
+        """All optimizer steps of an update: metrics, number of those that were applied, and of
+        those among them whose gradient was zero."""
+        metrics, steps, idle = Metrics(), 0, 0
         totals = samples.weights.sums()
         for epoch in range(self._config.update_epoch):
             for places in minibatches(
@@ -130,14 +134,15 @@ class Learner:
                     self._optimizer.zero_grad()
                     if not steps:  # what was measured is all there is to say
                         metrics.merge(part)
-                    return metrics, steps
+                    return metrics, steps, idle
                 ranks.add_gradients(self._trained_parameters())
                 report = self._optimizer.step()
                 if report.applied:  # else the numbers are no numbers
                     metrics.merge(part)
                     metrics.add({"train/actor/grad_norm": metric.observed(report.grad_norm)})
                     steps += 1
-        return metrics, steps
+                    idle += report.grad_norm == 0.0
+        return metrics, steps, idle
 
     def _backward(self, samples: Samples, places: Tensor, weights: Weights) -> Metrics:
         """Add the gradient of one minibatch, micro-batch by micro-batch; its metrics.

@@ -19,6 +19,7 @@ from rlcore.loop.evaluate import conclude, evaluate, film, report_incidents
 from rlcore.loop.gather import Gathered
 from rlcore.loop.hooks import HookError
 from rlcore.loop.left import goes_on
+from rlcore.loop.nothing import nothing_learned
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
@@ -113,6 +114,8 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         session.trackers.log(metrics, step=update)
         session.successes.append(metrics["env/success_once"])
         session.progress.update_line(update, runner.max_epochs, metrics)
+        if (said := nothing_learned(update, metrics)) is not None:
+            session.progress.line(f"warning: {said}")
         if ending():
             return update
         last = update == runner.max_epochs

@@ -10,6 +10,7 @@ from rlcore.config import sentences
 from rlcore.config.facts import Facts
 from rlcore.config.schema import OWN
 from rlcore.env_facts import EnvFacts
+from rlcore.errors import CheckpointError
 
 
 def notes(facts: Facts) -> Iterator[str]:
@@ -18,13 +19,17 @@ def notes(facts: Facts) -> Iterator[str]:
     config = facts.config
     train, evaluation = (EnvFacts.of(facts.envs[side]) for side in ("train", "eval"))
     yield from dict.fromkeys(_shared(facts))
-    yield from _unlike(train, evaluation, "in env.train", "in env.eval")
+    acts, where = train, "in env.train"
+    if config.runner.only_eval:
+        acts, where = evaluation, "in env.eval"
+    else:
+        yield from _unlike(train, evaluation, "in env.train", "in env.eval")
     if config.sft.enabled:
         yield from _of_demonstrations(facts, train)
         return
     if facts.trained_in is not None:
         there = "when actor.model.model_path was trained"
-        yield from _unlike(facts.trained_in, train, there, "in env.train")
+        yield from _unlike(facts.trained_in, acts, there, where)
     elif _untold(facts):
         yield (
             "actor.model.model_path does not say which sentences it learned from: it is told those "
@@ -61,6 +66,10 @@ def _of_demonstrations(facts: Facts, train: EnvFacts) -> Iterator[str]:
     from rlcore.data.layout import INFO, read_info
 
     path = facts.config.collect.path
-    if path is not None and (Path(path) / INFO).is_file():
+    if path is None or not (Path(path) / INFO).is_file():
+        return
+    try:
         info = read_info(Path(path))
-        yield from _unlike(info, train, f"in the demonstrations of {path}", "in env.train")
+    except CheckpointError:  # the checks refuse it, or it was never written to its end
+        return
+    yield from _unlike(info, train, f"in the demonstrations of {path}", "in env.train")

@@ -213,6 +213,14 @@ def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
         read.of_tasks(["push"]).check(SPEC)
 
 
+@pytest.mark.parametrize("name", ["states", "actions"])
+def test_numbers_that_are_none_are_not_learned_from(tmp_path, name):
+    made = demonstration()
+    vars(made)[name][1, 2] = np.nan
+    with pytest.raises(CheckpointError, match=f"{name} at step 1, entry 2 is nan"):
+        write(tmp_path / "set", [made])[0]
+
+
 def test_missing_and_damaged(tmp_path):
     with pytest.raises(CheckpointError, match="there are no demonstrations") as caught:
         DemonstrationSet(tmp_path / "gone")

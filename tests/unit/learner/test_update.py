@@ -11,6 +11,7 @@ from rlcore.algo.reduce import at_level, batch_weights, valid_at_level
 from rlcore.errors import CheckpointError, ConfigError, TrainingError
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.samples import make_samples, minibatches
+from rlcore.loop.nothing import nothing_learned
 from rlcore.rollout.rng import generator
 
 ONE_BATCH = {"global_batch_size": 10_000, "micro_batch_size": 10_000}
@@ -348,3 +349,41 @@ def test_a_minibatch_without_samples_asks_for_no_empty_forward(bench, acted, mon
     metrics = made.learner.update(trajectory, 0)
     assert rows and 0 not in rows
     assert metrics["train/actor/trained_samples"] == 0
+
+
+def test_an_update_without_gradients_is_seen_to_learn_nothing(bench, acted):
+    made = bench(actor=ONE_BATCH, update_epoch=3)
+    trajectory = acted(made.policy, chunks=5, columns=4)
+    assert made.learner.update(trajectory, 0)["train/actor/zero_gradient_steps"] == 0.0
+    for parameter in made.policy.parameters():  # nothing reaches the weights any more
+        parameter.register_hook(torch.zeros_like)
+    metrics = made.learner.update(trajectory, 1)
+    assert metrics["train/actor/zero_gradient_steps"] == 3.0
+    assert metrics["train/actor/optimizer_steps"] == 3.0
+    words = nothing_learned(2, {**metrics, "env/success_once": 0.0})
+    assert words is not None and words.startswith(
+        "update 2 learned nothing: all gradients are zero"
+    )
+
+
+def test_steps_too_small_for_the_weights_are_seen(bench, acted):
+    tiny = {"lr": 1e-30, "value_lr": 1e-30}
+    made = bench(actor=ONE_BATCH, optim=tiny)
+    trajectory = acted(made.policy, chunks=5, columns=4)
+    metrics = made.learner.update(trajectory, 0)
+    assert metrics["train/actor/zero_gradient_steps"] == 0.0
+    assert metrics["train/actor/weights_moved"] == 0.0
+    words = nothing_learned(1, {**metrics, "env/success_once": 0.0})
+    assert words == (
+        "update 1 moved no weight: its steps are smaller than the weights' precision "
+        "(actor.optim.lr)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("samples", "reason"),
+    [(0.0, "no sample was one to train on"), (8.0, "drifted by more than algorithm.target_kl")],
+)
+def test_an_update_without_a_step_says_why(samples, reason):
+    metrics = {"train/actor/optimizer_steps": 0.0, "train/actor/trained_samples": samples}
+    assert reason in str(nothing_learned(3, metrics))

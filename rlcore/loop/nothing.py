@@ -1,0 +1,33 @@
+"""Updates that came to nothing, in words. They go on: a sparse reward may need a few until somebody
+succeeds. But nobody should find out after a night that nothing was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
+    """What to say of an update that learned nothing; None of others.
+
+    Args:
+        update: its number, from 1.
+        metrics: of it, by their canonical names.
+    """
+    steps = metrics["train/actor/optimizer_steps"]
+    if not steps:
+        reason = "the policy drifted by more than algorithm.target_kl before its first step"
+        if not metrics["train/actor/trained_samples"]:
+            reason = "no sample was one to train on (train/actor/trained_fraction)"
+        return f"update {update} learned nothing: {reason}"
+    if metrics["train/actor/zero_gradient_steps"] == steps:
+        return (
+            f"update {update} learned nothing: all gradients are zero; advantages may all be 0, as "
+            "where episodes that are compared come out alike "
+            f"(success {metrics['env/success_once']:.2f})"
+        )
+    if not metrics["train/actor/weights_moved"]:
+        return (
+            f"update {update} moved no weight: its steps are smaller than the weights' precision "
+            "(actor.optim.lr)"
+        )
+    return None
