@@ -69,6 +69,25 @@ class Door:
     harmless: tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class When:
+    """Another key that decides whether one is read.
+
+    Attributes:
+        key: the other: a bare name stands in the same section, a dotted path begins at the root.
+        values: those under which the key is read; empty: all but those of `unless`.
+        unless: those under which it is not.
+    """
+
+    key: str
+    values: tuple[Any, ...] = ()
+    unless: tuple[Any, ...] = ()
+
+    def holds(self, value: Any) -> bool:
+        """Whether the key is read while the other has this value."""
+        return value in self.values if self.values else value not in self.unless
+
+
 def key(
     help: str,
     default: Any = None,
@@ -82,6 +101,7 @@ def key(
     own: bool = False,
     place: bool = False,
     door: Door | None = None,
+    when: When | Sequence[When] = (),
 ) -> Any:
     """A field with its help text and the values it may take in the metadata.
 
@@ -93,6 +113,8 @@ def key(
         choices: of a text, all values there are.
         least, above, most, below, off: of a number, or of the numbers of a list or mapping: see
             :class:`Range`. Null, where a key may be null, is always allowed.
+        when: other keys that must all have certain values for this one to be read; set in vain it
+            is announced.
         place: of a folder or file, meant from where the user stands: it is made absolute when a
             configuration is composed, as a worker, or a later command, stands elsewhere.
         own: of a key that all components of a kind have: its values mean something to the one
@@ -108,6 +130,7 @@ def key(
         "own": own,
         "place": place,
         "door": door,
+        "when": (when,) if isinstance(when, When) else tuple(when),
     }
     if isinstance(default, (list, dict)) or is_dataclass(default):
         return field(default_factory=lambda: deepcopy(default), metadata=metadata)

@@ -13,6 +13,7 @@ from typing import Any
 from rlcore.config.keys import Door as Door
 from rlcore.config.keys import Range as Range
 from rlcore.config.keys import Settings as Settings
+from rlcore.config.keys import When as When
 from rlcore.config.keys import key as key
 
 # -- cluster --------------------------------------------------------------------------------
@@ -48,10 +49,11 @@ class ClusterConfig(Settings):
         "ray",
         choices=("ray", "local"),
     )
-    num_nodes: int = key("nodes that must have joined", 1, least=1)
+    num_nodes: int = key("nodes that must have joined", 1, least=1, when=When("backend", ("ray",)))
     address: str | None = key(
         "address of a running Ray cluster; null starts one of our own",
         door=Door("joins the Ray cluster at", (None, "auto", "local")),
+        when=When("backend", ("ray",)),
     )
     component_placement: Any = key(
         "names: ranks, e.g. {'env,rollout,actor': all} or {env: 0-3, rollout: 4-7, actor: 0-7}",
@@ -100,11 +102,16 @@ class RunnerConfig(Settings):
         "updates between evaluations; -1: only before and after", -1, least=1, off=-1
     )
     save_interval: int = key("updates between checkpoints; -1: only the last", -1, least=1, off=-1)
-    keep_last: int | None = key("newest checkpoints that stay on disk; null: all", least=1)
+    keep_last: int | None = key(
+        "newest checkpoints that stay on disk; null: all",
+        least=1,
+        when=When("save_interval", unless=(-1,)),
+    )
     keep_best: bool = key(
         "the checkpoint with the best success on training starts (mean over the updates since "
         "the one before) stays too, named by checkpoints/best",
         False,
+        when=When("save_interval", unless=(-1,)),
     )
     resume_dir: str | None = key(
         "folder of a run, or of one of its checkpoints, to go on with (rlcore resume RUN)",
@@ -133,9 +140,13 @@ class VideoConfig(Settings):
         "folder of the mosaics, in which each run has one of its own; null: "
         "<run>/video/{train,eval}",
         place=True,
+        when=When("save_video", (True,)),
     )
     num_episodes: int = key(
-        "episodes filmed per rollout or evaluation, spread over tasks", 8, least=0
+        "episodes filmed per rollout or evaluation, spread over tasks",
+        8,
+        least=0,
+        when=When("save_video", (True,)),
     )
     fps: int = key("frames per second", 20, least=1)
 
@@ -233,11 +244,14 @@ class ModelConfig(Settings):
     add_value_head: bool | None = key("add a critic; null: where the algorithm needs values")
     num_images_in_input: int = key("cameras the policy takes", 1, least=1)
     is_lora: bool = key("train low-rank adapters instead of the weights", False)
-    lora_rank: int = key("rank of the adapters (alpha equals it)", 32, least=1)
+    lora_rank: int = key(
+        "rank of the adapters (alpha equals it)", 32, least=1, when=When("is_lora", (True,))
+    )
     save_adapters_only: bool = key(
         "with is_lora: checkpoints hold the adapters and point to the model they adapt; false: "
         "they are merged into its weights",
         False,
+        when=When("is_lora", (True,)),
     )
 
 
@@ -246,7 +260,9 @@ class OptimConfig(Settings):
     """AdamW with one learning rate for the policy and one for the critic."""
 
     lr: float = key("policy learning rate", 1e-5, above=0)
-    value_lr: float = key("critic learning rate", 1e-4, above=0)
+    value_lr: float = key(
+        "critic learning rate", 1e-4, above=0, when=When("actor.model.add_value_head", (True,))
+    )
     adam_beta1: float = key("AdamW beta 1", 0.9, least=0, below=1)
     adam_beta2: float = key("AdamW beta 2", 0.95, least=0, below=1)
     adam_eps: float = key("AdamW epsilon", 1e-8, above=0)
@@ -254,7 +270,11 @@ class OptimConfig(Settings):
     clip_grad: float = key("norm to which gradients are clipped", 1.0, above=0)
     lr_scheduler: str = key("after warm-up", "constant", choices=("constant", "cosine"))
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0, least=0)
-    total_training_steps: int | None = key("optimizer steps of the cosine; needed by it", least=1)
+    total_training_steps: int | None = key(
+        "optimizer steps of the cosine; needed by it",
+        least=1,
+        when=When("lr_scheduler", ("cosine",)),
+    )
 
 
 @dataclass
@@ -347,28 +367,33 @@ class CollectConfig(Settings):
     )
 
 
+WITH_SFT = When("enabled", (True,))
+
+
 @dataclass
 class SFTConfig(Settings):
     """Supervised training on demonstrations, to make the starting checkpoint."""
 
     enabled: bool = key("train supervised before reinforcement", False)
-    max_steps: int = key("optimizer steps", 1000, least=1)
-    batch_size: int = key("frames per optimizer step", 64, least=1)
-    lr: float = key("learning rate", 1e-3, above=0)
-    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0)
-    weight_decay: float = key("AdamW weight decay", 0.0, least=0)
+    max_steps: int = key("optimizer steps", 1000, least=1, when=WITH_SFT)
+    batch_size: int = key("frames per optimizer step", 64, least=1, when=WITH_SFT)
+    lr: float = key("learning rate", 1e-3, above=0, when=WITH_SFT)
+    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0, when=WITH_SFT)
+    weight_decay: float = key("AdamW weight decay", 0.0, least=0, when=WITH_SFT)
     val_fraction: float = key(
-        "share of the demonstrations kept for validation", 0.2, least=0, below=1
+        "share of the demonstrations kept for validation", 0.2, least=0, below=1, when=WITH_SFT
     )
-    val_interval: int = key("optimizer steps between validation losses", 50, least=1)
+    val_interval: int = key("optimizer steps between validation losses", 50, least=1, when=WITH_SFT)
     patience: int | None = key(
         "validations without a gain of 5% after which training ends; null: only at max_steps",
         least=1,
+        when=WITH_SFT,
     )
     control: bool = key(
         "after training, also go on with SFT for as long as RL took, from the same start, "
         "and evaluate it",
         False,
+        when=WITH_SFT,
     )
 
 

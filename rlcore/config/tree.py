@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
-from rlcore.config.keys import Door
+from rlcore.config.keys import Door, When
 from rlcore.config.schema import Range, RunConfig
 
 
@@ -25,6 +25,8 @@ class Key:
         door: of a key that lets code in, how.
         section: whether it holds keys of its own.
         place: whether it is a path.
+        default: of the schema, whatever its value is.
+        when: other keys that decide whether it is read.
     """
 
     path: str
@@ -36,6 +38,8 @@ class Key:
     section: bool
     place: bool
     door: Door | None
+    default: Any
+    when: tuple[When, ...]
 
 
 def is_section(value: Any) -> bool:
@@ -103,4 +107,12 @@ def _key(field: Field[Any], value: Any, path: str) -> Key:
         section=section,
         place=field.metadata.get("place", False),
         door=field.metadata.get("door"),
+        default=None if section else _default(field),
+        when=field.metadata.get("when", ()),
     )
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return None if field.default is MISSING else field.default

@@ -11,6 +11,7 @@ from rlcore.config.checks.subject import Check
 from rlcore.config.facts import Facts, gather_facts
 from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
+from rlcore.config.unread import unread
 from rlcore.env_facts import EnvFacts
 from rlcore.errors import ConfigError
 from rlcore.placement import Plan
@@ -77,6 +78,8 @@ def announce(facts: Facts) -> None:
     """Warn of what is no error, but seldom meant. With a model of real size, training from random
     weights is a week lost; a toy run starts so."""
     config = facts.config
+    for sentence in unread(config):
+        warn(sentence)
     if facts.policy is None:
         return
     if config.actor.model.model_path is None and not config.sft.enabled:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.config.schema import AlgorithmConfig, When, key
 from rlcore.errors import ConfigError
 from rlcore.specs import AlgorithmNeeds, GroupFilter
 
@@ -27,14 +27,22 @@ class GRPOConfig(AlgorithmConfig):
         "train only on groups whose mean return (with env.train.reward_coef) lies within bounds",
         False,
     )
-    rewards_lower_bound: float = key("least mean return of a group that is trained on", 0.1)
-    rewards_upper_bound: float = key("greatest mean return of a group that is trained on", 0.9)
+    rewards_lower_bound: float = key(
+        "least mean return of a group that is trained on", 0.1, when=When("filter_rewards", (True,))
+    )
+    rewards_upper_bound: float = key(
+        "greatest mean return of a group that is trained on",
+        0.9,
+        when=When("filter_rewards", (True,)),
+    )
     refill: bool = key(
         "play new groups in place of those out of bounds until the batch is full (DAPO); needs "
         "filter_rewards",
         False,
     )
-    refill_max_rounds: int = key("times that is tried before an update", 8, least=1)
+    refill_max_rounds: int = key(
+        "times that is tried before an update", 8, least=1, when=When("refill", (True,))
+    )
 
 
 def needs(config: GRPOConfig) -> AlgorithmNeeds:

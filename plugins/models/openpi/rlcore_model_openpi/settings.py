@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import ModelConfig, key
+from rlcore.config.schema import ModelConfig, When, key
 
 NOISE_METHODS = ("flow_sde", "flow_noise", "flow_cps", "flow_ode")
 VALUE_VLM_MODES = ("mean_token", "last_token", "first_token")
 VALUE_TYPES = ("chunk_level", "action_level")
+WITH_CRITIC = When("actor.model.add_value_head", (True,))
+EXPLORES_BY_LEVEL = When("noise_method", ("flow_sde", "flow_cps"))
 
 
 @dataclass
@@ -44,13 +46,28 @@ class OpenPIConfig:
     noise_method: str = key(
         "how training rollouts explore; flow_ode: not at all", "flow_sde", choices=NOISE_METHODS
     )
-    noise_level: float = key("flow_sde, flow_cps: scale of the exploration noise", 0.5, least=0)
-    noise_anneal: bool = key("flow_sde, flow_cps: anneal the level by noise_params instead", False)
+    noise_level: float = key(
+        "flow_sde, flow_cps: scale of the exploration noise",
+        0.5,
+        least=0,
+        when=(EXPLORES_BY_LEVEL, When("noise_anneal", (False,))),
+    )
+    noise_anneal: bool = key(
+        "flow_sde, flow_cps: anneal the level by noise_params instead",
+        False,
+        when=EXPLORES_BY_LEVEL,
+    )
     noise_params: list[float] = key(
-        "level at the start, level at the end, updates in between", [0.7, 0.3, 400.0], least=0
+        "level at the start, level at the end, updates in between",
+        [0.7, 0.3, 400.0],
+        least=0,
+        when=(EXPLORES_BY_LEVEL, When("noise_anneal", (True,))),
     )
     noise_logvar_range: list[float] = key(
-        "flow_noise: least and greatest std the noise head can give", [0.08, 0.16], above=0
+        "flow_noise: least and greatest std the noise head can give",
+        [0.08, 0.16],
+        above=0,
+        when=When("noise_method", ("flow_noise",)),
     )
     joint_logprob: bool = key(
         "all K steps stochastic and log-probs averaged over them; false: one step, drawn per row",
@@ -63,22 +80,32 @@ class OpenPIConfig:
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
         "chunk_level",
         choices=VALUE_TYPES,
+        when=WITH_CRITIC,
     )
-    value_after_vlm: bool = key("the critic reads the VLM's output, not the action expert's", False)
+    value_after_vlm: bool = key(
+        "the critic reads the VLM's output, not the action expert's", False, when=WITH_CRITIC
+    )
     value_vlm_mode: str = key(
         "value_after_vlm: which tokens of the VLM's output the critic reads",
         "mean_token",
         choices=VALUE_VLM_MODES,
+        when=(WITH_CRITIC, When("value_after_vlm", (True,))),
     )
     detach_critic_input: bool = key(
-        "the value loss trains the critic alone (no effect with value_after_vlm)", False
+        "the value loss trains the critic alone (no effect with value_after_vlm)",
+        False,
+        when=(WITH_CRITIC, When("value_after_vlm", (False,))),
     )
     chunk_critic_input: bool = key(
-        "the critic reads the C executed actions' tokens, not all H", False
+        "the critic reads the C executed actions' tokens, not all H",
+        False,
+        when=(WITH_CRITIC, When("value_after_vlm", (False,))),
     )
-    critic_elapsed: bool = key("the critic also reads the elapsed fraction of the episode", False)
+    critic_elapsed: bool = key(
+        "the critic also reads the elapsed fraction of the episode", False, when=WITH_CRITIC
+    )
     critic_hidden: list[int] | None = key(
-        "hidden widths of the critic; null: config_name's", least=1
+        "hidden widths of the critic; null: config_name's", least=1, when=WITH_CRITIC
     )
 
 

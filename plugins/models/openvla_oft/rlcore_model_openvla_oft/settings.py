@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rlcore_prismatic.settings import PrismaticModelConfig
 
-from rlcore.config.schema import key
+from rlcore.config.schema import When, key
 
 VERSIONS = ("rlinf", "official")
 
@@ -23,7 +23,9 @@ class OpenVLAOFTConfig(PrismaticModelConfig):
         choices=VERSIONS,
     )
     use_proprio: bool = key("official: the policy reads the robot's state", False)
-    proprio_dim: int = key("official: entries of the state it reads", 7, least=1)
+    proprio_dim: int = key(
+        "official: entries of the state it reads", 7, least=1, when=When("use_proprio", (True,))
+    )
     use_film: bool = key("official: the sentence modulates the vision towers", False)
     use_l1_regression: bool = key(
         "official: actions of the L1 head instead of tokens; for evaluation only", False

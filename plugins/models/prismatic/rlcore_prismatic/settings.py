@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import ModelConfig, key
+from rlcore.config.schema import ModelConfig, When, key
 
 VALUE_TYPES = ("chunk_level", "action_level")
+WITH_CRITIC = When("add_value_head", (True,))
 NORMALIZATIONS = ("bounds_q99", "bounds")
 
 
@@ -40,7 +41,14 @@ class PrismaticModelConfig(ModelConfig):
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
         "chunk_level",
         choices=VALUE_TYPES,
+        when=WITH_CRITIC,
     )
-    critic_hidden: list[int] = key("hidden widths of the critic", [512, 128], least=1)
-    critic_elapsed: bool = key("the critic also reads the elapsed fraction of the episode", False)
-    detach_critic_input: bool = key("the value loss trains the critic alone", False)
+    critic_hidden: list[int] = key(
+        "hidden widths of the critic", [512, 128], least=1, when=WITH_CRITIC
+    )
+    critic_elapsed: bool = key(
+        "the critic also reads the elapsed fraction of the episode", False, when=WITH_CRITIC
+    )
+    detach_critic_input: bool = key(
+        "the value loss trains the critic alone", False, when=WITH_CRITIC
+    )
