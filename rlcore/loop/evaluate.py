@@ -119,6 +119,7 @@ def conclude(
         episodes=session.totals.episodes,
         caveat=caveat(session.assembly),
     )
+    session.trackers.sync()  # a run with a summary is never gone on with to log it again
     write_summary(session.folder.summary, summary)
     session.progress.line(table(session, after, "success after"))
     for line in _closing(summary):

@@ -98,7 +98,14 @@ def save_checkpoint(
             save_policy(partial / POLICY)
             if save_learner is not None:
                 save_learner(partial)
-            write_facts(partial, step, state or {}, lineage=before.lineage, best=course.best)
+            write_facts(
+                partial,
+                step,
+                state or {},
+                parent=before.latest,
+                lineage=course.lineage,
+                best=course.best,
+            )
         write_course(folder, course)
     return target
 

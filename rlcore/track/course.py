@@ -190,9 +190,12 @@ def settle(folder: Path) -> None:
                 facts = read_facts(folder / name / STATE)
             except CheckpointError:
                 continue  # none of ours: those are whole before they get their name
-            if facts["lineage"] and facts["lineage"][-1] == course.latest:
-                course = replace(
-                    course, lineage=(*course.lineage, name), best=_there(folder, facts["best"])
+            if facts["parent"] == course.latest:
+                stay = {*facts["lineage"], name}
+                course = Course(
+                    tuple(each for each in (*course.lineage, name) if each in stay),
+                    _there(folder, facts["best"]),
+                    {each: REMOVED for each in course.lineage if each not in stay},
                 )
                 recorded = False
     if not recorded or SUPERSEDED in course.leaving.values():
@@ -213,8 +216,8 @@ def _told_by_newest(folder: Path) -> Course:
         facts = read_facts(folder / newest / STATE)
     except CheckpointError:  # told by whoever loads it
         return Course(tuple(there))
-    before = tuple(name for name in facts["lineage"] if name in there)
-    return Course((*before, newest), _there(folder, facts["best"]))
+    stay = {*facts["lineage"], newest}
+    return Course(tuple(name for name in there if name in stay), _there(folder, facts["best"]))
 
 
 def _there(folder: Path, name: str | None) -> str | None:

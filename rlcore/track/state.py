@@ -29,6 +29,7 @@ def write_facts(
     step: int,
     state: Mapping[str, Any],
     *,
+    parent: str | None = None,
     lineage: Sequence[str] = (),
     best: str | None = None,
 ) -> None:
@@ -37,13 +38,15 @@ def write_facts(
     Args:
         step: policy updates done.
         state: JSON values of the run.
-        lineage: names of the checkpoints that it came after, oldest first.
+        parent: name of the checkpoint that it came after.
+        lineage: names of those that stay, oldest first, its own the last.
         best: name of the best so far, which may be its own.
     """
     facts = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "step": step,
+        "parent": parent,
         "lineage": list(lineage),
         "best": best,
         "state": dict(state),
@@ -70,6 +73,7 @@ def read_facts(path: Path) -> dict[str, Any]:
         )
     for name, kinds, words in (
         ("step", (int,), "a whole number"),
+        ("parent", (str, type(None)), "a name or null"),
         ("lineage", (list,), "a list"),
         ("best", (str, type(None)), "a name or null"),
         ("state", (dict,), "a mapping"),

@@ -72,6 +72,19 @@ def test_a_kill_between_a_checkpoint_and_its_record(tmp_path, monkeypatch):
     assert load_checkpoint(tmp_path).step == 2
 
 
+def test_a_kill_before_the_record_that_lets_old_ones_go(tmp_path, monkeypatch):
+    save(tmp_path, 1)
+    with monkeypatch.context() as patch:
+        cut_off(patch, "write_text")
+        with pytest.raises(KeyboardInterrupt):
+            save(tmp_path, 2, keep=1)
+    settle(tmp_path)  # ends as it would have ended
+    assert read_course(tmp_path) == Course(
+        ("step_000002",), None, leaving={"step_000001": "removed"}
+    )
+    assert names(tmp_path) == ["step_000002"]
+
+
 def test_a_kill_before_the_first_record(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         cut_off(patch, "write_text")
