@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.cli.main import VERBS
-from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
+from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
-from rlcore.config.catalog import SIDES
+from rlcore.config.catalog import SIDES, Catalog
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.plugins import load_plugins
 
 if TYPE_CHECKING:
@@ -67,10 +67,16 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     """
     first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
     if overrides and overrides[0].startswith(EXPERIMENT):
-        if Path(first).is_dir():
+        if is_folder(first):
             return of_run(Path(first), overrides[1:], trust=request.options["trust"])
-        if "/" in first:  # no name of an experiment has one
-            raise CheckpointError(f"there is no run at {first!r}: it is no folder")
+        known = Catalog(load_plugins(), request.config_dirs).options("experiment")
+        if first not in known:
+            raise CheckpointError(
+                f"{first[:200]!r} is neither the folder of a run nor an experiment."
+                f"{did_you_mean(first, known)}",
+                hint="rlcore eval RUN, a folder like logs/quickstart, or one of rlcore train "
+                "--help experiment",
+            )
     return EVAL.compose(request, ["runner.only_eval=true", *overrides])
 
 
@@ -84,9 +90,9 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
     from rlcore.track.folder import RunFolder
 
     name = request.options["protocol"]
-    first = Path(overrides[0].removeprefix(EXPERIMENT)) if overrides else None
-    if first is not None and overrides[0].startswith(EXPERIMENT) and first.is_dir():
-        run = RunFolder.containing(first.resolve()).name
+    first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
+    if overrides and overrides[0].startswith(EXPERIMENT) and is_folder(first):
+        run = RunFolder.containing(Path(first).resolve()).name
         called = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
         overrides = [overrides[0], called, *overrides[1:]]
     config = configure(request, overrides)
@@ -107,10 +113,13 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         ConfigError: none is named.
     """
+    from rlcore.track.folder import RunFolder
+
     if not overrides or not overrides[0].startswith(EXPERIMENT):
         raise ConfigError("which run is to be verified?", hint="rlcore eval RUN --verify")
-    first = Path(overrides[0].removeprefix(EXPERIMENT))
-    return of_run(first, overrides[1:], trust=request.options["trust"])
+    folder = overrides[0].removeprefix(EXPERIMENT)
+    RunFolder.containing(folder)  # says what is wrong with its name
+    return of_run(Path(folder), overrides[1:], trust=request.options["trust"])
 
 
 def of_run(folder: Path, overrides: Sequence[str] = (), *, trust: bool = False) -> RunConfig:

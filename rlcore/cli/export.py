@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.main import VERBS
+from rlcore.cli.parser import Parser
 from rlcore.cli.replay import ONE_PROCESS
 from rlcore.cli.request import TRUST
+from rlcore.errors import ConfigError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -24,8 +26,10 @@ def main(arguments: Sequence[str]) -> int:
     from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
     from rlcore.track.folder import RunFolder
 
+    run = RunFolder.containing(options.run)
     path = Path(options.run).expanduser().absolute()
-    run = RunFolder.containing(path)
+    if not options.dest.strip():
+        raise ConfigError("DEST must be a folder to write, got ''", hint="rlcore export --help")
     name = options.checkpoint
     checkpoint = load_checkpoint(path if name is None else named_checkpoint(run.checkpoints, name))
     registry = load_plugins()
@@ -41,9 +45,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rlcore export", description=VERBS["export"].capitalize() + "."
-    )
+    parser = Parser(prog="rlcore export", description=VERBS["export"].capitalize() + ".")
     parser.add_argument("run", metavar="RUN", help="folder of a run, or of one of its checkpoints")
     parser.add_argument("dest", metavar="DEST", help="folder to write, empty or not there yet")
     parser.add_argument(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from rlcore.cli.parser import Parser
 from rlcore.plugins import PluginRow, load_plugins
 
 COLUMNS = ("kind", "name", "distribution", "version", "status")
@@ -14,7 +14,7 @@ COLUMNS = ("kind", "name", "distribution", "version", "status")
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or a JSON list of objects. A BAD plugin is no failure of the command."""
-    parser = argparse.ArgumentParser(prog="rlcore plugins", description=__doc__)
+    parser = Parser(prog="rlcore plugins", description=__doc__)
     parser.add_argument("--json", action="store_true", help="a JSON list of objects")
     options = parser.parse_args(arguments)
     rows = load_plugins().rows()

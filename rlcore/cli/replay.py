@@ -89,7 +89,9 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
 
     if not overrides or not overrides[0].startswith(EXPERIMENT):
         raise ConfigError("which run is the episode of?", hint=USAGE)
-    path = Path(overrides[0].removeprefix(EXPERIMENT)).resolve()
+    named = overrides[0].removeprefix(EXPERIMENT)
+    RunFolder.containing(named)  # says what is wrong with its name
+    path = Path(named).resolve()
     name = request.options["checkpoint"]
     run = RunFolder.containing(path)
     checkpoint = load_checkpoint(path if name is None else named_checkpoint(run.checkpoints, name))

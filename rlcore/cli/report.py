@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlcore.cli.parser import Parser
 from rlcore.errors import ConfigError
 
 COMPARISON = Path("report.html")
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     from rlcore.track.folder import RunFolder, runs_in
     from rlcore.track.report import compare_metrics, write_comparison, write_report
 
-    named = [path for run in options.runs for path in runs_in(Path(run)) or [run]]
+    named = [path for run in options.runs for path in runs_in(run) or [run]]
     folders = [RunFolder.open(run) for run in named]
     twice = {folder.path for folder in folders if folders.count(folder) > 1}
     if twice:
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="rlcore report", description=__doc__)
+    parser = Parser(prog="rlcore report", description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of a sweep")
     parser.add_argument(
         "-o",

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from rlcore.cli.parser import Parser
 from rlcore.config.catalog import Catalog
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
@@ -80,7 +81,7 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
     options = _parser(verb, form).parse_intermixed_args(list(arguments))
     words: list[str] = options.words
     key = folder = None
-    if words and form.takes_folder and words[0] and Path(words[0]).is_dir():
+    if words and form.takes_folder and is_folder(words[0]):
         folder = EXPERIMENT + words[0]
         words = words[1:] if options.help else [folder, *words[1:]]
     if options.help:
@@ -112,15 +113,16 @@ def _is_override(word: str) -> bool:
     return "=" in word or word.startswith("~")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Its errors are ours: one sentence, no usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, hint=f"{self.prog} --help")
+def is_folder(word: str) -> bool:
+    """Whether there is a folder of that name. What can be no path is none."""
+    try:
+        return bool(word) and Path(word).is_dir()
+    except (OSError, ValueError):  # too long, or with a NUL
+        return False
 
 
 def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog=f"rlcore {verb}",
         usage=f"rlcore {verb} {form.subject} [group=option ...] [key=value ...] [flags]",
         add_help=False,

@@ -38,8 +38,9 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
         raise ConfigError(
             "which run is to be resumed?", hint="rlcore resume RUN, a folder like logs/quickstart"
         )
-    folder = Path(overrides[0].removeprefix(EXPERIMENT)).absolute()
-    run = RunFolder.containing(folder)
+    named = overrides[0].removeprefix(EXPERIMENT)
+    run = RunFolder.containing(named)
+    folder = Path(named).absolute()
     place = [  # where it is now: it may have been moved, from another machine too
         f"runner.logger.log_path={quote(run.path.parent)}",
         f"runner.logger.experiment_name={quote(run.name)}",

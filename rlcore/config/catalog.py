@@ -7,6 +7,7 @@ experiment, ...         any other folder of those places
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,7 +84,8 @@ class Catalog:
         return ConfigError(
             f"there is no {group} {name!r}; choose from: {', '.join(choices) or 'none'}."
             f"{did_you_mean(name, choices)}{self.registry.not_loaded()}",
-            hint=f"rlcore train --help {group}",
+            hint=f"rlcore train --help {group}"
+            + (f"; a key is set by {name}=VALUE" if re.fullmatch(r"\w+(\.\w+)+", name) else ""),
         )
 
     def _files(self, group: str) -> dict[str, list[tuple[Root, Traversable]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -19,6 +20,8 @@ CONFIG, RECIPE, METRICS = "config.yaml", "recipe.yaml", "metrics.jsonl"
 WRITTEN_BY_READERS = ("replay", "report.html")
 """What commands that don't go on with a run write into its folder, maybe at this moment."""
 
+PLACE = "give the folder that holds config.yaml and checkpoints/, such as logs/quickstart"
+SHOWN = 3  # runs that a hint names
 SWEEP = "sweep.txt"
 """What the jobs of a sweep came to, beside their folders."""
 
@@ -67,13 +70,13 @@ class RunFolder:
         Raises:
             CheckpointError: there is none, or it is not a run's.
         """
-        folder = cls(Path(path).expanduser().absolute())
+        folder = cls(_existing(path))
         if not folder.path.is_dir():
-            raise CheckpointError(f"there is no run at {folder.path}")
+            raise CheckpointError(f"there is no run at {folder.path}: it is no folder", hint=PLACE)
         if not folder.config.is_file():
             raise CheckpointError(
                 f"{folder.path} is not the folder of a run: it has no {folder.config.name}",
-                hint="give the folder that holds config.yaml and checkpoints/",
+                hint=_runs_below(folder.path),
             )
         return folder
 
@@ -84,15 +87,13 @@ class RunFolder:
         Raises:
             CheckpointError: there is nothing, or it lies in no run.
         """
-        inside = Path(path).expanduser().absolute()
-        if not inside.exists():
-            raise CheckpointError(f"there is no run at {inside}")
+        inside = _existing(path)
         for folder in (inside, *inside.parents):
             if cls(folder).config.is_file():
                 return cls(folder)
         raise CheckpointError(
             f"{inside} lies in no run: no config.yaml in it or above it",
-            hint="give the folder that holds config.yaml and checkpoints/",
+            hint=_runs_below(inside),
         )
 
     def write_config(self, text: str) -> None:
@@ -197,11 +198,51 @@ class RunFolder:
         return self.path / "replay" / f"{quote(task, safe=' ')}_{trial}"
 
 
-def runs_in(folder: Path) -> list[Path]:
+def runs_in(folder: str | Path) -> list[Path]:
     """The runs of a sweep's folder, in order; none where it is not one."""
-    if not (folder / SWEEP).is_file():
+    try:
+        sweep = (Path(folder) / SWEEP).is_file() and str(folder) != ""
+    except (OSError, ValueError):  # too long for a path
         return []
-    return sorted(path.parent for path in folder.glob("*/config.yaml"))
+    return _runs(Path(folder)) if sweep else []
+
+
+def _runs(folder: Path) -> list[Path]:
+    """The runs right below a folder, in order."""
+    try:
+        return sorted(path.parent for path in folder.glob("*/config.yaml"))
+    except OSError:
+        return []
+
+
+def _existing(path: str | Path) -> Path:
+    """The absolute path of what is there.
+
+    Raises:
+        CheckpointError: nothing is, or it can be no path.
+    """
+    if not str(path).strip():
+        raise CheckpointError(f"a run must be named by its folder, got {str(path)!r}", hint=PLACE)
+    try:
+        inside = Path(path).expanduser().absolute()
+        if inside.exists():
+            return inside
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a NUL, an unknown ~USER
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CheckpointError(
+            f"there is no run at {str(path)[:200]}: {reason}", hint=PLACE
+        ) from None
+    known = {run.name: run for run in (*_runs(inside.parent), *_runs(Path("logs").absolute()))}
+    near = difflib.get_close_matches(inside.name, known, n=1)
+    hint = f"did you mean {known[near[0]]}?" if near else PLACE
+    raise CheckpointError(f"there is no run at {inside}", hint=hint)
+
+
+def _runs_below(folder: Path) -> str:
+    """A hint: the runs in a folder that is none itself."""
+    runs = _runs(folder) if folder.is_dir() else []
+    more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
+    return f"the runs in it: {', '.join(map(str, runs[:SHOWN]))}{more}" if runs else PLACE
 
 
 def _take(wanted: Path) -> Path:
