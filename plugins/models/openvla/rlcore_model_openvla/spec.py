@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlcore_prismatic.spec import Resolved, checked_spec
 from rlcore_prismatic.spec import resolve as resolve_shared
-from rlcore_prismatic.trained import check_kind, check_same, written_settings
+from rlcore_prismatic.trained import check_crop, check_kind, check_same, written_settings
 
 from rlcore.errors import CheckpointError
 from rlcore.specs import EnvSpec, PolicySpec
@@ -59,6 +59,7 @@ def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
     """
     check_kind(config, folder)
     check_same(config, folder, ("center_crop", "action_norm"))
+    check_crop(config, folder)
     trained = written_settings(folder)
     chunks, images = (trained.get(name, 1) for name in ("num_action_chunks", "num_images_in_input"))
     if config.num_action_chunks > chunks:

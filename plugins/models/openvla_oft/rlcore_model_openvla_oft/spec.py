@@ -10,7 +10,7 @@ from rlcore_prismatic.sizes import PrismaticSize
 from rlcore_prismatic.spec import Resolved, checked_spec
 from rlcore_prismatic.spec import resolve as resolve_shared
 from rlcore_prismatic.stored import Component
-from rlcore_prismatic.trained import check_kind, check_same
+from rlcore_prismatic.trained import check_crop, check_kind, check_same
 
 from rlcore.errors import ConfigError
 from rlcore.specs import EnvSpec, PolicySpec
@@ -52,7 +52,9 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
     if config.model_path is not None:
         folder = Path(config.model_path)
         check_kind(config, folder)
-        check_same(config, folder, _TRAINED if config.use_proprio else _TRAINED[:-1])
+        unused = () if config.use_proprio else ("proprio_dim",)
+        check_same(config, folder, [name for name in _TRAINED if name not in unused])
+        check_crop(config, folder)
     parts = _parts(config, shared)
     return replace(
         shared,

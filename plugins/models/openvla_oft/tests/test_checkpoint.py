@@ -345,6 +345,7 @@ def test_no_folder(env_spec, tmp_path):
     [
         ("model.safetensors", "holds neither model.safetensors nor model.safetensors.index.json"),
         ("tokenizer.json", "holds no tokenizer.json"),
+        ({"action_norm": "bounds"}, "action_norm must be bounds_q99, got bounds"),
     ],
 )
 def test_missing_files(saved, env_spec, name, match):

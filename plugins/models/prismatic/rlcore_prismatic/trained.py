@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rlcore.config.old_names import warn
 from rlcore.errors import CheckpointError
 from rlcore_prismatic.config_files import RLCORE
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.statistics import CONFIG_FILE, read_json
 from rlcore_prismatic.stored import base_folder
+
+AUGMENTED = "image_aug"  # of the original trainer, which crops at random to 90%
 
 
 def written_settings(folder: Path) -> dict[str, Any]:
@@ -65,6 +68,28 @@ def check_same(config: PrismaticModelConfig, folder: Path, names: Sequence[str])
             hint="set "
             + " ".join(f"actor.model.{name}={_written(trained[name])}" for name in different),
         )
+
+
+def check_crop(config: PrismaticModelConfig, folder: Path) -> None:
+    """A published checkpoint does not say whether it learned from cropped images, but for its name
+    where the original code gave it one. With the other setting it sees another picture.
+
+    Raises:
+        CheckpointError: its name says that it did, and whole images are asked for.
+    """
+    if config.center_crop or written_settings(folder):
+        return
+    key = "actor.model.center_crop"
+    if AUGMENTED in str(folder):
+        raise CheckpointError(
+            f"{folder} was trained with random crops ({AUGMENTED} in its name): {key} must be "
+            "true, got false",
+            hint=f"set {key}=true",
+        )
+    warn(
+        f"{key}=false: {folder} does not say whether it was trained with random crops "
+        f"({AUGMENTED}), as most published fine-tunes were; those want {key}=true"
+    )
 
 
 def _written(value: object) -> str:

@@ -1,0 +1,36 @@
+"""Published checkpoints don't say whether they learned from cropped images; their names may."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rlcore_prismatic.settings import PrismaticModelConfig
+from rlcore_prismatic.trained import check_crop
+
+from rlcore.config.old_names import ConfigWarning
+from rlcore.errors import CheckpointError
+
+WHOLE = PrismaticModelConfig(model_type="token_model")
+
+
+def test_the_name_of_a_published_checkpoint(tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    folder = tmp_path / "7b+libero_spatial+lr-5e-4--image_aug"
+    folder.mkdir()
+    with pytest.raises(CheckpointError, match="center_crop must be true, got false"):
+        check_crop(WHOLE, folder)
+    check_crop(replace(WHOLE, center_crop=True), folder)
+    assert not recwarn
+
+
+def test_one_that_does_not_say(tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    with pytest.warns(ConfigWarning, match="does not say whether it was trained with random crops"):
+        check_crop(WHOLE, tmp_path)
+    check_crop(replace(WHOLE, center_crop=True), tmp_path)
+    (tmp_path / "config.json").write_text(
+        json.dumps({"rlcore": {"model": {"model_type": "token_model", "center_crop": False}}})
+    )
+    check_crop(WHOLE, tmp_path)  # one of ours says
+    assert not recwarn
