@@ -19,7 +19,7 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rlcore import signals
@@ -29,6 +29,7 @@ MARK = "RLCORE_PROCESS"  # in the environment of every process that a guarded on
 STACK_FRAMES = 5  # innermost ones of the main thread, in an error about what it waits for
 TICK = 0.5  # seconds between two looks
 FLUSH_SECONDS = 1.0
+Cause = UserError | Callable[[], UserError]
 TRACKER = "resource_tracker"  # Python's own, which frees shared memory when all others are gone
 
 
@@ -50,7 +51,7 @@ class Countdown:
 
 @dataclass(eq=False)
 class _Limit:
-    error: UserError
+    error: Cause
     countdown: Countdown
     place: bool
 
@@ -82,7 +83,7 @@ class Watchdog:
         os.close(self._read)
 
     @contextlib.contextmanager
-    def limit(self, error: UserError, seconds: float, place: bool) -> Iterator[None]:
+    def limit(self, error: Cause, seconds: float, place: bool) -> Iterator[None]:
         one = _Limit(error, Countdown(seconds), place)
         self._limits.append(one)
         try:
@@ -124,16 +125,18 @@ class Watchdog:
             self._end_in = Countdown(self._stop_seconds)
 
     def _end_with(self, one: _Limit) -> None:
-        text = f"error: {one.error.message}\n"
+        error = one.error if isinstance(one.error, UserError) else one.error()
+        text = f"error: {error.message}\n"
         if one.place:
             stack = traceback.extract_stack(sys._current_frames()[self._main])[-STACK_FRAMES:]
             text += "the main thread was at:\n" + "".join(traceback.format_list(stack))
-        if one.error.hint is not None:
-            text += f"  hint: {one.error.hint}\n"
-        _end(text, one.error.exit_code)
+        if error.hint is not None:
+            text += f"  hint: {error.hint}\n"
+        _end(text, error.exit_code)
 
 
 _current: Watchdog | None = None
+_mark: str | None = None
 
 
 @contextlib.contextmanager
@@ -148,15 +151,30 @@ def guard(stop_seconds: float) -> Iterator[None]:
         yield
         return
     watchdog = Watchdog(stop_seconds)
-    former = os.environ.get(MARK)
-    os.environ[MARK] = uuid.uuid4().hex
-    watchdog.start()
-    _current = watchdog
+    with marked():
+        watchdog.start()
+        _current = watchdog
+        try:
+            yield
+        finally:
+            _current = None
+            watchdog.stop()
+
+
+@contextlib.contextmanager
+def marked() -> Iterator[None]:
+    """Whatever process is started inside, and whatever that starts, is known again by
+    :func:`kill_started`."""
+    global _mark
+    if _mark is not None:
+        yield
+        return
+    former = os.environ.get(MARK)  # this process may have been started by a marked one
+    os.environ[MARK] = _mark = uuid.uuid4().hex
     try:
         yield
     finally:
-        _current = None
-        watchdog.stop()
+        _mark = None
         if former is None:
             del os.environ[MARK]
         else:
@@ -164,7 +182,7 @@ def guard(stop_seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def limit(error: UserError, seconds: float, *, place: bool = True) -> Iterator[None]:
+def limit(error: Cause, seconds: float, *, place: bool = True) -> Iterator[None]:
     """End the process with `error` if what is inside takes longer. For calls that should have come
     back or raised by themselves long before.
 
@@ -186,14 +204,13 @@ def hold() -> Iterator[None]:
 
 
 def kill_started() -> None:
-    """Kill all processes that this one has started, and theirs."""
+    """Kill all processes that were started while :func:`marked`, and theirs."""
     import psutil
 
-    mark, own = os.environ.get(MARK), os.getpid()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            marked = mark is not None and process.environ().get(MARK) == mark
-            if marked and process.pid != own and TRACKER not in " ".join(process.cmdline()):
+            marked = _mark is not None and process.environ().get(MARK) == _mark
+            if marked and process.pid != os.getpid() and TRACKER not in " ".join(process.cmdline()):
                 process.kill()
 
 

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -24,18 +25,19 @@ class Command:
 
     Attributes:
         folder: of the run it makes or goes on with.
+        environment: variables besides this process's.
         mark: what its processes carry in their environment, under :data:`MARK`.
         pid: of the command itself; its process group has the same number.
         out, err: lines of standard output and standard error so far.
 
     Args:
         words: the command line after `rlcore`.
-        folder: as above.
-        environment: variables besides this process's.
+        folder, environment: as above.
     """
 
     def __init__(self, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
+        self.environment = environment
         self.out: list[str] = []
         self.err: list[str] = []
         self.mark = uuid.uuid4().hex
@@ -49,13 +51,26 @@ class Command:
             start_new_session=True,  # a process group of its own, as a shell gives it
         )
         self.pid = self._process.pid
+        self._lost = threading.Event()
         pipes = ((self._process.stdout, self.out), (self._process.stderr, self.err))
         for pipe, lines in pipes:
             threading.Thread(
-                target=lambda pipe, lines: lines.extend(pipe),  # ends with the last writer
+                target=self._listen,
                 args=(pipe, lines),
                 daemon=True,
             ).start()
+
+    def _listen(self, pipe: Any, lines: list[str]) -> None:
+        """Take down lines until the last writer has ended, or nobody wants to read any more."""
+        with pipe:
+            for line in pipe:
+                lines.append(line)
+                if self._lost.is_set() and lines is self.out:
+                    return
+
+    def close_output(self) -> None:
+        """Read no further than the next line of standard output, and close it."""
+        self._lost.set()
 
     def wait(self, timeout: float) -> int:
         """The exit code, once it has ended."""
@@ -105,6 +120,14 @@ class Command:
     def worker(self, kind: str) -> psutil.Process:
         """The process of the worker of that class."""
         return next(one for one in self.processes() if title(one).startswith(f"ray::{kind}"))
+
+    def ray(self, name: str) -> psutil.Process:
+        """One of Ray's own processes, or the process of an actor of that class."""
+        return next(
+            one
+            for one in self.processes()
+            if one.name() == name or title(one).startswith(f"ray::{name}")
+        )
 
     def simulator(self) -> psutil.Process:
         """A simulator process."""

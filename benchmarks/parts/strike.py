@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from parts.command import Command
+from parts.disk import disk, fill, filler
 from parts.faulty import ORDERS
 from parts.leftovers import Leftovers, look, shared_memory
 from parts.outcome import differences, success
@@ -52,9 +49,9 @@ TOY = (
 )
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
 HANG_SECONDS = 20.0
+PATIENT = f"(timeouts.ray={HANG_SECONDS:.0f})"
 HOLD_SECONDS = 0.3  # so long someone is at work before the strike: it lands in the middle
 LIMIT = 600.0  # seconds for anything that is waited for
-DISK_MIB = 48
 NOISE = re.compile(r"Traceback|\(raylet|^\[\d{4}-|^[EWF]\d{4} |^\*\*\* |Exception ignored|^Fatal")
 
 
@@ -66,7 +63,8 @@ class Row:
         what: in words.
         strike: does it to the command.
         at_work: who is in which of its methods when it comes.
-        survived: the run is to go on by itself.
+        survived: the run is to go on by itself, and to say so.
+        ends_well: it is to go on as if nothing had been.
         exit_code: the run's.
         error: pattern of the one error; None: there is to be none.
         traceback: the error quotes the worker's own.
@@ -79,6 +77,7 @@ class Row:
     strike: Callable[[Command], object]
     at_work: tuple[str, str] = ("EnvWorker", "talk")
     survived: bool = False
+    ends_well: bool = False
     exit_code: int = 0
     error: str | None = None
     traceback: bool = False
@@ -140,25 +139,35 @@ def _interrupt_twice(command: Command) -> None:
     os.killpg(command.pid, signal.SIGINT)
 
 
-def _fill(command: Command) -> None:
-    """Write until nothing fits any more."""
-    with (_filler(command.folder)).open("wb", buffering=0) as file:
-        for size in (1 << 20, 1 << 12, 1):
-            try:
-                while True:
-                    file.write(bytes(size))
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
+def _signal_ray(name: str, number: signal.Signals) -> Callable[[Command], None]:
+    """To one of Ray's own processes, or to the actor that holds the queues."""
+    return lambda command: command.ray(name).send_signal(number)
+
+
+def _stop_and_ask_twice(command: Command) -> None:
+    """The raylet hangs, and the user loses patience: long before any timeout."""
+    command.ray("raylet").suspend()
+    for _ in range(2):
+        time.sleep(HOLD_SECONDS)
+        os.kill(command.pid, signal.SIGTERM)
+
+
+def _resume_too(command: Command) -> None:
+    """Resume the run while it runs; the second one has to refuse, and leave all as it is."""
+    words = ["resume", str(command.folder)]
+    other = Command(words, command.folder, command.environment)
+    try:
+        code = other.wait(LIMIT)
+        said = "".join(other.err)
+    finally:
+        other.end()
+    if code != 2 or said.count("error:") != 1:
+        raise RuntimeError(f"a second resume of a running run ended with {code}:\n{said}")
 
 
 def orders(folder: Path) -> Path:
     """The file that tells the algorithm of a run to fail."""
     return folder.with_name(f"{folder.name}.orders")
-
-
-def _filler(folder: Path) -> Path:
-    return folder.with_name("filler")
 
 
 ROWS = {
@@ -197,6 +206,39 @@ ROWS = {
         lambda command: os.kill(command.pid, signal.SIGKILL),
         exit_code=-signal.SIGKILL,
     ),
+    **{
+        f"{name}-{how}": Row(
+            f"{words}, {number.name}" + (f" {PATIENT}" if how == "stopped" else ""),
+            _signal_ray(process, number),
+            exit_code=1,
+            error=f"error: {said}",
+            overrides=[f"cluster.timeouts.ray={HANG_SECONDS}"],
+        )
+        for name, process, words, said in (
+            ("queues", "ChannelActor", "queues between workers", "the queues between workers"),
+            ("raylet", "raylet", "Ray's raylet", "Ray's raylet"),
+            ("gcs", "gcs_server", "Ray's gcs", "Ray's gcs_server"),
+        )
+        for how, number in (("stopped", signal.SIGSTOP), ("killed", signal.SIGKILL))
+    },
+    "raylet-sigterm-twice": Row(
+        "Ray's raylet, SIGSTOP; then SIGTERM twice to the driver",
+        _stop_and_ask_twice,
+        exit_code=143,
+        error="rlcore: terminated",
+    ),
+    "sighup": Row(
+        "SIGHUP to all (the terminal is closed)",
+        lambda command: os.killpg(command.pid, signal.SIGHUP),
+        exit_code=129,
+        error="rlcore: terminated",
+    ),
+    "stdout-lost": Row(
+        "standard output lost (| head -1)",
+        lambda command: command.close_output(),
+        ends_well=True,
+    ),
+    "two-resumes": Row("resumed while it runs", _resume_too, ends_well=True),
     "nan": Row(
         "NaN in the loss from now on",
         _order("nan"),
@@ -210,7 +252,13 @@ ROWS = {
         error="error: rollout.actor worker 0 failed while it was asked to update",
         traceback=True,
     ),
-    "full-disk": Row("full disk", _fill, exit_code=2, error="error: can't write", small_disk=True),
+    "full-disk": Row(
+        "full disk",
+        lambda command: fill(command.folder),
+        exit_code=2,
+        error="error: can't write",
+        small_disk=True,
+    ),
     "sigterm": Row(
         "SIGTERM to the driver",
         lambda command: os.kill(command.pid, signal.SIGTERM),
@@ -249,7 +297,7 @@ class Trial:
     def run(self, row: Row) -> Result:
         """Make a run, strike it, see what becomes of it."""
         folder = self._work / "row" / "run"
-        with _disk(folder.parent, row.small_disk):
+        with disk(folder.parent, row.small_disk):
             before = shared_memory()
             command = self._train(folder, row.overrides)
             try:
@@ -263,25 +311,27 @@ class Trial:
         done = command.updates()
         row.strike(command)
         struck = time.monotonic()
-        if row.survived:
+        goes_on = row.survived or row.ends_well
+        if goes_on:
             command.until(lambda: command.updates() > done, LIMIT, "the next update")
             seconds = time.monotonic() - struck
         exit_code = command.wait(LIMIT)
         ended = time.monotonic()
-        if not row.survived:
+        if not goes_on:
             seconds = ended - struck
         leftovers = look(command, ended, before)
         checkpoint = _checkpoint(command.folder)
-        for made in (orders(command.folder), _filler(command.folder)):
+        for made in (orders(command.folder), filler(command.folder)):
             made.unlink(missing_ok=True)
-        resumed_after = None if row.survived else self._resume(command.folder)
+        resumed_after = None if goes_on else self._resume(command.folder)
         errors = [line.strip() for line in command.err if re.match("error:|rlcore:", line)]
         said = [line.strip() for line in command.out if "survived:" in line]
         noise = [line.rstrip() for line in [*command.out, *command.err] if NOISE.search(line)]
         finished = (command.folder / "summary.json").is_file()
         result = Result(
             what=row.what,
-            happened=" ".join([*said, *errors]) or "died without a word",
+            happened=" ".join([*said, *errors])
+            or ("went on" if goes_on and finished else "died without a word"),
             exit_code=exit_code,
             seconds=seconds,
             checkpoint=checkpoint,
@@ -340,9 +390,10 @@ def broken(row: Row, result: Result) -> Iterator[str]:
         yield "the error does not quote the worker's own traceback"
     if row.survived and "survived:" not in result.happened:
         yield "it never said what it survived"
-    if not row.survived and (result.checkpoint or 0) < STRUCK_AFTER:
+    goes_on = row.survived or row.ends_well
+    if not goes_on and (result.checkpoint or 0) < STRUCK_AFTER:
         yield "the checkpoint is gone"
-    if not row.survived and result.resumed_after is None:
+    if not goes_on and result.resumed_after is None:
         yield "it could not be resumed"
     if result.differences:
         yield f"differs from the undisturbed run: {', '.join(result.differences)}"
@@ -371,23 +422,3 @@ def _install(folder: Path) -> str:
     (facts / "entry_points.txt").write_text("[rlcore.plugins]\nfaulty = parts.faulty_plugin\n")
     paths = [str(folder), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return os.pathsep.join(path for path in paths if path)
-
-
-@contextmanager
-def _disk(folder: Path, small: bool) -> Iterator[None]:
-    """A folder for one row; on a file system of its own where that can be filled."""
-    folder.mkdir()
-    try:
-        if small:
-            _root("mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(folder))
-        yield
-    finally:
-        if folder.is_mount():
-            _root("umount", "--lazy", str(folder))
-        shutil.rmtree(folder)
-
-
-def _root(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"only root may fill a disk of its own: {done.stderr.strip()}")

@@ -34,6 +34,9 @@ class TimeoutsConfig(Settings):
         10.0,
         above=0,
     )
+    ray: float = key(
+        "for Ray itself to answer: its processes, and the queues between workers", 60.0, above=0
+    )
     hook: float = key("for a hook of a plugin during a run", 3600.0, above=0)
     tracker: float = key(
         "for a tracker to start, to take what it is told, and to close", 60.0, above=0

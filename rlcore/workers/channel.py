@@ -201,27 +201,23 @@ class RayChannel:
 
         # boxed in a list, a reference travels as a reference instead of being resolved
         boxed = [ray.put(message)]
-        ray.get([self._actor.put.remote(key, boxed) for key in keys])
+        self._answer([self._actor.put.remote(key, boxed) for key in keys])
 
     def count(self, amounts: Mapping[str, int]) -> None:
-        import ray
-
         # waited for, so that no count arrives after its conversation has ended
-        ray.get(self._actor.count.remote(dict(amounts)))
+        self._answer(self._actor.count.remote(dict(amounts)))
 
     def tell(self, values: Mapping[str, float]) -> None:
         """Let the driver know how a call gets on; more often than it looks is of no use."""
-        import ray
-
         now = time.monotonic()
         if now - self._told >= TELL_SECONDS:
-            ray.get(self._actor.tell.remote(dict(values)))
+            self._answer(self._actor.tell.remote(dict(values)))
             self._told = now
 
     def receive(self, request: Receive) -> Any:
         import ray
 
-        boxed = ray.get(self._actor.get.remote(request.key, request.timeout))
+        boxed = self._answer(self._actor.get.remote(request.key, request.timeout))
         if boxed is None:
             raise StuckError(
                 f"waited {request.timeout:.0f} s for {request.waiting_for} and nothing came",
@@ -229,3 +225,24 @@ class RayChannel:
                 "cluster.backend=local runs the same workers in one process under pdb",
             )
         return ray.get(boxed[0])
+
+    def _answer(self, refs: Any) -> Any:
+        """What the actor answers; where it is gone, everyone who asks it says the same."""
+        import ray
+        from ray.exceptions import RayActorError
+
+        try:
+            return ray.get(refs)
+        except RayActorError as error:
+            raise queues_lost(error) from None
+
+
+def queues_lost(error: Exception, seconds: float | None = None) -> WorkerError:
+    """The error of whoever asks the channel actor in vain."""
+    name = "the queues between workers (ChannelActor)"
+    if isinstance(error, TimeoutError):
+        return StuckError(
+            f"{name} have not answered for {seconds:g} s (cluster.timeouts.ray)",
+            hint="stopped, or an overloaded machine? rlcore resume RUN goes on",
+        )
+    return WorkerError(f"{name} died (killed, or out of memory?)", hint="rlcore resume RUN goes on")

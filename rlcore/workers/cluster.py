@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import secrets
 import signal
+import socket
 import threading
 from collections.abc import Iterable, Iterator
 
 import ray
 from ray.job_config import JobConfig
 
+from rlcore import signals, watchdog
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, WorkerError
 from rlcore.interpreters import without_current_folder
 from rlcore.workers.group import GroupPlan
+from rlcore.workers.health import RayHealth
 from rlcore.workers.startable import require_startable
 
 TOKEN_BYTES = 32
@@ -37,21 +41,27 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     local = cluster.address is None
     _close_doors(ours=local)
-    main_thread = threading.current_thread() is threading.main_thread()
-    on_terminate = signal.getsignal(signal.SIGTERM) if main_thread else None
-    if local:
+    if cluster.address is None:
         require_startable()
+    else:
+        require_answer(cluster.address, cluster.timeouts.ray)
+    start = cluster.timeouts.start
+    late = WorkerError(f"Ray did not start within {start:g} s (cluster.timeouts.start)")
+    marks = contextlib.ExitStack()
+    marks.enter_context(watchdog.marked())
     try:
-        ray.init(
-            address="local" if local else cluster.address,
-            include_dashboard=False if local else None,
-            object_store_memory=OBJECT_STORE_BYTES if local else None,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            configure_logging=True,
-            job_config=_job(),
-        )
+        with watchdog.limit(late, start), _own_signals():
+            ray.init(
+                address="local" if local else cluster.address,
+                include_dashboard=False if local else None,
+                object_store_memory=OBJECT_STORE_BYTES if local else None,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                configure_logging=True,
+                job_config=_job(),
+            )
     except Exception as error:  # Ray raises bare exceptions here
+        marks.close()
         raise WorkerError(
             f"Ray did not start: {str(error).splitlines()[0]}",
             hint="its logs are in /tmp/ray/session_latest/logs (RAY_TMPDIR, TMPDIR); on an "
@@ -60,12 +70,67 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
             else f"ray status --address={cluster.address}; leave cluster.address out to start a "
             "cluster here",
         ) from error
-    if main_thread:  # Ray replaces the handler by one that exits without a word
-        signal.signal(signal.SIGTERM, on_terminate or signal.SIG_DFL)
+    health = RayHealth(cluster.timeouts.ray)
+    with marks:
+        try:
+            yield
+        finally:
+            if ray.is_initialized():
+                if health.trouble() is not None:
+                    watchdog.kill_started()
+                _shut_down(health)
+
+
+def kill_cluster(health: RayHealth) -> None:
+    """End a cluster whose own processes are gone or stopped, without asking it for anything; the
+    next session may start another one."""
+    watchdog.kill_started()
+    _shut_down(health)
+
+
+def _shut_down(health: RayHealth) -> None:
+    """Leave the cluster, without the pages that Ray has kept to print in the end."""
+    with health.answering("shutdown"), contextlib.redirect_stdout(io.StringIO()):
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray replaces the handler of SIGTERM by one that exits without a word. What it starts inside
+    is not to end with the terminal: workers are needed for the checkpoint."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = {number: signal.getsignal(number) for number in signals.ENDS}
+    if "SIGHUP" in vars(signal):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         yield
     finally:
-        ray.shutdown()
+        for number, handler in former.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+
+def require_answer(address: str, timeout: float) -> None:
+    """Refuse the address of a cluster where nobody answers; Ray would try for minutes.
+
+    Raises:
+        WorkerError: so it is. An address of another form than `host:port` is Ray's to judge.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+    except (OSError, OverflowError) as error:
+        why = f"within {timeout:g} s (cluster.timeouts.ray)"
+        if not isinstance(error, TimeoutError):
+            why = f"({error})"
+        raise WorkerError(
+            f"no Ray cluster answers at cluster.address={address} {why}",
+            hint=f"ray status --address={address}; leave cluster.address out to start a cluster "
+            "here",
+        ) from error
 
 
 class _NotTheCurrentFolder(list[str]):

@@ -112,7 +112,20 @@ class PlayedEnv:
         self._steps += result.valid.sum(axis=1)
         self._solved = result.success.copy()
         self._running = running & ~(result.terminated | result.truncated).any(axis=1)
+        self._require_ends()
         return replace(result, observation=self._retold(result.observation))
+
+    def _require_ends(self) -> None:
+        """An env that never ends an episode would let a run wait for ever."""
+        late = np.flatnonzero(self._running & (self._steps > self.spec.max_episode_steps))
+        if late.size:
+            row = int(late[0])
+            raise EnvError(
+                f"env {self.spec.name} does not end {self._address(self._episodes[row])}: "
+                f"{self._steps[row]} steps, max_episode_steps is {self.spec.max_episode_steps}",
+                hint="the env is at fault: it has to set truncated in the last step it allows; "
+                "rlcore.testing.check_env finds more of its kind",
+            )
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
         """Expert episodes of the given addresses, each once."""

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -24,8 +24,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore.kernels import Kernels, Processor, adopt, processor, settle
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
-from rlcore.workers.cluster import cluster_session, nodes_for
+from rlcore.workers.cluster import cluster_session, kill_cluster, nodes_for
 from rlcore.workers.group import GroupPlan, Member, OnCount, Part, WorkerGroup
+from rlcore.workers.health import RayHealth
 from rlcore.workers.roles import ROLES, has_component
 from rlcore.workers.waiting import Waiting, WorkerLost
 
@@ -53,10 +54,21 @@ class WorkerProcess:
 
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
         told = {"on_progress": self._channel.tell} if watched else {}
-        return self._role.calls[method](self._worker, **arguments, **told)
+        with _staying():
+            return self._role.calls[method](self._worker, **arguments, **told)
 
     def talk(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        return drive(self._role.talks[method](self._worker, **arguments), self._channel)
+        with _staying():
+            return drive(self._role.talks[method](self._worker, **arguments), self._channel)
+
+
+@contextlib.contextmanager
+def _staying() -> Iterator[None]:
+    """A worker that calls `sys.exit` has failed: Ray would take it for a wish to leave."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"sys.exit({error.code!r}) was called in a worker") from error
 
 
 def _beat(name: str, channel: Any) -> None:
@@ -77,6 +89,7 @@ class RayGroup(WorkerGroup):
         super().__init__(plan)
         self._session = contextlib.ExitStack()
         self._channel: Any = None
+        self._health = RayHealth(self._timeouts.ray)  # anew once there is a cluster
         self._nodes: list[str] = []
         self._workers: dict[str, list[Any]] = {role: [] for role in plan.members}
 
@@ -85,16 +98,9 @@ class RayGroup(WorkerGroup):
 
     def _launch(self) -> None:
         self._session.enter_context(cluster_session(self._plan.cluster))
-        self._nodes = nodes_for(self._plan)
-        self._channel = (
-            ray.remote(ChannelActor)
-            .options(num_cpus=0, max_concurrency=CHANNEL_CONCURRENCY)
-            .remote()
-        )
-        self._waiting = Waiting(self._channel, self._timeouts.stop)
-        for role, members in self._plan.members.items():
-            for rank, member in enumerate(members):
-                self._workers[role].append(self._spawn(role, rank, member))
+        self._health = RayHealth(self._timeouts.ray)
+        with self._health.answering("start", self._timeouts.start):
+            self._place()
         self._settle()
         refs = {
             worker.call.remote("start", _START.get(role, {})): _name(role, rank)
@@ -104,6 +110,19 @@ class RayGroup(WorkerGroup):
         self._waiting.results(refs, self._timeouts.start, "start")
         if self.ranks("actor") > 1:
             self._join()
+
+    def _place(self) -> None:
+        """Create the channel and the workers; they are not waited for."""
+        self._nodes = nodes_for(self._plan)
+        self._channel = (
+            ray.remote(ChannelActor)
+            .options(num_cpus=0, max_concurrency=CHANNEL_CONCURRENCY)
+            .remote()
+        )
+        self._waiting = Waiting(self._channel, self._health, self._timeouts.stop)
+        for role, members in self._plan.members.items():
+            for rank, member in enumerate(members):
+                self._workers[role].append(self._spawn(role, rank, member))
 
     def _settle(self) -> None:
         """Let all compute alike, whatever processors they sit on."""
@@ -127,7 +146,7 @@ class RayGroup(WorkerGroup):
     ) -> list[Any]:
         results = self._ask(component, method, per_rank, self._timeouts.update, on_count)
         if on_count is not None:
-            ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
+            self._waiting.ask(self._channel.clear.remote())
         return results
 
     def _ask(
@@ -168,18 +187,19 @@ class RayGroup(WorkerGroup):
                 self._break_off(refs, error)
                 self._revive(error)
                 continue
-            ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
+            self._waiting.ask(self._channel.clear.remote())
             for result in results[:1] if incidents else []:
                 result.incidents[:0] = incidents
             return results
 
     def _break_off(self, refs: Mapping[Any, str], error: WorkerLost) -> None:
         """End a conversation that can't be finished; its workers are free again afterwards."""
-        ray.get(self._channel.break_off.remote(error.message), timeout=self._timeouts.stop)
-        _, busy = ray.wait(list(refs), num_returns=len(refs), timeout=self._timeouts.env)
+        self._waiting.ask(self._channel.break_off.remote(error.message))
+        with self._health.answering("the end of a conversation", self._timeouts.env):
+            _, busy = ray.wait(list(refs), num_returns=len(refs), timeout=self._timeouts.env)
         if busy:
             raise error
-        ray.get(self._channel.clear.remote(), timeout=self._timeouts.stop)
+        self._waiting.ask(self._channel.clear.remote())
 
     def _revive(self, error: WorkerLost) -> None:
         """Start lost env workers anew; without any, it is another worker that is lost."""
@@ -197,7 +217,8 @@ class RayGroup(WorkerGroup):
 
     def _alive(self, worker: Any) -> bool:
         try:
-            ray.get(worker.call.remote("process_id", {}), timeout=self._timeouts.stop)
+            with self._health.answering("process_id", self._timeouts.stop):
+                ray.get(worker.call.remote("process_id", {}), timeout=self._timeouts.stop)
         except RayError:
             return False
         return True
@@ -219,15 +240,22 @@ class RayGroup(WorkerGroup):
         workers = [worker for members in self._workers.values() for worker in members]
         self._workers = {role: [] for role in self._workers}
         channel, self._channel = self._channel, None
-        if workers and ray.is_initialized():
-            refs = [worker.call.remote("stop", {}) for worker in workers]
-            if graceful:
-                with contextlib.suppress(RayError):
-                    ray.wait(refs, num_returns=len(refs), timeout=self._timeouts.stop)
-            for worker in [*workers, channel]:
-                with contextlib.suppress(RayError):
-                    ray.kill(worker)
+        if ray.is_initialized():
+            if self._health.trouble() is not None:
+                kill_cluster(self._health)  # a call of Ray's might never come back
+            elif workers:
+                with self._health.answering("stop", self._timeouts.stop):
+                    self._stop(workers, channel, graceful)
         self._session.close()
+
+    def _stop(self, workers: Sequence[Any], channel: Any, graceful: bool) -> None:
+        refs = [worker.call.remote("stop", {}) for worker in workers]
+        if graceful:
+            with contextlib.suppress(RayError):
+                ray.wait(refs, num_returns=len(refs), timeout=self._timeouts.stop)
+        for worker in [*workers, channel]:
+            with contextlib.suppress(RayError):
+                ray.kill(worker)
 
     def _join(self) -> None:
         """Let the actor ranks form one process group."""

@@ -3,7 +3,6 @@ worker failed, died, or is stuck and where."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Mapping
@@ -13,7 +12,10 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
 from rlcore.errors import StuckError, UserError, WorkerError
+from rlcore.watchdog import Countdown
+from rlcore.workers.channel import queues_lost
 from rlcore.workers.group import OnCount
+from rlcore.workers.health import RayHealth
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TRACEBACK = "Traceback (most recent call last):"
@@ -29,11 +31,13 @@ class Waiting:
 
     Args:
         channel: the channel actor, which knows running totals and where everybody is.
-        patience: seconds for the channel itself to answer.
+        health: of Ray, and how long the channel itself may take to answer.
+        patience: seconds for it to say where everybody is.
     """
 
-    def __init__(self, channel: Any, patience: float) -> None:
+    def __init__(self, channel: Any, health: RayHealth, patience: float) -> None:
         self._channel = channel
+        self._health = health
         self._patience = patience
 
     def results(
@@ -46,13 +50,16 @@ class Waiting:
         """Results in the order of `refs`; the first failure of any of them is raised."""
         pending = list(refs)
         deadline = None if timeout is None else time.monotonic() + timeout
+        pulse = _Pulse(self._channel, self._health.patience)
         while pending:
-            done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
-            for ref in done:
-                self._check(ref, refs[ref], doing)
-            if on_count is not None:
-                with contextlib.suppress(RayError):
-                    on_count(ray.get(self._channel.totals.remote(), timeout=POLL_SECONDS * 10))
+            with self._health.answering(doing, POLL_SECONDS):
+                done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
+                self._health.check()
+                for ref in done:
+                    self._check(ref, refs[ref], doing)
+                totals = pulse.totals() if pending else None
+            if on_count is not None and totals is not None:
+                on_count(totals)
             if pending and deadline is not None and time.monotonic() > deadline:
                 late = ", ".join(refs[ref] for ref in pending)
                 raise self._with_stacks(
@@ -63,8 +70,21 @@ class Waiting:
                     )
                 )
         if on_count is not None:
-            on_count(ray.get(self._channel.totals.remote(), timeout=self._patience))
-        return [_result(ref, name, doing) for ref, name in refs.items()]
+            on_count(self.ask(self._channel.totals.remote()))
+        with self._health.answering(doing):
+            return [_result(ref, name, doing) for ref, name in refs.items()]
+
+    def ask(self, ref: Any) -> Any:
+        """The channel's answer.
+
+        Raises:
+            WorkerError: it is gone, or does not answer.
+        """
+        with self._health.answering("a look at the queues", self._health.patience):
+            try:
+                return ray.get(ref, timeout=self._health.patience)
+            except (RayActorError, GetTimeoutError) as error:
+                raise queues_lost(error, self._health.patience) from None
 
     def _check(self, ref: Any, name: str, doing: str) -> None:
         """Raise what a finished call raised; of a wait in vain, with where everybody was."""
@@ -84,6 +104,36 @@ class Waiting:
             for name, (seconds, stack) in sorted(beats.items())
         ]
         return StuckError("\n".join([error.message, *places]), hint=error.hint)
+
+
+class _Pulse:
+    """Asks the channel for its totals again and again, and waits for none of its answers."""
+
+    def __init__(self, channel: Any, patience: float) -> None:
+        self._channel = channel
+        self._patience = patience
+        self._asked: Any = None
+
+    def totals(self) -> Mapping[str, float] | None:
+        """Totals, if an answer has come since the last look.
+
+        Raises:
+            WorkerError: the channel is gone, or has not answered for too long.
+        """
+        if self._asked is None:
+            self._left = Countdown(self._patience)
+            self._asked = self._channel.totals.remote()
+        ready, _ = ray.wait([self._asked], timeout=0)
+        if not ready:
+            if self._left.over():
+                raise queues_lost(GetTimeoutError(), self._patience)
+            return None
+        try:
+            found: Mapping[str, float] = ray.get(self._asked)
+        except RayActorError as error:
+            raise queues_lost(error, self._patience) from None
+        self._asked = None
+        return found
 
 
 def _result(ref: Any, name: str, doing: str) -> Any:

@@ -443,3 +443,26 @@ def test_a_run_says_what_its_policy_was_told(log_path, monkeypatch):
     demonstrations = DemonstrationSet(run / "demonstrations")
     assert {demo.task_description for demo in demonstrations} == {"Go up"}
     assert demonstrations.info.sentences == {"reach-up": "Go up"}
+
+
+class Endless(Answers):
+    """Its time limit is never reached."""
+
+    def _advance(self, actions):
+        rewards, terminated, truncated = super()._advance(actions)
+        self._running |= truncated
+        return rewards, terminated, np.zeros_like(truncated)
+
+
+def test_an_env_that_never_ends_is_not_waited_for():
+    """The limit is 12 steps: the fourth chunk of four goes beyond it."""
+    env = played(lambda call, answer: answer, Endless)
+    env.reset(range(ROWS), EPISODES)
+    for _ in range(3):
+        env.chunk_step(still())
+    with pytest.raises(EnvError) as caught:
+        env.chunk_step(still())
+    assert caught.value.message == (
+        f"env toy does not end task {env.spec.tasks[1]!r}, trial 30: 16 steps, "
+        "max_episode_steps is 12"
+    )
