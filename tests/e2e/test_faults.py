@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -135,3 +138,61 @@ def busy(process: psutil.Process) -> bool:
         return re.match(r"ray::\w+Worker", " ".join(process.cmdline())) is not None
     except psutil.NoSuchProcess:
         return False
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "how", "said"),
+    [
+        ("raylet", signal.SIGKILL, r"Ray's raylet \(pid \d+\) died"),
+        ("raylet", signal.SIGSTOP, r"Ray's raylet \(pid \d+\) is stopped \(SIGSTOP\?\) for 5 s"),
+        ("gcs_server", signal.SIGKILL, r"Ray's gcs_server \(pid \d+\) died"),
+        ("gcs_server", signal.SIGSTOP, r"Ray's gcs_server \(pid \d+\) is stopped"),
+        ("ray::ChannelActor", signal.SIGKILL, r"the queues between workers \(ChannelActor\) died"),
+        ("ray::ChannelActor", signal.SIGSTOP, r"the queues between workers .* for 5 s"),
+    ],
+)
+def test_ray_itself_gone_or_stopped_ends_the_run_with_one_error(
+    log_path: Path, name: str, how: signal.Signals, said: str
+):
+    """A process and a cluster of its own; nothing of it is left, and the run goes on."""
+    names = [f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=struck"]
+    more = ["sft.enabled=false", "runner.val_before_train=false", "runner.max_epochs=100000"]
+    words = [*COMMON, *more, "cluster.backend=ray", ONE_EACH, "cluster.timeouts.ray=5", *names]
+    command = [sys.executable, "-m", "rlcore.cli.main", "train", *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if line.startswith("update 2/"):
+                break
+        family = psutil.Process(run.pid).children(recursive=True)
+        next(one for one in family if called(one).startswith(name)).send_signal(how)
+        out, err = run.communicate(timeout=100)
+    assert run.returncode == WorkerError.exit_code, err
+    assert err.count("error:") == 1 and re.search(f"^error: {said}", err, re.MULTILINE), err
+    assert "raylet)" not in out and "Traceback" not in out + err
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert not alive
+    done = load_checkpoint(log_path / "struck").step
+    assert done >= 1
+    go_on(log_path / "struck", "cluster.backend=local", f"runner.max_epochs={done + 1}")
+
+
+def called(process: psutil.Process) -> str:
+    """What Ray titles a worker, or the name of the program."""
+    title = " ".join(process.cmdline())
+    return title if title.startswith("ray::") else process.name()
+
+
+def test_an_address_where_nobody_answers_is_refused_at_once():
+    from rlcore.workers.cluster import require_answer
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(WorkerError, match=rf"address={address} \(.*refused"):
+            require_answer(address, 60.0)
+        other.listen()
+        require_answer(address, 60.0)
