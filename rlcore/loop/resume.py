@@ -24,7 +24,7 @@ from rlcore.plugins import load_plugins
 from rlcore.track import course
 from rlcore.track.attempts import set_aside
 from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
-from rlcore.track.contents import Extent
+from rlcore.track.contents import Extent, check_seal
 from rlcore.track.folder import METRICS, RunFolder
 from rlcore.track.headers import damaged
 from rlcore.track.parquet import read_note
@@ -313,6 +313,8 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
     """
     started = folder.sft.is_dir()
     facts = _facts_with(config, folder.sft if started else None)
+    if started:
+        check_seal(folder.sft)
     if not started or config.sft.control:
         path = Path(config.collect.path) if config.collect.path else folder.demonstrations
         check_folder(path, facts.envs["train"], config.collect, seed=config.runner.seed)

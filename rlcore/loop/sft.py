@@ -13,6 +13,7 @@ from rlcore.loop.collect import collect
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session
 from rlcore.reading import read_json, reason_of
+from rlcore.track.contents import seal
 from rlcore.track.files import new_folder, write_text
 from rlcore.track.headers import damaged
 
@@ -93,6 +94,7 @@ def _learn(
 def _share(session: Session, path: Path) -> Path:
     with new_folder(path) as partial:
         session.group.actor_on_first("save", path=str(partial))
+        seal(partial)
     session.group.policy("load", path=str(path))
     session.group.sync()
     return path

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
-from rlcore.reading import open_regular
+from rlcore.reading import open_regular, read_json
 from rlcore.track.headers import damaged
 
 DIGEST = "sha256"
 """Of the digests, in the words of hashlib; `sha256sum` prints the same."""
 BLOCK_BYTES = 1 << 20
+SEAL = "rlcore_contents.json"
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -45,6 +47,23 @@ def check_digests(folder: Path, expected: Mapping[str, str]) -> None:
             raise damaged(folder / name, str(error)) from error
         if found != digest:
             raise damaged(folder / name, f"its {DIGEST} is {found}, it was written with {digest}")
+
+
+def seal(folder: Path) -> None:
+    """Keep digests of all that is in a folder with it."""
+    text = json.dumps({DIGEST: digests(folder)}, indent=1)
+    (folder / SEAL).write_text(text, encoding="utf-8")
+
+
+def check_seal(folder: Path) -> None:
+    """Raise CheckpointError where a sealed folder is not as it was, or was never sealed."""
+    path = folder / SEAL
+    try:
+        kept = read_json(path)[DIGEST]
+        expected = {str(name): str(digest) for name, digest in kept.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(path, str(error)) from error
+    check_digests(folder, expected)
 
 
 @dataclass(frozen=True)

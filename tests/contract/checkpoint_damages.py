@@ -340,6 +340,8 @@ RESUME: dict[str, Case] = {
     "earlier evaluation garbled": (garble(BEFORE), (BEFORE, "damaged")),
     "a folder for the earlier evaluation": (folder_instead(BEFORE), (BEFORE, "damaged")),
     "supervised start cut": (cut(f"sft/{WEIGHTS}", 0.5), (f"sft/{WEIGHTS}", "damaged")),
+    "supervised start flipped": (
+        flip_tensor(f"sft/{WEIGHTS}"), (f"sft/{WEIGHTS}", "damaged", "sha256")),
     "supervised start emptied": (remove(f"sft/{WEIGHTS}"), ("sft", "holds no")),
 }  # fmt: skip
 
