@@ -3,6 +3,8 @@
 #
 #   requirements/install.sh [VENV]
 #
+# Packages of the system that simulators and Python need are installed with apt-get, by root or with
+# sudo where it asks for no password, and said before; INSTALL_SYSTEM=no leaves the system alone.
 # PYTHON=... chooses the interpreter; pip's own variables (PIP_INDEX_URL, ...) are honoured.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -35,7 +37,6 @@ install_gl() {
   fi
   [ ${#missing[@]} = 0 ] && return 0
   if may_install; then
-    say "installing ${missing[*]}"
     if apt_install "${missing[@]}"; then
       # newer systems no longer ship it; EGL is enough
       apt_install libosmesa6 2>/dev/null || true
@@ -63,7 +64,6 @@ has_venv() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
 make_venv() {
   [ -x "$venv/bin/python" ] && "$venv/bin/python" -m pip --version >/dev/null 2>&1 && return 0
   if ! find_python && [ -z "${PYTHON:-}" ] && may_install; then
-    say "installing python3"
     apt_install python3 python3-venv || true
     find_python || true
   fi
@@ -72,7 +72,6 @@ make_venv() {
     local package
     package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
     if may_install; then
-      say "installing $package"
       apt_install "$package" || true
     fi
     has_venv || die "$python can't make virtual environments: apt-get install -y $package"

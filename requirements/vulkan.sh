@@ -5,7 +5,7 @@
 #
 # With a driver of a graphics card nothing is done. Without one, Mesa's software driver (lavapipe)
 # is installed with apt by root, or with sudo where it asks for no password; otherwise the commands
-# are printed. Debian 12 gets it from its backports: its own version lacks what SAPIEN asks of a
+# are printed. INSTALL_SYSTEM=no leaves the system alone. Debian 12 gets it from its backports: its own version lacks what SAPIEN asks of a
 # device. Never fails: the other simulators work without.
 set -euo pipefail
 # shellcheck source=requirements/apt.sh
@@ -49,7 +49,10 @@ find_release() {
 }
 
 install() {
-  if [ -n "$source" ]; then echo "$source" | as_root tee "$backports" >/dev/null || return 1; fi
+  if [ -n "$source" ]; then
+    say "as root: echo '$source' > $backports (INSTALL_SYSTEM=no skips this)"
+    echo "$source" | as_root tee "$backports" >/dev/null || return 1
+  fi
   apt_install "${release[@]}" "${PACKAGES[@]}" && return 0
   # a mirror without backports: left there, the list would fail every update from now on
   as_root rm -f "$backports"
@@ -65,7 +68,6 @@ fi
 recent && exit 0
 find_release
 if may_install; then
-  say "installing ${PACKAGES[*]}"
   if install; then
     recent && exit 0
     say "ManiSkill needs Mesa $NEEDED or newer, this system offers $(version): take the packages" \

@@ -130,11 +130,7 @@ def check_yaml(text: str) -> None:
         Unreadable: it would be more than :data:`MOST_NODES` values, a value holds itself, or
             brackets lie too deep in each other.
     """
-    depth = 0
-    for bracket in _BRACKETS.finditer(text):
-        depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
-        if depth > DEEPEST:
-            raise Unreadable(_TOO_DEEP)
+    check_depth(text)
     if "&" not in text or "*" not in text:
         return
     try:
@@ -146,6 +142,15 @@ def check_yaml(text: str) -> None:
         raise Unreadable(_TOO_DEEP) from None
     except yaml.YAMLError as error:
         raise Unreadable(" ".join(str(error).split())) from None
+
+
+def check_depth(text: str) -> None:
+    """Raise Unreadable where more than :data:`DEEPEST` brackets lie in each other."""
+    depth = 0
+    for bracket in _BRACKETS.finditer(text):
+        depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
+        if depth > DEEPEST:
+            raise Unreadable(_TOO_DEEP)
 
 
 def read_lines(path: str | Path) -> Iterator[str]:

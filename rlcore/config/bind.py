@@ -8,7 +8,7 @@ wherever it stands, and prefixing `+` changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -261,12 +261,25 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
 
 
 def _refuse_what_would_pass(wanted: str, value: Any) -> None:
-    """Values that OmegaConf converts and nobody means: any number is true, and a text may hold
-    the character that ends it for the system. Raises ValueError."""
+    """Values that OmegaConf converts and nobody means: any number is true, a text may hold the
+    character that ends it for the system, and a part of a value may be left open. Raises
+    ValueError."""
     if wanted.startswith("bool") and isinstance(value, (int, float)) and value not in (0, 1):
         raise ValueError
     if isinstance(value, str) and "\0" in value:
         raise ValueError
+    if isinstance(value, (list, dict)) and MISSING in _parts(value):
+        raise ValueError
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Keys and values of a list or mapping, and of those in it."""
+    inside = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+    for part in inside:
+        if isinstance(part, (list, dict)):
+            yield from _parts(part)
+        else:
+            yield part
 
 
 def _check_choices(config: RunConfig) -> None:

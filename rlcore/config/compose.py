@@ -30,8 +30,10 @@ from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
 from rlcore.config.trust import own_recipe, require_closed_doors, require_values
 from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import Registry, load_plugins
+from rlcore.reading import check_depth
 
 EXPERIMENT = "experiment"
+SHOWN = 200  # characters of an override in an error
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
 
 
@@ -175,11 +177,12 @@ def parse(overrides: Sequence[str]) -> list[Override]:
         if key == EXPERIMENT and not value.isascii():
             raise ConfigError(f"there is no experiment {value!r}", hint="rlcore train --help")
         try:
+            check_depth(text)
             parsed.append(parser.parse_override(text))
-        except HydraException as error:
+        except (HydraException, ValueError, RecursionError) as error:
             reason = str(error).split("\n", 1)[0]
             raise ConfigError(
-                f"can't read the override {text!r}: {reason}",
+                f"can't read the override {text[:SHOWN]!r}: {reason[:SHOWN]}",
                 hint="section.key=value; quote values with special characters: 'key=\"a b\"'; keys "
                 "of a mapping can't be quoted: {env: 0, rollout: 0, actor: 0}",
             ) from None

@@ -6,6 +6,7 @@ renamed. Knows nothing of what is written.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -22,9 +23,16 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; it takes the place of `path` if all went well.
 
     The suffix is kept, as writers choose formats by it.
+
+    Raises:
+        FileExistsError: something is there that is no file, such as /dev/stdout.
     """
     make_folder(path.parent)
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "it is there already, and no file", str(path))
     partial = _partial(path)
+    if os.path.lexists(partial):  # of an earlier process of this number, or a link
+        partial.unlink()
     try:
         yield partial
         sync(partial)

@@ -320,3 +320,31 @@ def test_a_critic_comes_with_the_algorithm_that_wants_one(made):
     assert made("actor.model.add_value_head=false").actor.model.add_value_head is False
     kept = made("algorithm.compare=true", "actor.model.add_value_head=true")
     assert kept.actor.model.add_value_head is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env.train.tasks=[???]",
+        "env.train.tasks=[push,???]",
+        "runner.logger.logger_backends=[???]",
+        "cluster.component_placement={env: ???}",
+        "cluster.component_placement={env: {placement: ???}}",
+        "cluster.node_groups=[{label: ???}]",
+    ],
+)
+def test_a_part_of_a_value_can_not_be_left_open(made, text):
+    with pytest.raises(ConfigError, match=text.partition("=")[0]):
+        made(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["env.train.tasks=" + "[" * 3000, "runner.seed=" + "9" * 6000, "a={" + "a:{" * 3000],
+    ids=["brackets", "digits", "braces"],
+)
+@pytest.mark.timeout(20)
+def test_an_absurd_override_is_an_error_that_one_can_read(made, text):
+    with pytest.raises(ConfigError, match="can't read the override") as caught:
+        made(text)
+    assert len(caught.value.message) < 500

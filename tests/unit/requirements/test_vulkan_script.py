@@ -116,3 +116,41 @@ def test_a_recent_one_is_left_alone(system: System) -> None:
     (system.folder / "mesa").write_text("25.0.7-2\n")
     done = system.run(USER_ID="0")
     assert (done.stdout, done.stderr, system.log) == ("", "", "")
+
+
+def test_what_is_done_as_root_is_said_before(system: System) -> None:
+    said = system.run(USER_ID="0", OFFERED="25.0.7-2~bpo12+1").stdout.splitlines()
+    assert said[0].startswith("vulkan: as root: echo 'deb http://mirror.example/debian")
+    assert "apt-get install -y -t bookworm-backports mesa-vulkan-drivers libvulkan1" in said[1]
+    assert all("INSTALL_SYSTEM=no" in line for line in said)
+
+
+@pytest.mark.parametrize("who", [{"USER_ID": "0"}, {"MAY_SUDO": "yes"}])
+def test_the_system_is_left_alone_where_that_is_asked_for(system: System, who) -> None:
+    done = system.run(OFFERED="25.0.7-2~bpo12+1", INSTALL_SYSTEM="no", **who)
+    assert "apt-get install -y -t bookworm-backports mesa-vulkan-drivers" in done.stderr
+    assert "install" not in system.log and "update" not in system.log
+    assert not system.backports.exists()
+
+
+@pytest.mark.parametrize(("asked", "installs"), [("no", False), ("yes", True)])
+def test_installing_rlcore_leaves_the_system_alone_too(system: System, asked, installs) -> None:
+    """With a Python that does nothing, there is only the system left to change."""
+    shutil.copytree(SCRIPTS, system.folder / "requirements")
+    shutil.copy(system.folder / "vulkan.sh", system.folder / "requirements")  # of this folder
+    python = system.folder / "venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(shutil.which("true") or "/bin/true")
+    environment = {
+        "PATH": f"{system.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "USER_ID": "0", "OFFERED": "25", "MESA": str(system.folder / "mesa"),
+        "LOG": str(system.folder / "log"), "INSTALL_SYSTEM": asked, "MAY_SUDO": "",
+    }  # fmt: skip
+    done = subprocess.run(
+        ["bash", str(system.folder / "requirements/install.sh"), str(system.folder / "venv")],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ("apt-get install" in system.log) == installs
+    if not installs:
+        assert "simulators can't render without libegl1" in done.stderr
+        assert "as root: apt-get" not in done.stdout

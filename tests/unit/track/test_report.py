@@ -7,6 +7,7 @@ Wilson, 95%, z^2 = 3.8415. n = 4, p = 1/4: centre (0.25 + 0.4802) / 1.9604 = 0.3
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64decode
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -382,3 +383,14 @@ def test_a_conclusion_with_control(log_path):
     control = [replace(result, success=False) for result in results(AFTER)]
     write_results(folder.evaluations / "control.parquet", control)
     assert "control: more imitation 0.000" in Page(write_report(folder)).text
+
+
+def test_what_is_no_file_is_not_replaced(log_path, tmp_path):
+    """With the rights of root, /dev/null would be a report from then on."""
+    folder = make_run(log_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(ConfigError, match="no file"):
+            write_report(folder, tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
