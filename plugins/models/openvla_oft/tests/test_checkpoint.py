@@ -345,7 +345,6 @@ def test_no_folder(env_spec, tmp_path):
     [
         ("model.safetensors", "holds neither model.safetensors nor model.safetensors.index.json"),
         ("tokenizer.json", "holds no tokenizer.json"),
-        ({"action_norm": "bounds"}, "action_norm must be bounds_q99, got bounds"),
     ],
 )
 def test_missing_files(saved, env_spec, name, match):
@@ -457,6 +456,7 @@ OTHERWISE = [
     ({"implement_version": "official", "use_film": True}, "use_film must be false, got true"),
     (OFFICIAL, "got official; actor.model.use_proprio must be false, got true"),
     ({"num_images_in_input": 2}, "num_images_in_input must be 1, got 2"),
+    ({"action_norm": "bounds"}, "action_norm must be bounds_q99, got bounds"),
 ]
 
 
