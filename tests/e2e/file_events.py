@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,16 @@ class State:
     label: str
     tree: Tree
 
+    @staticmethod
+    def dump(states: Sequence[State]) -> str:
+        """As text, for :meth:`load`."""
+        return json.dumps([[state.label, state.tree] for state in states])
+
+    @staticmethod
+    def load(text: str) -> list[State]:
+        """What :meth:`dump` was given."""
+        return [State(label, tree) for label, tree in json.loads(text)]
+
 
 class Recorder:
     """The states that a folder goes through while this process writes to it.
@@ -150,7 +161,7 @@ class Recorder:
     which they are made, as the journals of file systems have it).
 
     Args:
-        root: the folder; it need not be there yet.
+        root: the folder; it need not be there yet. What is there already counts as flushed.
         store: where contents are kept.
         ignored: what of it does not count, such as files that a thread writes now and then.
     """
@@ -162,7 +173,8 @@ class Recorder:
         self._read: dict[tuple[int, ...], str] = {}
         self._flushed: dict[int, str] = {}  # by inode
         self._inodes: dict[str, int] = {}
-        self._tree: Tree = {}
+        self._tree = self._look()
+        self._flushed |= {inode: self._tree[name] for name, inode in self._inodes.items()}
         self._event = "the start"
 
     def tell(self, event: str, paths: list[Path]) -> None:
