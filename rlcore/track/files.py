@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import psutil
+
 PARTIAL = ".partial-"
 """What the names of unfinished files and folders begin with."""
 
@@ -98,12 +100,13 @@ def sweep(folder: Path, spare: tuple[str, ...] = ()) -> None:
 
     Args:
         folder: nobody else may be writing there.
-        spare: names that are not looked into, or whose unfinished files stay: others write them.
+        spare: names that are not looked into, or whose unfinished files stay as long as there is
+            a process with the number of their writer: others write them.
     """
     for place, folders, files in os.walk(folder):
         inside = Path(place)
         for name in files:
-            if is_partial(name) and not name.endswith(spare):
+            if is_partial(name) and (not name.endswith(spare) or _given_up(name)):
                 (inside / name).unlink(missing_ok=True)
         for name in folders:
             if is_partial(name):
@@ -131,6 +134,13 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _given_up(partial: str) -> bool:
+    """Whether the process that wrote an unfinished file is gone, as far as can be told here. (One of
+    another machine that is at it right now is told that it can't write, and can do it again.)"""
+    number = partial.removeprefix(PARTIAL).partition("-")[0]
+    return number.isdecimal() and not psutil.pid_exists(int(number))
 
 
 def _partial(path: Path) -> Path:

@@ -209,6 +209,10 @@ class Points:
             command(["report", str(run)], place)
         if not (run / "report.html").is_file():
             return ["there is no report"]
+        last = max((run / "attempts").iterdir())
+        for name in ("config.yaml", "manifest.json"):
+            if (last / name).read_bytes() != (run / name).read_bytes():
+                return [f"{name} is not that of the last attempt, {last.name}"]
         from run_traces import differences
 
         return [

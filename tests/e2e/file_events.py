@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,24 +41,36 @@ CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
 
 Tree = dict[str, str]
 """`{path: "folder", "link:TARGET" or the sha256 of the content}`, paths relative to a folder."""
-Tell = Callable[[str, list[Path]], None]
+Tell = Callable[[str, list[str]], None]
 
 
-def watch(root: Path, tell: Tell) -> None:
-    """From now on call `tell(event, paths)` before every change that Python code of this process
-    makes below `root`. Flushes to the disk are told and left out: nobody pulls the plug."""
+def watch(root: Path, tell: Tell, ignored: str) -> None:
+    """From now on call `tell(event, names)` before every change that Python code of this process
+    makes below `root`, one at a time. Flushes to the disk are told and left out: nobody pulls the
+    plug.
+
+    Args:
+        root: the folder; names are relative to it.
+        tell: may change what it likes, that is no event.
+        ignored: a folder that is not told of, wherever it lies: threads write there now and then.
+    """
     root = root.resolve()
-    busy = False
+    lock = threading.Lock()
+    teller: int | None = None
 
     def told(event: str, paths: list[Path]) -> None:
-        nonlocal busy
-        below = [path for path in paths if path == root or root in path.parents]
-        if below and not busy:  # what `tell` itself does is no event
-            busy = True
-            try:
-                tell(event, below)
-            finally:
-                busy = False
+        nonlocal teller
+        if teller == threading.get_ident():
+            return
+        names = [path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)]
+        names = [name for name in names if ignored not in Path(name).parts]
+        if names:
+            with lock:
+                teller = threading.get_ident()
+                try:
+                    tell(event, names)
+                finally:
+                    teller = None
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and (arguments[2] or 0) & WRITING:
@@ -163,10 +176,10 @@ class Recorder:
     Args:
         root: the folder; it need not be there yet. What is there already counts as flushed.
         store: where contents are kept.
-        ignored: what of it does not count, such as files that a thread writes now and then.
+        ignored: as in :func:`watch`; kept, but it makes no state.
     """
 
-    def __init__(self, root: Path, store: Store, ignored: Callable[[str], bool]) -> None:
+    def __init__(self, root: Path, store: Store, ignored: str) -> None:
         self.root, self._store, self._ignored = root, store, ignored
         self.states: list[State] = []
         self._known: set[frozenset[tuple[str, str]]] = set()
@@ -177,11 +190,12 @@ class Recorder:
         self._flushed |= {inode: self._tree[name] for name, inode in self._inodes.items()}
         self._event = "the start"
 
-    def tell(self, event: str, paths: list[Path]) -> None:
-        """Look at the folder before an event, see :func:`watch`."""
-        names = [os.path.relpath(path, self.root) for path in paths]
-        if names and all(self._ignored(name) for name in names):
-            return
+    def watch(self) -> None:
+        """Begin."""
+        watch(self.root, self._before, self._ignored)
+
+    def _before(self, event: str, names: list[str]) -> None:
+        """Look at the folder before an event."""
         before, self._tree = self._tree, self._look()
         for label, tree in self._torn(before):
             self._keep(f"after {self._event}, {label}", tree)
@@ -198,13 +212,16 @@ class Recorder:
 
     def end(self) -> None:
         """Look at it a last time."""
-        self.tell("the end", [])
+        self._before("the end", [])
 
     def _keep(self, label: str, tree: Tree) -> None:
-        seen = frozenset(item for item in tree.items() if not self._ignored(item[0]))
+        seen = frozenset(item for item in tree.items() if self._counts(item[0]))
         if seen not in self._known:
             self._known.add(seen)
             self.states.append(State(label, dict(tree)))
+
+    def _counts(self, name: str) -> bool:
+        return self._ignored not in Path(name).parts
 
     def _look(self) -> Tree:
         tree: Tree = {}
@@ -236,10 +253,7 @@ class Recorder:
         written = [
             name
             for name, entry in self._tree.items()
-            if name in self._inodes
-            and entry not in moved
-            and entry != EMPTY
-            and not self._ignored(name)
+            if name in self._inodes and entry not in moved and entry != EMPTY and self._counts(name)
         ]
         written.sort(key=lambda name: (self.root / name).stat().st_mtime_ns)
         tree = {name: entry for name, entry in self._tree.items() if name not in written}
@@ -262,7 +276,7 @@ class Recorder:
         """What a power failure would leave of the present state."""
         return {
             name: self._flushed.get(self._inodes[name], EMPTY)
-            if name in self._inodes and not self._ignored(name)
+            if name in self._inodes and self._counts(name)
             else entry
             for name, entry in self._tree.items()
         }

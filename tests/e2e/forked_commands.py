@@ -18,6 +18,7 @@ KILLED, RAISED = 99, 98
 MOST_SECONDS = 240  # of one command; it takes one where nobody else is at work
 LOGS = "logs"
 """The folder, in the place where a command runs, that is watched."""
+TRACKED = "tensorboard"
 SAID, EVENTS = "said.txt", "events.txt"
 
 
@@ -37,13 +38,13 @@ def command(words: Sequence[str], place: Path, kill_at: int | None = None) -> En
     def run() -> int:
         events = 0
 
-        def tell(event: str, paths: list[Path]) -> None:
+        def tell(event: str, names: list[str]) -> None:
             nonlocal events
             events += 1
             if events == kill_at:
                 os._exit(KILLED)
 
-        watch(place / LOGS, tell)
+        watch(place / LOGS, tell, TRACKED)
         try:
             return _main(words)
         finally:
@@ -59,8 +60,8 @@ def record(words: Sequence[str], place: Path, store: Store) -> list[State]:
     kept = place / "states.json"
 
     def run() -> int:
-        recorder = Recorder(place / LOGS, store, lambda name: "/tensorboard/" in name)
-        watch(place / LOGS, recorder.tell)
+        recorder = Recorder(place / LOGS, store, TRACKED)
+        recorder.watch()
         code = _main(words)
         recorder.end()
         kept.write_text(State.dump(recorder.states))

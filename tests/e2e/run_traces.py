@@ -17,9 +17,11 @@ from rlcore.track.trackers import read_metrics
 FOLDER = "folder"
 # Times, how the run was asked for, what a checkpoint knows of the metrics, whose lines hold times,
 # and the digest of a file that holds any of these.
-LEFT_OUT = ("seconds", "started", "command", "time", "resume_dir", "metrics_size", OWN_DIGEST)
-NOT_COMPARED = ("tensorboard/", "report.html")
-"""TensorBoard has another file for each attempt; a report is drawn from the rest."""
+LEFT_OUT = (
+    "seconds", "started", "command", "time", "resume_dir", "went_on_from", "metrics_size", OWN_DIGEST
+)  # fmt: skip
+NOT_COMPARED = ("tensorboard/", "attempts/", "report.html")
+"""What there is one of for each attempt; and a report is drawn from the rest."""
 
 
 def traces(run: Path, *places: tuple[Path, str]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from pathlib import Path
 SCRIPT = """
 import json, os, sys
 from pathlib import Path
-from file_events import Recorder, Store, watch
+from file_events import Recorder, Store
 base, folder = Path(sys.argv[1]), Path(sys.argv[1]) / "run"
-recorder = Recorder(folder, Store(base / "store"), lambda name: name.startswith("ignored"))
-watch(folder, recorder.tell)
+recorder = Recorder(folder, Store(base / "store"), "ignored")
+recorder.watch()
 folder.mkdir()
 with (folder / "log").open("a") as log:
     log.write("abcd"); log.flush()

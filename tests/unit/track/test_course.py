@@ -85,6 +85,21 @@ def test_a_kill_before_the_record_that_lets_old_ones_go(tmp_path, monkeypatch):
     assert names(tmp_path) == ["step_000002"]
 
 
+def test_what_a_kill_left_is_thinned_as_it_would_have_been(tmp_path, monkeypatch):
+    folder, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
+    for step in (1, 2, 3):
+        save(undisturbed, step, best=step != 2, keep=1)
+    for step in (1, 2):
+        save(folder, step, best=step != 2, keep=1)
+    with monkeypatch.context() as patch:
+        cut_off(patch, "write_text")
+        with pytest.raises(KeyboardInterrupt):
+            save(folder, 3, best=True, keep=1)
+    settle(folder)
+    assert (folder / "record.json").read_text() == (undisturbed / "record.json").read_text()
+    assert names(folder) == names(undisturbed) == ["step_000003"]
+
+
 def test_a_kill_before_the_first_record(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         cut_off(patch, "write_text")

@@ -1,5 +1,8 @@
 """The run's folder: never overwritten, found again, clear errors."""
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -89,11 +92,23 @@ def test_a_folder_is_whole_or_not_there_and_never_replaced(tmp_path):
 
 def test_unfinished_ones_are_swept_but_not_those_of_others(tmp_path):
     for name in ("a", "eval/.partial-1-x.parquet", "replay/t_0/.partial-7-episode.mp4",
-                 ".partial-7-report.html", ".partial-9-config.yaml"):  # fmt: skip
+                 f".partial-{os.getpid()}-report.html", ".partial-9-config.yaml"):  # fmt: skip
         write_text(tmp_path / name, "")
     (tmp_path / "checkpoints" / ".partial-1-step_000001" / "actor").mkdir(parents=True)
     sweep(tmp_path, spare=("replay", "report.html"))
     assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()) == [
-        ".partial-7-report.html", "a", "replay/t_0/.partial-7-episode.mp4",
+        f".partial-{os.getpid()}-report.html", "a", "replay/t_0/.partial-7-episode.mp4",
     ]  # fmt: skip
     assert not any((tmp_path / "checkpoints").iterdir())
+
+
+def test_a_report_that_its_writer_left_is_swept(tmp_path):
+    run = RunFolder.create(tmp_path, "run")
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = run.path / f".partial-{gone.pid}-report.html"
+    alive = run.path / f".partial-{os.getpid()}-report.html"
+    for unfinished in (left, alive):
+        unfinished.write_text("<html>")
+    with run.held():
+        assert alive.exists() and not left.exists()
