@@ -23,6 +23,7 @@ def judge(work: Path, *options: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.timeout(900)
 def test_some_points(tmp_path: Path):
     judge(tmp_path, "--sample", str(SAMPLE))
 
