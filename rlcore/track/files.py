@@ -137,8 +137,8 @@ def sync(path: Path) -> None:
 
 
 def _given_up(partial: str) -> bool:
-    """Whether the process that wrote an unfinished file is gone, as far as can be told here. (One of
-    another machine that is at it right now is told that it can't write, and can do it again.)"""
+    """Whether the process that wrote an unfinished file is gone, as far as can be told here: one
+    of another machine that is at it right now is told that it can't write, and does it again."""
     number = partial.removeprefix(PARTIAL).partition("-")[0]
     return number.isdecimal() and not psutil.pid_exists(int(number))
 
