@@ -166,7 +166,8 @@ def unknown(path: str, root: RunConfig) -> ConfigError:
     known = tree.paths(root)
     leaf = path.rpartition(".")[2].lower()
     moved = [other for other in known if other.rpartition(".")[2].lower() == leaf]
-    near = moved[:2] or get_close_matches(path, known, n=1, cutoff=0.6)
+    words = [*known, "env", "model", "algorithm", "experiment"]  # groups are chosen like keys
+    near = moved[:2] or get_close_matches(path, words, n=1, cutoff=0.6)
     guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     section = path.rpartition(".")[0]
     hint = f"rlcore train --help {section}" if section in known else "rlcore train --help"

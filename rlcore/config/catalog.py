@@ -104,8 +104,8 @@ def _entries(root: Root) -> list[Traversable]:
 
 def _user_root(folder: str | Path) -> Root:
     path = Path(folder).expanduser().resolve()
-    if not path.is_dir():
-        problem = "is no folder" if path.exists() else "does not exist"
+    if not str(folder).strip() or not path.is_dir():
+        problem = "is no folder" if path.exists() and str(folder).strip() else "does not exist"
         raise ConfigError(f"the config folder {str(folder)!r} {problem}")
     return Root("", path, str(path))
 

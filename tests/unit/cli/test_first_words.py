@@ -63,3 +63,21 @@ def test_a_slip_in_the_name_of_a_run(elsewhere: Path, capsys):
 
 def test_a_key_without_its_value(capsys):
     assert "a key is set by runner.seed=VALUE" in answer(capsys, "train", "runner.seed")
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("runner.logger.log_path=" + "y/" * 3000, "File name too long"),
+        ("runner.logger.experiment_name=" + "x" * 300, "File name too long"),
+        ("actor.model.model_path=" + "x" * 300, "File name too long"),
+        ("modle=toy", "Did you mean 'model'?"),
+        ("--config-dir=", "the config folder '' does not exist"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_values_that_nothing_can_be_done_with(elsewhere: Path, capsys, word: str, said: str):
+    assert main(["train", "env=toy", "model=toy", "algorithm=ppo", word]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("error: ") == 1 and len(error) < 1000
+    assert list(elsewhere.iterdir()) == []
