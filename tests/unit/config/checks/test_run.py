@@ -39,6 +39,7 @@ def test_the_edges_of_what_is_allowed(facts, problems, overrides):
 
 def test_demonstrations_are_judged_where_they_are_read(registry, toy_run, tmp_path):
     (tmp_path / "info.json").write_text("{")
+    (tmp_path / "episodes.parquet").touch()  # without any, it was killed before it began
 
     def checked(*overrides, collects=False):
         config, plan = toy_run(f"collect.path={tmp_path}", *overrides)
