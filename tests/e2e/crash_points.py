@@ -189,7 +189,7 @@ class Points:
         begun = (run / "config.yaml").is_file()
         if self._shape.repeat:
             if (run / "summary.json").is_file() and not self._shape.before:
-                return command(["report", str(run)], place)
+                return command(["resume", str(run)], place)  # is refused: the run is finished
             ended = command(self._shape.command, place, kill_at)
             if ended.code != REFUSED:
                 return ended

@@ -15,10 +15,11 @@ from rlcore.track.state import OWN_DIGEST
 from rlcore.track.trackers import read_metrics
 
 FOLDER = "folder"
-# Times, how the run was asked for, what a checkpoint knows of the metrics, whose lines hold times,
-# and the digest of a file that holds any of these.
+# Times, how the run was asked for, from which code, where it lies, what a checkpoint knows of the
+# metrics, whose lines hold times, and the digest of a file that holds any of these.
 LEFT_OUT = (
-    "seconds", "started", "command", "time", "resume_dir", "went_on_from", "stands_on", OWN_DIGEST
+    "seconds", "started", "command", "time", "git", "experiment_name", "log_path", "resume_dir",
+    "went_on_from", "stands_on", OWN_DIGEST,
 )  # fmt: skip
 NOT_COMPARED = ("tensorboard/", "attempts/", "report.html")
 """What there is one of for each attempt; and a report is drawn from the rest."""
