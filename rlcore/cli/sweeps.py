@@ -9,7 +9,6 @@ resumed, and what never started.
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
@@ -79,8 +78,9 @@ class Sweep:
                 if outcome.state == "running":
                     outcome.state = "interrupted"
             self._write()
-            if self.file is not None:
-                print(f"{self.text()}written to {self.file}", flush=True)
+            if self._parents:
+                written = ", ".join(map(str, self.files))
+                print(f"{self.text()}written to {written}", flush=True)
         errors = self._errors()
         print(errors, end="", file=sys.stderr)
         return 1 if errors else 0
@@ -117,12 +117,12 @@ class Sweep:
     # -- what is said of it ---------------------------------------------------------------
 
     @property
-    def file(self) -> Path | None:
-        """Where the table goes: beside the runs; None before the first has a folder."""
+    def files(self) -> list[Path]:
+        """Where the table goes: beside the runs, which lie in several folders where their place is
+        swept; none before the first has one."""
         from rlcore.track.folder import SWEEP
 
-        parents = [str(parent) for parent in self._parents.values()]
-        return Path(os.path.commonpath(parents)) / SWEEP if parents else None
+        return [parent / SWEEP for parent in self._parents.values()]
 
     def text(self) -> str:
         """The table, and what to do next."""
@@ -155,8 +155,8 @@ class Sweep:
     def _write(self) -> None:
         from rlcore.track.files import write_text
 
-        if self.file is not None:
-            write_text(self.file, self.text() + self._errors())
+        for file in self.files:
+            write_text(file, self.text() + self._errors())
 
 
 def _figures(folder: Path) -> dict[str, Any]:

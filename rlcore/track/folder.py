@@ -24,9 +24,8 @@ PLACE = "give the folder that holds config.yaml and checkpoints/, such as logs/q
 SHOWN = 3  # runs that a hint names
 SWEEP = "sweep.txt"
 """What the jobs of a sweep came to, beside their folders."""
-
-
 OWNER = "run.txt"
+"""Whose a folder is that lies in one which several runs share."""
 
 
 @dataclass(frozen=True)
@@ -201,10 +200,10 @@ class RunFolder:
 def runs_in(folder: str | Path) -> list[Path]:
     """The runs of a sweep's folder, in order; none where it is not one."""
     try:
-        sweep = (Path(folder) / SWEEP).is_file() and str(folder) != ""
+        is_sweep = (Path(folder) / SWEEP).is_file() and str(folder) != ""
     except (OSError, ValueError):  # too long for a path
         return []
-    return _runs(Path(folder)) if sweep else []
+    return _runs(Path(folder)) if is_sweep else []
 
 
 def _runs(folder: Path) -> list[Path]:

@@ -104,6 +104,15 @@ def test_the_next_command_compares_them(sweep, log_path, elsewhere, capsys):
     assert "2 runs compared" in (elsewhere / "report.html").read_text()
 
 
+def test_where_their_place_is_swept_there_is_a_table_in_each(sweep, log_path, elsewhere, capsys):
+    """Not above them: that may be anybody's folder."""
+    assert sweep("runner.logger.experiment_name=a,b") == 0
+    assert sorted(path.name for path in log_path.iterdir()) == ["a", "b"]
+    assert f"written to {log_path}/a/sweep.txt, {log_path}/b/sweep.txt\n" in capsys.readouterr().out
+    assert (log_path / "a/sweep.txt").read_text() == (log_path / "b/sweep.txt").read_text()
+    assert main(["report", str(log_path / "a"), str(log_path / "b")]) == 0  # as it says
+
+
 def test_a_job_that_fails_does_not_stop_the_others(sweep, loop, log_path, capsys):
     loop.errors[2] = WorkerError("env worker 0 died", hint="look")
     assert sweep("runner.seed=1,2,-3,4") == 1
