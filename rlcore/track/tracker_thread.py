@@ -26,7 +26,7 @@ class TrackerThread:
 
     def __init__(self, name: str, make: Callable[[], Tracker]) -> None:
         self.name = name
-        self._tasks: queue.Queue[tuple[str, Callable[[], None]] | None] = queue.Queue(QUEUE_SIZE)
+        self._tasks: queue.Queue[tuple[str, Callable[[], None]] | None] = queue.Queue()
         self._at: tuple[str, float] | None = None
         self._failure: tuple[str, BaseException] | None = None
         self._thread = threading.Thread(target=self._run, name=f"tracker {name}", daemon=True)
@@ -55,7 +55,7 @@ class TrackerThread:
         """Let the tracker know, soon. To be asked for :meth:`trouble` before."""
         tracker, own = self._tracker, dict(metrics)  # another one may change its copy
         assert tracker is not None
-        self._tasks.put_nowait((f"step {step}", lambda: tracker.log(own, step)))
+        self._tasks.put((f"step {step}", lambda: tracker.log(own, step)))
 
     def trouble(self, patience: float) -> str | None:
         """Why it should be told no more: a call failed, has taken longer than `patience` seconds,
@@ -65,14 +65,14 @@ class TrackerThread:
         at = self._at
         if at is not None and time.monotonic() - at[1] > patience:
             return f"has been at {at[0]} for more than {patience:g} s (cluster.timeouts.tracker)"
-        return f"is {QUEUE_SIZE} calls behind" if self._tasks.full() else None
+        return f"is {QUEUE_SIZE} calls behind" if self._tasks.qsize() >= QUEUE_SIZE else None
 
     def finish(self) -> None:
         """Ask it to close after all it was told."""
         tracker = self._tracker
         assert tracker is not None
-        self._tasks.put_nowait(("its end", tracker.close))
-        self._tasks.put_nowait(None)
+        self._tasks.put(("its end", tracker.close))
+        self._tasks.put(None)
 
     def finished(self, patience: float) -> str | None:
         """Wait for that; what went wrong."""

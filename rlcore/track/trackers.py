@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -95,9 +96,14 @@ def _metrics_of(line: str, number: int) -> dict[str, float | None]:
     if not isinstance(values, dict) or type(values.get("step")) is not int:
         raise ValueError(f"line {number} must be metrics of a step, got {line[:80]}")
     for name, value in values.items():
-        if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
+        if value is not None and not _is_number(value):
             raise ValueError(f"line {number}: {name} must be a number or null, got {value!r:.80}")
     return values
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is one that a float can be: JSON has whole numbers of any length."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 class TensorBoardTracker:

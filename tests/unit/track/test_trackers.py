@@ -14,6 +14,7 @@ from rlcore.config.schema import LoggerConfig
 from rlcore.errors import PluginError
 from rlcore.plugins import Registry
 from rlcore.track.folder import RunFolder
+from rlcore.track.tracker_thread import QUEUE_SIZE, TrackerThread
 from rlcore.track.trackers import MetricsLog, Trackers, open_trackers, read_metrics
 
 
@@ -63,6 +64,12 @@ def test_log_goes_on_and_survives_a_cut_line(tmp_path):
     with path.open("a") as file:
         file.write('{"step": 3, "a"')
     assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0]
+
+
+def test_a_whole_number_of_any_length_is_no_metric(folder):
+    folder.metrics.write_text(f'{{"step": 1, "a": 1{"0" * 400}}}\n')
+    with pytest.raises(ValueError, match="line 1: a must be a number or null"):
+        read_metrics(folder.metrics)
 
 
 def test_tensorboard_holds_both_families_of_names(folder):
@@ -184,6 +191,21 @@ def test_a_tracker_that_hangs_is_switched_off(folder):
     forever.set()
     assert [step for step, _ in well.seen] == [1, 2, 3] and well.closed
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
+
+
+def test_a_tracker_that_is_almost_too_far_behind_is_still_closed():
+    go_on = threading.Event()
+    slow = Recorder(fail_at=1, fail=go_on.wait)
+    thread = TrackerThread("slow", lambda: slow)
+    assert thread.started(10) is None
+    step = 0
+    while thread.trouble(100) is None:
+        step += 1
+        thread.log({"a": 1.0}, step)
+    assert thread.trouble(100) == f"is {QUEUE_SIZE} calls behind"
+    thread.finish()  # in whatever order: it may have fallen behind since it was asked
+    go_on.set()
+    assert thread.finished(10) is None and slow.closed
 
 
 def test_a_tracker_that_does_not_start_or_close(folder):
