@@ -59,7 +59,7 @@ class DemonstrationWriter:
         self.path = Path(path)
         self._info = info = DataInfo.of_collection(spec, collect, seed)
         self._rows: list[EpisodeRow] = []
-        if _begun(self.path):
+        if begun(self.path):
             _check_same(self.path, read_info(self.path), info)
             self._rows = rows_of_files(self.path)
             (self.path / EPISODES).unlink(missing_ok=True)  # stale from here on
@@ -210,7 +210,7 @@ def check_folder(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int
         CheckpointError: a data set that is damaged.
         ConfigError: one of another env, a begun one of other settings, or other files.
     """
-    if not _begun(path):
+    if not begun(path):
         return _check_empty(path)
     data = DemonstrationSet(path)
     if data.complete:
@@ -231,7 +231,7 @@ def _shares(sizes: dict[str, int], fraction: float) -> dict[str, int]:
     return shares
 
 
-def _begun(path: Path) -> bool:
+def begun(path: Path) -> bool:
     """Whether a folder holds a collection. A description that can't be read, with not one episode,
     is of one that was killed at its very first file."""
     if not (path / INFO).is_file():

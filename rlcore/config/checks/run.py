@@ -56,12 +56,11 @@ def check(
     facts = gather_facts(config, registry, plan, further)
     _raise_all([sentence for each in CHECKS for sentence in each(facts)])
     if config.collect.path is not None and (collects or _learns_from_demonstrations(config)):
-        from rlcore.data.demonstrations import check_folder
-        from rlcore.data.layout import INFO
+        from rlcore.data.demonstrations import begun, check_folder
 
         place = Path(config.collect.path)
         check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
-        if (place / INFO).is_file() and not collects:
+        if begun(place) and not collects:
             said = starts.refusal_of_data(config, facts.envs, place)
             _raise_all([said] if said else [])
     return facts

@@ -10,7 +10,6 @@ from rlcore.config import sentences
 from rlcore.config.facts import Facts
 from rlcore.config.schema import OWN
 from rlcore.env_facts import EnvFacts
-from rlcore.errors import CheckpointError
 
 
 def notes(facts: Facts) -> Iterator[str]:
@@ -63,13 +62,10 @@ def _unlike(first: EnvFacts, second: EnvFacts, where: str, there: str) -> Iterat
 
 
 def _of_demonstrations(facts: Facts, train: EnvFacts) -> Iterator[str]:
-    from rlcore.data.layout import INFO, read_info
+    from rlcore.data.demonstrations import begun
+    from rlcore.data.layout import read_info
 
     path = facts.config.collect.path
-    if path is None or not (Path(path) / INFO).is_file():
-        return
-    try:
+    if path is not None and begun(Path(path)):
         info = read_info(Path(path))
-    except CheckpointError:  # the checks refuse it, or it was never written to its end
-        return
-    yield from _unlike(info, train, f"in the demonstrations of {path}", "in env.train")
+        yield from _unlike(info, train, f"in the demonstrations of {path}", "in env.train")

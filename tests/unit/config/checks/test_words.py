@@ -63,3 +63,9 @@ def test_demonstrations_under_other_words_are_announced(registry, toy_run, tmp_p
         f"the sentence of reach-left is 'go' in the demonstrations of {tmp_path} and 'reach the "
         "left side' in env.train"
     ]
+
+
+def test_a_collection_killed_at_its_first_file_is_none_yet(registry, toy_run, tmp_path):
+    (tmp_path / "info.json").write_text('{"format": "rlc')
+    config, plan = toy_run("sft.enabled=true", f"collect.path={tmp_path}")
+    announce(check(config, registry, plan))
