@@ -41,15 +41,25 @@ class RayHealth:
 
     def trouble(self) -> str | None:
         """What is wrong right now, None if nothing is known to be."""
+        return self._dead() or self._asleep()
+
+    def _dead(self) -> str | None:
+        found = self._first(psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
+        return None if found is None else f"Ray's {found} died (killed, or out of memory?)"
+
+    def _asleep(self) -> str | None:
+        found = self._first(psutil.STATUS_STOPPED)
+        return None if found is None else f"Ray's {found} is stopped (SIGSTOP?)"
+
+    def _first(self, *states: str) -> str | None:
+        """The first process that is in one of these states; one that is gone is dead."""
         for name, process in self._processes.items():
             try:
                 status = process.status()
             except psutil.Error:
                 status = psutil.STATUS_DEAD
-            if status in (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE):
-                return f"Ray's {name} died (killed, or out of memory?)"
-            if status == psutil.STATUS_STOPPED:
-                return f"Ray's {name} is stopped (SIGSTOP?)"
+            if status in states:
+                return name
         return None
 
     def check(self) -> None:
@@ -58,15 +68,15 @@ class RayHealth:
         Raises:
             ClusterLost: a process died, or has been stopped for too long.
         """
-        trouble = self.trouble()
-        if trouble is None:
+        dead, asleep = self._dead(), self._asleep()
+        if dead is not None:
+            raise ClusterLost(dead, hint=GOES_ON)
+        if asleep is None:
             self._stopped = None
-        elif "stopped" not in trouble:
-            raise ClusterLost(trouble, hint=GOES_ON)
-        else:
-            self._stopped = self._stopped or watchdog.Countdown(self.patience)
-            if self._stopped.over():
-                raise ClusterLost(f"{trouble} for {self.patience:g} s {KEY}", hint=GOES_ON)
+            return
+        self._stopped = self._stopped or watchdog.Countdown(self.patience)
+        if self._stopped.over():
+            raise ClusterLost(f"{asleep} for {self.patience:g} s {KEY}", hint=GOES_ON)
 
     @contextlib.contextmanager
     def answering(self, doing: str, seconds: float = 0.0) -> Iterator[None]:
