@@ -39,16 +39,27 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray >= 2.51 would otherwise blank the accelerator variables of actors with num_gpus=0
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    local = cluster.address is None
-    _close_doors(ours=local)
+    _close_doors(ours=cluster.address is None)
     if cluster.address is None:
         require_startable()
     else:
         require_answer(cluster.address, cluster.timeouts.ray)
-    start = cluster.timeouts.start
+    with watchdog.marked():
+        _start(cluster)
+        health = RayHealth(cluster.timeouts.ray)
+        try:
+            yield
+        finally:
+            if ray.is_initialized():
+                if health.trouble() is not None:
+                    watchdog.kill_started()
+                _shut_down(health)
+
+
+def _start(cluster: ClusterConfig) -> None:
+    """Raises WorkerError where Ray does not start, or can't be joined."""
+    local, start = cluster.address is None, cluster.timeouts.start
     late = WorkerError(f"Ray did not start within {start:g} s (cluster.timeouts.start)")
-    marks = contextlib.ExitStack()
-    marks.enter_context(watchdog.marked())
     try:
         with watchdog.limit(late, start), _own_signals():
             ray.init(
@@ -61,7 +72,6 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
                 job_config=_job(),
             )
     except Exception as error:  # Ray raises bare exceptions here
-        marks.close()
         raise WorkerError(
             f"Ray did not start: {str(error).splitlines()[0]}",
             hint="its logs are in /tmp/ray/session_latest/logs (RAY_TMPDIR, TMPDIR); on an "
@@ -70,15 +80,6 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
             else f"ray status --address={cluster.address}; leave cluster.address out to start a "
             "cluster here",
         ) from error
-    health = RayHealth(cluster.timeouts.ray)
-    with marks:
-        try:
-            yield
-        finally:
-            if ray.is_initialized():
-                if health.trouble() is not None:
-                    watchdog.kill_started()
-                _shut_down(health)
 
 
 def kill_cluster(health: RayHealth) -> None:
