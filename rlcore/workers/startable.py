@@ -15,7 +15,6 @@ from rlcore.errors import AssetError
 
 SOCKET_PATH = 107 if sys.platform.startswith("linux") else 103  # bytes of an AF_UNIX address
 SHARED_MEMORY = Path("/dev/shm")
-TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 def require_startable(environ: Mapping[str, str] = os.environ) -> None:
@@ -47,16 +46,6 @@ def _problems(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield (
                 f"its object store is in {SHARED_MEMORY}, {reason}",
                 f"mount {SHARED_MEMORY} so that you may write to it (docker run --shm-size=8g)",
-            )
-    given = any(environ.get(name) for name in TOKEN_VARIABLES)
-    if not given and environ.get("RAY_AUTH_MODE") != "disabled":
-        home = environ.get("HOME") or str(Path.home())
-        reason = _unwritable(Path(home) / ".ray")
-        if reason:
-            yield (
-                f"its token is kept in {home}/.ray (HOME), {reason}",
-                "export HOME=FOLDER, one that you may write to, or "
-                "RAY_AUTH_TOKEN=$(openssl rand -hex 32)",
             )
 
 
