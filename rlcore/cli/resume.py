@@ -21,6 +21,10 @@ RESUME = Verb(
 )
 
 
+ITS_PLACE = ("runner.logger.log_path", "runner.logger.experiment_name", "runner.resume_dir")
+"""Keys that follow from the folder that is named."""
+
+
 def main(arguments: Sequence[str]) -> int:
     """Resume; see :func:`rlcore.cli.verbs.run_verb`."""
     return run_verb(RESUME, arguments, configure)
@@ -39,6 +43,12 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
             "which run is to be resumed?", hint="rlcore resume RUN, a folder like logs/quickstart"
         )
     named = overrides[0].removeprefix(EXPERIMENT)
+    for word in overrides[1:]:
+        if (key := word.lstrip("+~").partition("=")[0]) in ITS_PLACE:
+            raise ConfigError(
+                f"{word[:200]}: a run goes on in its own folder, {key} can't be changed",
+                hint=f"rlcore resume {named}; a moved run is named where it is now",
+            )
     run = RunFolder.containing(named)
     folder = Path(named).absolute()
     place = [  # where it is now: it may have been moved, from another machine too

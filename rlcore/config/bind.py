@@ -255,9 +255,9 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
         try:
             _refuse_what_would_pass(wanted, value)
             node[name] = value
-        except (OmegaConfBaseException, ValueError):
+        except (OmegaConfBaseException, ValueError, OverflowError):  # no float is that large
             raise ConfigError(
-                f"{here} must be {wanted}, got {value!r}", hint=f"rlcore train --help {here}"
+                f"{here} must be {wanted}, got {_short(value)}", hint=f"rlcore train --help {here}"
             ) from None
 
 
@@ -297,6 +297,11 @@ def _look(values: Mapping[str, Any], path: str) -> Any:
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _first_line(error: Exception) -> str:

@@ -19,6 +19,7 @@ from rlcore.data.demonstrations import check_folder
 from rlcore.errors import CheckpointError, WorkerError
 from rlcore.loop.left import Done, check_left, is_evaluation
 from rlcore.loop.session import Session, Totals, made_with, protocol
+from rlcore.loop.settled import check_settled
 from rlcore.loop.tables import EpisodeResult, read_results
 from rlcore.plugins import load_plugins
 from rlcore.track import course
@@ -94,8 +95,9 @@ def find(config: RunConfig) -> Saved | None:
         return None
     saved = _saved(Path(config.runner.resume_dir or folder.path))
     if saved.checkpoint is not None:
-        _check(saved.checkpoint, config)
+        facts = _check(saved.checkpoint, config)
         check_left(config, saved.folder, _done(saved))
+        check_settled(config, saved.folder, saved.checkpoint, facts)
         earlier_evaluation(saved, "before")
     if config.sft.enabled:
         _check_start(saved.folder, config)
@@ -234,7 +236,7 @@ def _done(saved: Saved) -> Done:
     return Done(saved.step, steps, finished=saved.folder.summary.is_file())
 
 
-def _check(at: Checkpoint, config: RunConfig) -> None:
+def _check(at: Checkpoint, config: RunConfig) -> Facts:
     """Refuse a checkpoint that :func:`restore` could not take up, as far as that can be known
     without workers.
 
@@ -254,7 +256,7 @@ def _check(at: Checkpoint, config: RunConfig) -> None:
             f"{at.path} is of a run with seed {kept['seed']}, runner.seed is {config.runner.seed}"
         )
     _check_log(at)
-    _facts_with(config, at.policy_path)
+    return _facts_with(config, at.policy_path)
 
 
 def _extents(at: Checkpoint) -> dict[str, Extent]:

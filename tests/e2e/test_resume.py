@@ -231,13 +231,46 @@ def test_another_seed_is_refused(log_path: Path):
         (["runner.max_steps=20"], r"runner.max_steps=20 is below what .* has done: \d+ env steps"),
         (["runner.only_eval=true", "runner.max_epochs=5"],
          r"runner.only_eval must be false .* rlcore eval .*/whole"),
+        (["runner.max_epochs=5", "sft.enabled=false"],
+         "sft.enabled can't be changed to false: .*/whole began with true and goes on from step_0"),
+        (["runner.max_epochs=5", "actor.model.model_path={run}/checkpoints/step_000004/actor"],
+         "actor.model.model_path can't be changed to .*/whole began with null"),
+        (["runner.max_epochs=5", "rollout.model.model_path={run}/checkpoints/step_000004/actor"],
+         "model.model_path can't be changed to .*/whole began with null"),
     ],
 )  # fmt: skip
 def test_a_wish_that_can_not_be_met_leaves_the_run_alone(whole: Path, wishes: list[str], said: str):
+    wishes = [wish.format(run=whole) for wish in wishes]
     files = {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
     with pytest.raises(ConfigError, match=said):
         go_on(whole, *wishes)
     assert files == {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+
+
+def test_a_reference_that_was_never_kept_leaves_the_run_alone(log_path: Path):
+    run = start(log_path, "free", "algorithm.kl_beta=0", "sft.enabled=false", "runner.max_epochs=1")
+    files = contents(run)
+    with pytest.raises(CheckpointError, match=r"step_000001 was written without reference weights"):
+        go_on(run, "runner.max_epochs=2", "algorithm.kl_beta=0.1")
+    assert contents(run) == files
+    with pytest.raises(ConfigError, match=r"sft.enabled can't be changed to true"):
+        go_on(run, "runner.max_epochs=2", "sft.enabled=true")
+    assert contents(run) == files
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["runner.logger.experiment_name=other", "runner.logger.log_path=/x", "runner.resume_dir=null"],
+)
+def test_the_folder_of_a_run_is_its_own(whole: Path, word: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["resume", str(whole), "runner.max_epochs=5", word]) == 2
+    assert f"error: {word}: a run goes on in its own folder" in capsys.readouterr().err
+
+
+def test_keys_that_come_too_late_are_announced(log_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = start(log_path, "late", "runner.max_epochs=1")
+    with pytest.warns(UserWarning, match="sft.max_steps does nothing any more: .* step_000001"):
+        go_on(run, "runner.max_epochs=2", "sft.max_steps=31")
 
 
 def test_a_limit_of_env_steps_counts_what_was_done(log_path: Path):

@@ -181,6 +181,7 @@ def test_a_placement_in_a_file_replaces_the_default(made):
         ("runner.seed=1.5", "runner.seed must be int, got 1.5"),
         ("runner.only_eval=perhaps", "runner.only_eval must be bool, got 'perhaps'"),
         ("env.train.tasks=5", "env.train.tasks must be list[str] | None, got 5"),
+        ("algorithm.gamma=1" + "0" * 400, "algorithm.gamma must be float, got 1000"),
         ("algorithm.gamma=null", "algorithm.gamma must be float, got None"),
         ("algorithm.dial.level=loud", "algorithm.dial.level must be float, got 'loud'"),
         ("cluster.backend=rai", "must be one of ray, local, got 'rai'. Did you mean 'ray'?"),

@@ -7,6 +7,7 @@ import pytest
 from rlcore.config import places
 from rlcore.config.compose import compose
 
+LONG = "/" + "x" * 5000  # longer than a name may be
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 
 
@@ -15,6 +16,10 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
     [
         ("runner.logger.log_path=/dev/null/x", "runner.logger.log_path must be a folder, got"),
         ("collect.path=/dev/null", "collect.path must be a folder, got '/dev/null'"),
+        (f"runner.logger.log_path={LONG}", "runner.logger.log_path can't be '/xxx"),
+        (f"collect.path={LONG}", "collect.path can't be '/xxx"),
+        (f"actor.model.model_path={LONG}", "actor.model.model_path can't be '/xxx"),
+        (f"env.eval.video_cfg.video_base_dir={LONG}", "video_base_dir can't be '/xxx"),
         ("runner.logger.experiment_name=../x", "must be a name or a path below"),
         ("actor.model.model_path=/no/where", "must be a folder that exists, got '/no/where'"),
     ],
