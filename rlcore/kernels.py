@@ -19,7 +19,6 @@ Environment variables:
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import sys
@@ -209,6 +208,8 @@ def _pairs(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 def _mac_says() -> tuple[str, set[str]]:
     """The same of a Mac with an Intel processor."""
+    import ctypes
+
     library = ctypes.CDLL(None)
     asked = {"avx2": "avx2_0", **{flag: flag for flag in NEEDED[AVX512] if flag != "avx2"}}
     flags = set()
