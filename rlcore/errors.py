@@ -96,5 +96,11 @@ class SimulatorError(WorkerError):
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """`" Did you mean 'x'?"` for the nearest choice, or an empty string."""
+    near = nearest(name, choices)
+    return "" if near is None else f" Did you mean {near!r}?"
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice that `name` is probably a slip of; None where none is near."""
     near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return near[0] if near else None

@@ -26,7 +26,7 @@ from typing import Any, get_args
 import pluggy
 
 from rlcore import extras, hookspecs
-from rlcore.errors import PluginError, did_you_mean
+from rlcore.errors import PluginError, did_you_mean, nearest
 from rlcore.specs import ComponentSpec, Kind
 
 GROUP = "rlcore.plugins"
@@ -148,15 +148,15 @@ class Registry:
         choices = sorted(choices)
         listed = ", ".join(choices) if choices else "none is installed"
         absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
-        near = did_you_mean(name, [*choices, *absent])
+        meant = nearest(name, [*choices, *absent])
         hint = "rlcore plugins"
-        for known in absent:
-            if near == did_you_mean(known, [known]):
-                refused = self._refused(kind, known)
-                extra = extras.extra_that_ships(kind, known, loaded=loaded)
-                hint = (refused and refused.hint) or f'pip install "rlcore[{extra}]"'
+        if meant in absent:
+            refused = self._refused(kind, meant)
+            extra = extras.extra_that_ships(kind, meant, loaded=loaded)
+            hint = (refused and refused.hint) or f'pip install "rlcore[{extra}]"'
+        guess = did_you_mean(name, [*choices, *absent])
         return PluginError(
-            f"there is no {kind} {name!r}; choose from: {listed}.{near}{self.not_loaded()}",
+            f"there is no {kind} {name!r}; choose from: {listed}.{guess}{self.not_loaded()}",
             hint=hint,
         )
 

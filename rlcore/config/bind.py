@@ -27,7 +27,7 @@ from rlcore.config.schema import (
     RunConfig,
     Settings,
 )
-from rlcore.errors import ConfigError, PluginError
+from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.plugins import Registry, load_target
 from rlcore.specs import Kind
 
@@ -286,8 +286,7 @@ def _parts(value: Any) -> Iterator[Any]:
 def _check_choices(config: RunConfig) -> None:
     for key in tree.walk(config):
         if key.choices and key.value is not None and key.value not in key.choices:
-            near = get_close_matches(str(key.value), key.choices, n=1)
-            guess = f" Did you mean {near[0]!r}?" if near else ""
+            guess = did_you_mean(str(key.value), key.choices)
             listed = ", ".join(key.choices)
             raise ConfigError(f"{key.path} must be one of {listed}, got {key.value!r}.{guess}")
 

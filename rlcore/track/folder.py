@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.errors import CheckpointError, ConfigError, nearest
 from rlcore.track import lock
 from rlcore.track.course import checkpoint_name, settle
 from rlcore.track.files import sweep, write_text
@@ -232,8 +231,8 @@ def _existing(path: str | Path) -> Path:
             f"there is no run at {str(path)[:200]}: {reason}", hint=PLACE
         ) from None
     known = {run.name: run for run in (*_runs(inside.parent), *_runs(Path("logs").absolute()))}
-    near = difflib.get_close_matches(inside.name, known, n=1)
-    hint = f"did you mean {known[near[0]]}?" if near else PLACE
+    near = nearest(inside.name, known)
+    hint = PLACE if near is None else f"did you mean {known[near]}?"
     raise CheckpointError(f"there is no run at {inside}", hint=hint)
 
 
