@@ -30,7 +30,7 @@ from rlcore.track.folder import METRICS, RunFolder
 from rlcore.track.headers import damaged
 from rlcore.track.parquet import read_note
 from rlcore.track.protocol import told_apart
-from rlcore.track.state import STANDS_ON, STATE
+from rlcore.track.state import STANDS_ON, STATE, relied_on
 from rlcore.track.trackers import cut_metrics
 
 ENDS = ("after", "control")
@@ -265,15 +265,9 @@ def _extents(at: Checkpoint) -> dict[str, Extent]:
     Raises:
         CheckpointError: it does not say so.
     """
-    kept = at.state.get(STANDS_ON)
-    try:
-        extents = {name: Extent(**facts) for name, facts in kept.items()}  # type: ignore[union-attr]
-    except (AttributeError, TypeError):
-        extents = {}
-    if METRICS not in extents or not all(
-        type(extent.size) is int and extent.size >= 0 for extent in extents.values()
-    ):
-        raise damaged(at.path / STATE, f"state.{STANDS_ON} can't be {kept!r:.200}")
+    extents = relied_on(at.path / STATE, at.state)
+    if METRICS not in extents:
+        raise damaged(at.path / STATE, f"state.{STANDS_ON} names no {METRICS}")
     return extents
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlcore import reading
 from rlcore.errors import CheckpointError
-from rlcore.track.contents import DIGEST, digests, sizes, text_digest
+from rlcore.track.contents import DIGEST, Extent, digests, sizes, text_digest
 from rlcore.track.headers import damaged
 
 FORMAT = "rlcore-checkpoint"
@@ -86,6 +86,26 @@ def read_facts(path: Path) -> dict[str, Any]:
     if facts.pop(OWN_DIGEST) != own_digest(facts):
         raise damaged(path, f"its {DIGEST} is not the one it was written with")
     return facts
+
+
+def relied_on(path: Path, state: Mapping[str, Any]) -> dict[str, Extent]:
+    """How the files of the run began that a checkpoint stands on, by their paths in its folder.
+
+    Args:
+        path: its `state.json`, for errors.
+        state: the run's own, out of it.
+
+    Raises:
+        CheckpointError: it does not say so.
+    """
+    kept = state.get(STANDS_ON)
+    try:
+        extents = {name: Extent(**facts) for name, facts in kept.items()}  # type: ignore[union-attr]
+        if all(type(extent.size) is int and extent.size >= 0 for extent in extents.values()):
+            return extents
+    except (AttributeError, TypeError):
+        pass
+    raise damaged(path, f"state.{STANDS_ON} can't be {kept!r:.200}")
 
 
 def own_digest(facts: Mapping[str, Any]) -> str:

@@ -11,14 +11,13 @@ from typing import Any, TypeVar
 from rlcore.errors import CheckpointError
 from rlcore.loop.tables import EpisodeResult, comparable, read_results
 from rlcore.reading import read_json, read_yaml, reason_of
-from rlcore.track.contents import Extent
 from rlcore.track.course import read_course
 from rlcore.track.files import is_partial
 from rlcore.track.folder import RunFolder
 from rlcore.track.links import leads_out, require_inside
 from rlcore.track.parquet import read_note
 from rlcore.track.protocol import told_apart
-from rlcore.track.state import STANDS_ON, STATE, read_facts
+from rlcore.track.state import STATE, read_facts, relied_on
 from rlcore.track.trackers import read_metrics
 
 Values = Mapping[str, Any]
@@ -146,8 +145,8 @@ def _doubts(folder: RunFolder) -> list[str]:
     path = folder.checkpoints / (latest or "") / STATE
     if latest is None or not path.is_file():
         return []
-    files = read_facts(path)["state"].get(STANDS_ON, {})
-    faults = {name: Extent(**extent).fault(folder.path / name) for name, extent in files.items()}
+    files = relied_on(path, read_facts(path)["state"])
+    faults = {name: extent.fault(folder.path / name) for name, extent in files.items()}
     return [
         f"{name} {fault}: it is not the one that {latest} was written with"
         for name, fault in faults.items()
