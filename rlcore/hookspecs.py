@@ -99,7 +99,8 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     return []
 
 
-# -- during a run: called in the driver, in this order each update; results are ignored ------
+# -- during a run: called in the driver, in this order each update; results are ignored. To
+# -- `metrics` a hook may add: names, and numbers for them; those that are there stay as they are
 
 
 @hookspec

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from resume_cases import COMMON, go_on
 from sameness import assert_same
@@ -69,7 +70,7 @@ class Nosy:
 
 
 @contextmanager
-def plugged_in(plugin: Nosy) -> Iterator[None]:
+def plugged_in(plugin: object) -> Iterator[None]:
     manager = load_plugins().manager
     manager.register(plugin, name="nosy")
     try:
@@ -154,6 +155,75 @@ def test_the_command_ends_with_one_error(
     assert err.count("error:") == 1
     assert said in err
     assert "Traceback (most recent call last):\n  File" in err or fail is refuse
+
+
+class Odd(BaseException):
+    """Not an Exception."""
+
+
+def odd() -> None:
+    raise Odd
+
+
+def close() -> None:
+    raise GeneratorExit
+
+
+@pytest.mark.parametrize("fail", [odd, close])
+def test_exceptions_of_any_class_cost_no_update(log_path: Path, fail: Callable[[], None]):
+    with plugged_in(Nosy("before_rollout", 1, fail)), pytest.raises(HookError, match="nosy"):
+        train.run(compose(words(log_path, "odd")))
+    assert load_checkpoint(log_path / "odd").step == 1
+
+
+class Counting:
+    """A plugin that does something to the metrics of update 2, as it is told."""
+
+    def __init__(self, mess: Callable[[dict[Any, Any]], object]) -> None:
+        self._mess = mess
+
+    @hookimpl
+    def rlcore_after_update(self, run: Any, update: int, metrics: dict[Any, Any]) -> None:
+        if update == 1:
+            self._mess(metrics)
+
+
+@pytest.mark.parametrize(
+    ("mess", "said"),
+    [
+        (lambda m: m.update(x="abc"), "gave the metric 'x' the value 'abc', which is no number"),
+        (lambda m: m.update(x=np.zeros(2)), "the value array([0., 0.]), which is no number"),
+        (lambda m: m.update(x=10**400), "gave the metric 'x' the value 1000"),
+        (lambda m: m.update({5: 1.0}), "added a metric named 5, which is no text"),
+        (lambda m: m.clear(), "took out the metric '"),
+        (
+            lambda m: m.update({"train/actor/approx_kl": 7.0}),
+            "changed the metric 'train/actor/approx_kl' from ",
+        ),
+    ],
+)
+def test_metrics_that_cannot_be_logged_cost_no_update(
+    log_path: Path, mess: Callable[[dict[Any, Any]], object], said: str
+):
+    with plugged_in(Counting(mess)), pytest.raises(HookError) as caught:
+        train.run(compose(words(log_path, "counting")))
+    assert caught.value.message.startswith("rlcore_after_update of plugin ")
+    assert "nosy" in caught.value.message
+    assert said in caught.value.message
+    assert load_checkpoint(log_path / "counting").step == 2
+    last = list(read_metrics(log_path / "counting" / "metrics.jsonl"))[-1]
+    assert last["step"] == 2 and last["train/actor/approx_kl"] != 7.0
+
+
+def test_metrics_that_hooks_add_are_logged(log_path: Path):
+    def add(metrics: dict[Any, Any]) -> None:
+        metrics |= {"mine/count": np.int64(3), "mine/nan": float("nan"), "mine/share": 0.25}
+
+    with plugged_in(Counting(add)):
+        train.run(compose(words(log_path, "adding", "runner.max_epochs=2")))
+    lines = list(read_metrics(log_path / "adding" / "metrics.jsonl"))
+    assert [line["mine/share"] for line in lines if "mine/share" in line] == [0.25]
+    assert [line["mine/count"] for line in lines if "mine/count" in line] == [3.0]
 
 
 def interrupt() -> None:
