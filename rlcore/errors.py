@@ -89,6 +89,11 @@ class EnvError(WorkerError):
     tasks than it said. No setting mends it."""
 
 
+class PolicyError(WorkerError):
+    """A policy that hands out what can't be: arrays of another type or shape than its spec says. No
+    setting mends it."""
+
+
 class SimulatorError(WorkerError):
     """A simulator that died or hangs. An env raises it where its episodes may be played again
     in a new one; a simulator that raises an error by itself is not worth a second try."""

@@ -24,6 +24,7 @@ from rlcore.learner import ranks, trained
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
+from rlcore.rollout.policy_answers import checked_evaluation
 from rlcore.rollout.trajectory import Trajectory
 from rlcore.track.metrics import advantage_metrics, rollout_metrics
 
@@ -197,10 +198,11 @@ class Learner:
         if not len(rows) and samples.has_rows:
             filler = self._evaluate(samples, rows.new_zeros(1))
             return Evaluation(filler.logprobs[:0], filler.values[:0], filler.entropy[:0])
-        return self._policy.evaluate(
+        evaluation = self._policy.evaluate(
             {name: array[rows].to(self._device) for name, array in samples.inputs.items()},
             {name: array[rows].to(self._device) for name, array in samples.replay.items()},
         )
+        return checked_evaluation(self._policy.spec, len(rows), evaluation)
 
     @torch.no_grad()
     def _logprobs(self, samples: Samples) -> Tensor:

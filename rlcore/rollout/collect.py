@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 
 from rlcore.errors import WorkerError
-from rlcore.protocols import Policy
+from rlcore.protocols import Inputs, Observation, Policy, PolicyOutput
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.decide import decide
 from rlcore.rollout.messages import (
@@ -25,6 +25,7 @@ from rlcore.rollout.messages import (
     Send,
     Trace,
 )
+from rlcore.rollout.policy_answers import checked_inputs, checked_output
 from rlcore.rollout.rng import RowKeys
 from rlcore.rollout.trace import Tracer
 from rlcore.rollout.trajectory import Trajectory
@@ -134,13 +135,8 @@ def _answer(
     message: EnvMessage,
 ) -> ActionMessage:
     assert message.observation is not None
-    inputs = policy.prepare(message.observation)
-    output = decide(
-        policy,
-        inputs,
-        job.keys(message.episodes, message.decisions),
-        deterministic=job.deterministic,
-        forward_batch=job.forward_batch,
+    inputs, output = _decided(
+        policy, job, message.observation, job.keys(message.episodes, message.decisions)
     )
     if builder is not None:
         builder.add_decisions(
@@ -148,6 +144,22 @@ def _answer(
         )
     tracer.add_decisions(policy, message, inputs, output)
     return ActionMessage(message.sequence, output.actions)
+
+
+def _decided(
+    policy: Policy, job: CollectJob, observation: Observation, keys: RowKeys
+) -> tuple[Inputs, PolicyOutput]:
+    """What the policy made of an observation, and what it decided; both as its spec says."""
+    rows = len(keys)
+    inputs = checked_inputs(policy.spec, rows, policy.prepare(observation))
+    output = decide(
+        policy,
+        inputs,
+        keys,
+        deterministic=job.deterministic,
+        forward_batch=job.forward_batch,
+    )
+    return inputs, checked_output(policy.spec, rows, output)
 
 
 def _account(
@@ -176,13 +188,8 @@ def _account(
     if outcome.bootstrap_observation is None:
         return
     rows = outcome.bootstrap_rows
-    values = decide(
-        policy,
-        policy.prepare(outcome.bootstrap_observation),
-        job.keys(
-            [before.episodes[row] for row in rows], [before.decisions[row] + 1 for row in rows]
-        ),
-        deterministic=job.deterministic,
-        forward_batch=job.forward_batch,
-    ).values
+    keys = job.keys(
+        [before.episodes[row] for row in rows], [before.decisions[row] + 1 for row in rows]
+    )
+    values = _decided(policy, job, outcome.bootstrap_observation, keys)[1].values
     builder.add_bootstrap([outcome.columns[row] for row in rows], values)

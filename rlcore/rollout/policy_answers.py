@@ -1,0 +1,100 @@
+"""What a policy hands out, held against its spec: types and shapes, on every call.
+
+A value per row where one per row and entry is due would be stretched over all rows by tensor
+arithmetic, and train on wrong numbers without a word. Knows no env and no algorithm; whether
+numbers are finite is looked at where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlcore.env_answers import array_fault, described
+from rlcore.errors import PolicyError
+from rlcore.protocols import Evaluation, Inputs, PolicyOutput
+from rlcore.specs import PolicySpec
+
+NUMBERS = "biufc"  # kinds of numpy types
+
+
+def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
+    """What `prepare` gave for so many rows.
+
+    Raises:
+        PolicyError: it is no mapping of numpy arrays of numbers, by row.
+    """
+    if not isinstance(inputs, Mapping):
+        raise _error(spec, "prepare", "its answer", described(inputs), "a dict of numpy arrays")
+    for name, array in inputs.items():
+        right = isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS
+        if not right or array.shape[:1] != (rows,):
+            what = f"a numpy array of numbers with {rows} rows"
+            raise _error(spec, "prepare", f"{name!r}", _described(array), what)
+    return dict(inputs)
+
+
+def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
+    """What `act` gave for so many rows.
+
+    Raises:
+        PolicyError: it is not as :class:`rlcore.protocols.PolicyOutput` says.
+    """
+    if not isinstance(output, PolicyOutput):
+        raise _error(spec, "act", "its answer", described(output), "a PolicyOutput")
+    shape = (rows, spec.num_action_chunks, spec.action_dim)
+    fault = array_fault("actions", output.actions, np.float32, shape)
+    if fault is not None:
+        raise _error(spec, "act", fault.what, fault.found, fault.expected)
+    _require(spec, "act", "logprobs", output.logprobs, shape)
+    _require(spec, "act", "values", output.values, (rows, spec.value_dim))
+    if not isinstance(output.replay, Mapping):
+        raise _error(spec, "act", "replay", described(output.replay), "a dict of tensors")
+    for name, tensor in output.replay.items():
+        if not (isinstance(tensor, torch.Tensor) and tensor.shape[:1] == (rows,)):
+            what = f"a tensor with {rows} rows"
+            raise _error(spec, "act", f"replay[{name!r}]", _described(tensor), what)
+    return output
+
+
+def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluation:
+    """What `evaluate` gave for so many rows.
+
+    Raises:
+        PolicyError: it is not as :class:`rlcore.protocols.Evaluation` says.
+    """
+    if not isinstance(evaluation, Evaluation):
+        raise _error(spec, "evaluate", "its answer", described(evaluation), "an Evaluation")
+    shape = (rows, spec.num_action_chunks, spec.action_dim)
+    _require(spec, "evaluate", "logprobs", evaluation.logprobs, shape)
+    _require(spec, "evaluate", "values", evaluation.values, (rows, spec.value_dim))
+    entropy = evaluation.entropy
+    fits = isinstance(entropy, torch.Tensor) and entropy.dim() == 3 and len(entropy) == rows
+    if not fits or any(n not in (1, m) for n, m in zip(entropy.shape, shape, strict=True)):
+        what = f"floats {list(shape)}, or one entry per chunk {[rows, 1, 1]}"
+        raise _error(spec, "evaluate", "entropy", _described(entropy), what)
+    return evaluation
+
+
+def _require(spec: PolicySpec, call: str, what: str, value: Any, shape: tuple[int, ...]) -> None:
+    right = isinstance(value, torch.Tensor) and value.is_floating_point()
+    if not right or tuple(value.shape) != shape:
+        expected = f"a tensor of floats {list(shape)}"
+        raise _error(spec, call, what, _described(value), expected)
+
+
+def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) -> PolicyError:
+    return PolicyError(
+        f"model {spec.name}: {what} of {call} is {found}, expected {expected}",
+        hint="the model is at fault, no setting of training: see rlcore.protocols.Policy; "
+        "rlcore.testing.check_policy finds more of its kind",
+    )
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return described(value)
