@@ -6,6 +6,7 @@ library.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.config.sentences import told
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.env_facts import EnvFacts, read_env_facts
-from rlcore.errors import ConfigError, PluginError
+from rlcore.errors import ConfigError, PluginError, UserError
 from rlcore.placement import COMPONENTS, Inventory, Plan, make_plan
 from rlcore.plugins import Registry, load_target
 from rlcore.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec
@@ -119,7 +120,11 @@ def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
     """
     algorithm = config.algorithm
     found = _spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
-    assert isinstance(found, AlgorithmNeeds)
+    if not isinstance(found, AlgorithmNeeds):
+        raise PluginError(
+            f"algorithm: the spec function of {algorithm.name} must give AlgorithmNeeds, "
+            f"got a {type(found).__name__}"
+        )
     return found
 
 
@@ -138,3 +143,14 @@ def _spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: A
         if section in error.message:
             raise
         raise ConfigError(f"{section}: {error.message}", hint=error.hint) from None
+    except UserError:
+        raise
+    except Exception as error:  # a plugin may fail in any way
+        at = error.__traceback__
+        own = at.tb_next if at is not None and at.tb_next is not None else at  # without our frame
+        text = "".join(traceback.format_exception(type(error), error, own)).rstrip()
+        raise PluginError(
+            f"{section}: the spec function of {kind} {name!r} ({component.distribution} "
+            f"{component.version}) failed:\n{text}",
+            hint="rlcore plugins; RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out",
+        ) from error

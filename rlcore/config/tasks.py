@@ -7,11 +7,12 @@ name again (:mod:`rlcore.workers.played`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.specs import EnvSpec
+from rlcore.specs import ActionChannel, EnvSpec, StateChannel
 
 
 def checked_spec(found: object, path: str) -> EnvSpec:
@@ -29,7 +30,46 @@ def checked_spec(found: object, path: str) -> EnvSpec:
             f"{path}: the spec of {found.name} has {len(found.descriptions)} descriptions for "
             f"{len(found.tasks)} tasks, expected one for each, in order"
         )
+    fault = spec_fault(found)
+    if fault:
+        raise PluginError(
+            f"{path}: the spec of {found.name}: {fault}",
+            hint="the env's spec function is at fault; rlcore.testing.check_env finds more of its "
+            "kind",
+        )
     return found
+
+
+def spec_fault(spec: EnvSpec) -> str:
+    """What in a spec no run can be planned with; empty where there is nothing."""
+    for name in ("tasks", "descriptions", "cameras", "states", "actions"):
+        if not isinstance(vars(spec)[name], tuple):
+            return f"{name} is a {type(vars(spec)[name]).__name__}, expected a tuple"
+    if not 0 < len(set(spec.tasks)) == len(spec.tasks):
+        return f"tasks is {spec.tasks}, expected at least one name, each once"
+    for name in ("train_trials", "heldout_trials"):
+        if not isinstance(vars(spec)[name], range):
+            return f"{name} is a {type(vars(spec)[name]).__name__}, expected a range"
+    steps = spec.max_episode_steps
+    if type(steps) is not int or steps < 1:
+        return f"max_episode_steps is {steps!r}, expected an int of at least 1"
+    names = [camera.name for camera in spec.cameras]
+    if len(set(names)) < len(names):
+        return f"cameras are named {names}, expected each name once"
+    for camera in spec.cameras:
+        if min(camera.height, camera.width) < 1:
+            return f"camera {camera.name!r} is {camera.height} x {camera.width}, expected pixels"
+    channels: tuple[StateChannel | ActionChannel, ...] = (*spec.states, *spec.actions)
+    for channel in channels:
+        if channel.size < 1:
+            return f"channel {channel.meaning!r} has size {channel.size}, expected at least 1"
+    if not spec.actions:
+        return "actions is empty, expected a channel"
+    for action in spec.actions:
+        if not -math.inf < action.low < action.high < math.inf:
+            bounds = f"[{action.low}, {action.high}]"
+            return f"action {action.meaning!r} has range {bounds}, expected finite low < high"
+    return ""
 
 
 def narrowed(spec: EnvSpec, tasks: Sequence[str] | None, path: str) -> EnvSpec:

@@ -6,6 +6,7 @@ ran before it. Validation draws the same noise each time: its losses differ by t
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rlcore.config.schema import OptimConfig, SFTConfig
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, TrainingError
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.protocols import Policy
 from rlcore.rollout.rng import RowKeys, generator
@@ -225,6 +226,13 @@ class SupervisedTrainer:
         latest: dict[str, float],
     ) -> None:
         latest["val_loss"] = self.validate(val)
+        if not math.isfinite(latest["val_loss"]):
+            raise TrainingError(
+                f"the supervised validation loss after {history.steps} steps is "
+                f"{latest['val_loss']}, expected a finite number",
+                hint="lower sft.lr; after 0 steps look at sft_batch and sft_loss of the model: "
+                "rlcore.testing.check_policy",
+            )
         history.val_loss.append((first + history.steps, latest["val_loss"]))
 
     def _step(self, samples: SupervisedSamples, step: int) -> float:

@@ -9,8 +9,9 @@ import pytest
 from rlcore.config.checks import check
 from rlcore.config.compose import compose
 from rlcore.config.facts import gather_facts
-from rlcore.config.tasks import narrowed
+from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.errors import ConfigError, PluginError
+from rlcore.specs import ActionChannel, CameraSpec
 from rlcore.testing import toy_settings
 from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 
@@ -73,3 +74,26 @@ def test_a_spec_that_is_none_is_the_plugins_fault(registry, monkeypatch, found, 
     monkeypatch.setattr(toy_settings, "env_spec", lambda config: found)
     with pytest.raises(PluginError, match=message):
         gather_facts(compose(TOY, registry=registry), registry)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_episode_steps": 0}, "max_episode_steps is 0, expected an int of at least 1"),
+        ({"max_episode_steps": "20"}, "max_episode_steps is '20'"),
+        ({"tasks": ("a", "a"), "descriptions": ("x", "y")}, "tasks is ('a', 'a'), expected"),
+        ({"tasks": "ab", "descriptions": ("x", "y")}, "tasks is a str, expected a tuple"),
+        ({"train_trials": [1, 2]}, "train_trials is a list, expected a range"),
+        ({"cameras": (CameraSpec("front", 0, 16),)}, "camera 'front' is 0 x 16"),
+        ({"cameras": (CameraSpec("a", 4, 4),) * 2}, "cameras are named ['a', 'a']"),
+        ({"actions": ()}, "actions is empty"),
+        ({"actions": (ActionChannel("gripper", 1, float("nan"), 1.0),)}, "range [nan, 1.0]"),
+        ({"actions": (ActionChannel("gripper", 1, 1.0, -1.0),)}, "range [1.0, -1.0]"),
+    ],
+)
+def test_a_spec_that_no_run_can_be_planned_with_blames_the_env(changes: dict, said: str):
+    assert checked_spec(ALL, "env.train") is ALL
+    with pytest.raises(PluginError) as caught:
+        checked_spec(replace(ALL, **changes), "env.train")
+    assert "env.train: the spec of toy: " in caught.value.message
+    assert said in caught.value.message
