@@ -310,7 +310,7 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
     started = folder.sft.is_dir()
     facts = _facts_with(config, folder.sft if started else None)
     if started:
-        check_seal(folder.sft)
+        check_seal(folder.sft, config.runner.seed)
     if not started or config.sft.control:
         path = Path(config.collect.path) if config.collect.path else folder.demonstrations
         check_folder(path, facts.envs["train"], config.collect, seed=config.runner.seed)

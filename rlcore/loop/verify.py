@@ -8,7 +8,8 @@ checkpoints/step_000010/
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rlcore.loop.tables import EpisodeResult, read_results, write_results
 from rlcore.reading import read_json, reason_of
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
+from rlcore.track.headers import damaged
 from rlcore.track.manifest import versions
 from rlcore.track.protocol import told_apart
 
@@ -53,11 +55,27 @@ def run(config: RunConfig) -> list[EpisodeResult]:
                     f"{told_apart({key: then.get(key)}, {key: value})}",
                     hint="verify without overrides, on a machine that renders alike",
                 )
+        _require_all(folder / EPISODES, kept, protocol(session.assembly).trials)
         results = evaluate(session, "verify")
         conclude(session, after=results)
         _compare(kept, results, then["versions"])
         session.progress.line(f"verified: all {len(kept)} episodes came out as they had")
     return results
+
+
+def _require_all(
+    path: Path, kept: Sequence[EpisodeResult], trials: Mapping[str, Sequence[int]]
+) -> None:
+    """Raise CheckpointError unless each episode of a protocol was kept, once, and no other."""
+    played = Counter((row.task, row.trial) for row in kept)
+    asked = Counter((task, trial) for task, numbers in trials.items() for trial in numbers)
+    if played != asked:
+        task, trial = min((played - asked) + (asked - played))
+        raise damaged(
+            path,
+            f"it holds {len(kept)} episodes where its protocol has {asked.total()}: {task} trial "
+            f"{trial} is there {played[task, trial]} times instead of {asked[task, trial]}",
+        )
 
 
 def _compare(
@@ -97,7 +115,9 @@ def _read(folder: Path) -> tuple[list[EpisodeResult], dict[str, Any]]:
             hint="a finished run keeps one with its last checkpoint; rlcore eval makes a new one",
         )
     try:
-        facts: dict[str, Any] = read_json(path)
+        facts = read_json(path)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error
+    if not isinstance(facts, dict) or not isinstance(facts.get("versions"), dict):
+        raise damaged(path, "it does not say with which versions it was made")
     return read_results(folder / EPISODES), facts

@@ -49,20 +49,27 @@ def check_digests(folder: Path, expected: Mapping[str, str]) -> None:
             raise damaged(folder / name, f"its {DIGEST} is {found}, it was written with {digest}")
 
 
-def seal(folder: Path) -> None:
-    """Keep digests of all that is in a folder with it."""
-    text = json.dumps({DIGEST: digests(folder)}, indent=1)
+def seal(folder: Path, seed: int) -> None:
+    """Keep digests of all that is in a folder with it, and the seed of the run that it is of."""
+    text = json.dumps({"seed": seed, DIGEST: digests(folder)}, indent=1)
     (folder / SEAL).write_text(text, encoding="utf-8")
 
 
-def check_seal(folder: Path) -> None:
-    """Raise CheckpointError where a sealed folder is not as it was, or was never sealed."""
+def check_seal(folder: Path, seed: int) -> None:
+    """Raise CheckpointError where a sealed folder is not as it was, was never sealed, or is of a
+    run with another seed. Seals of earlier versions don't tell the seed."""
     path = folder / SEAL
     try:
-        kept = read_json(path)[DIGEST]
-        expected = {str(name): str(digest) for name, digest in kept.items()}
+        content = read_json(path)
+        expected = {str(name): str(digest) for name, digest in content[DIGEST].items()}
+        of = content.get("seed", seed)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, str(error)) from error
+    if of != seed:
+        raise CheckpointError(
+            f"{folder} is of a run with seed {of!r}, runner.seed is {seed}",
+            hint="put back the run's own; without any it is made again",
+        )
     check_digests(folder, expected)
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rlcore.errors import CheckpointError, ConfigError, nearest
-from rlcore.track import lock
-from rlcore.track.course import checkpoint_name, settle
+from rlcore.reading import read_text
+from rlcore.track import attempts, lock
+from rlcore.track.course import BEST, LATEST, SUPERSEDED, checkpoint_name, settle
 from rlcore.track.files import sweep, write_text
 from rlcore.track.links import require_no_way_out
 
@@ -108,10 +109,30 @@ class RunFolder:
                 leads out of it, or its record of checkpoints is damaged.
         """
         require_no_way_out(self.path)
+        self._require_shapes()
         with lock.held(self.path) as before:
             sweep(self.path, spare=WRITTEN_BY_READERS)
             settle(self.checkpoints)
             yield before
+
+    def _require_shapes(self) -> None:
+        """Raise CheckpointError where a place that is going to be written to is taken by what is no
+        file, or no folder: a run finds out before it starts, not at its end."""
+        checkpoints = self.checkpoints
+        folders = {self.evaluations, self.tensorboard, self.sft, self.demonstrations}
+        folders |= {checkpoints, checkpoints / SUPERSEDED, self.path / attempts.FOLDER}
+        files = {self.config, self.recipe, self.manifest, self.metrics, self.summary, self.report}
+        files |= {checkpoints / name for name in (LATEST, BEST)}
+        files |= {self.path / f"{name}.json" for name in ("sft", "control")}
+        files |= set(self.evaluations.glob("*.parquet"))
+        for path in sorted(folders | files):
+            fits = path.is_dir() if path in folders else path.is_file()
+            if path.exists() and not fits:
+                raise CheckpointError(
+                    f"{path} is no {'folder' if path in folders else 'file'}, and the run writes "
+                    "its own there",
+                    hint="move it elsewhere, then do this again",
+                )
 
     @property
     def name(self) -> str:
@@ -179,8 +200,9 @@ class RunFolder:
             try:
                 place.mkdir(parents=True)  # atomic: of two runs that ask at once, one gets it
             except FileExistsError:
-                if note.is_file() and note.read_text(encoding="utf-8").strip() == str(self.path):
-                    return place
+                with contextlib.suppress(OSError, ValueError):  # none of ours
+                    if read_text(note).strip() == str(self.path):
+                        return place
                 continue
             write_text(note, f"{self.path}\n")
             return place

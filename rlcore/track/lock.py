@@ -25,11 +25,13 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 
 import psutil
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import parse_json
 
 try:
     import fcntl
@@ -272,13 +274,17 @@ def _pids() -> str:
 def _read(descriptor: int) -> Holder | None:
     """Who is in the file; None where nobody is, or where it was cut off in writing."""
     try:
-        facts = json.loads(os.pread(descriptor, 4096, 0))
+        facts = parse_json(os.pread(descriptor, 4096, 0).decode("utf-8"))
         facts = {**facts, "pid": int(facts["pid"])}
         for name in ("began", "since", "beat"):
             facts[name] = float(facts[name])
-        return Holder(**facts)
-    except (OSError, ValueError, TypeError, KeyError):
+        holder = Holder(**facts)
+        str(holder)  # which fails for a time of no calendar
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None
+    texts = (holder.host, holder.boot, holder.pids, holder.token)
+    known = holder.pid > 0 and isfinite(holder.began) and isfinite(holder.beat)
+    return holder if known and all(isinstance(text, str) for text in texts) else None
 
 
 def _write(descriptor: int, holder: Holder) -> None:

@@ -63,6 +63,34 @@ def test_an_episode_that_came_out_otherwise(run: Path, capsys: pytest.CaptureFix
     assert f"{row.task} trial {row.trial}" in said
 
 
+@pytest.mark.parametrize("rows", [[0, 1, 2], [*range(12), 0], [0, 0, *range(2, 12)]])
+def test_other_episodes_than_those_of_the_protocol(run: Path, capsys, rows: list[int]):
+    path = find_checkpoint(run) / "evaluation.parquet"
+    whole = path.read_bytes()
+    pq.write_table(pq.read_table(path).take(rows), path)
+    try:
+        code = main(["eval", str(run), "--verify"])
+    finally:
+        path.write_bytes(whole)
+    said = capsys.readouterr()
+    assert code == CheckpointError.exit_code
+    assert f"it holds {len(rows)} episodes where its protocol has 12" in said.err
+    assert "evaluate (verify)" not in said.out  # before it is played
+
+
+@pytest.mark.parametrize("text", ["[1]", "{}", '{"versions": [1]}', "[" * 9999])
+def test_facts_of_something_else(run: Path, capsys, text: str):
+    path = find_checkpoint(run) / "evaluation.json"
+    whole = path.read_bytes()
+    path.write_text(text)
+    try:
+        code = main(["eval", str(run), "--verify"])
+    finally:
+        path.write_bytes(whole)
+    assert code == CheckpointError.exit_code
+    assert "evaluation.json is damaged" in capsys.readouterr().err
+
+
 def test_another_protocol_is_not_compared(run: Path, capsys: pytest.CaptureFixture[str]):
     code = main(["eval", str(run), "env.eval.max_episode_steps=9", "--verify"])
     assert code == VerificationError.exit_code

@@ -205,7 +205,20 @@ def test_it_beats(tmp_path, monkeypatch):
 
 
 def test_a_damaged_one_counts_as_none(tmp_path):
-    for text in ("", "{", "null", "[1]", '{"pid": "x"}'):
+    write(tmp_path)
+    whole = (tmp_path / lock.NAME).read_text()
+    texts = ["", "{", "null", "[1]", '{"pid": "x"}', "[" * 4000]
+    for before, after in (
+        ('"pid": 1', '"pid": Infinity'),
+        ('"pid": 1', '"pid": -5'),
+        ('"began": 1.0', f'"began": 1{"0" * 400}'),
+        ('"began": 1.0', '"began": NaN'),
+        ('"since": ', '"since": 1e300, "was": '),
+        ('"host": "far.away"', '"host": [1]'),
+    ):
+        assert before in whole
+        texts.append(whole.replace(before, after))
+    for text in texts:
         (tmp_path / lock.NAME).write_text(text)
         with lock.held(tmp_path) as said:
             assert said is None
