@@ -19,11 +19,15 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rlcore import signals
 from rlcore.errors import UserError
+
+if TYPE_CHECKING:
+    import psutil
 
 MARK = "RLCORE_PROCESS"  # in the environment of every process that a guarded one starts
 STACK_FRAMES = 5  # innermost ones of the main thread, in an error about what it waits for
@@ -137,6 +141,7 @@ class Watchdog:
 
 _current: Watchdog | None = None
 _mark: str | None = None
+_known: list[psutil.Process] = []
 
 
 @contextlib.contextmanager
@@ -203,10 +208,20 @@ def hold() -> Iterator[None]:
         yield
 
 
+def know(processes: Iterable[psutil.Process]) -> None:
+    """Add processes to those that :func:`kill_started` kills: some overwrite their environment,
+    and the mark with it, when they give themselves a title."""
+    _known[:] = [*(one for one in _known if one.is_running()), *processes]
+
+
 def kill_started() -> None:
-    """Kill all processes that were started while :func:`marked`, and theirs."""
+    """Kill all processes that were started while :func:`marked`, and theirs, and those that are
+    known besides."""
     import psutil
 
+    for process in _known:
+        with contextlib.suppress(psutil.Error):
+            process.kill()  # never another one of the same number
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             marked = _mark is not None and process.environ().get(MARK) == _mark

@@ -38,6 +38,7 @@ class RayHealth:
             with contextlib.suppress(psutil.Error):
                 if child.name() in NAMES:
                     self._processes[f"{child.name()} (pid {child.pid})"] = child
+                    watchdog.know(child.children(recursive=True))  # the raylet's agents
 
     def trouble(self) -> str | None:
         """What is wrong right now, None if nothing is known to be."""
