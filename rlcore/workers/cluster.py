@@ -24,6 +24,7 @@ from rlcore.workers.health import RayHealth
 from rlcore.workers.startable import require_startable
 
 TOKEN_BYTES = 32
+SHUTDOWN_SECONDS = 30.0  # Ray looks for each of its processes, also for those that are gone
 OBJECT_STORE_BYTES = 1_000_000_000  # observations in flight; plasma maps it lazily
 
 
@@ -91,7 +92,7 @@ def kill_cluster(health: RayHealth) -> None:
 
 def _shut_down(health: RayHealth) -> None:
     """Leave the cluster, without the pages that Ray has kept to print in the end."""
-    with health.answering("shutdown"), contextlib.redirect_stdout(io.StringIO()):
+    with health.answering("shutdown", SHUTDOWN_SECONDS), contextlib.redirect_stdout(io.StringIO()):
         ray.shutdown()
 
 

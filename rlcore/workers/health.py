@@ -7,12 +7,13 @@ Ray's may then never come back.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 import psutil
 
 from rlcore import watchdog
-from rlcore.errors import WorkerError
+from rlcore.errors import UserError, WorkerError
 
 NAMES = ("gcs_server", "raylet")
 KEY = "(cluster.timeouts.ray)"
@@ -82,9 +83,12 @@ class RayHealth:
     @contextlib.contextmanager
     def answering(self, doing: str, seconds: float = 0.0) -> Iterator[None]:
         """What is inside asks Ray for something that takes `seconds`, and Ray has to come back:
-        else the watchdog ends the process with an error."""
+        else the watchdog ends the process with an error: that which is under way, if any."""
+        pending = sys.exc_info()[1]
 
-        def late() -> WorkerError:
+        def late() -> UserError:
+            if isinstance(pending, UserError):
+                return pending
             why = self.trouble() or "its processes hang, or can't be reached"
             text = f"Ray did not come back from {doing!r} within {self.patience:g} s {KEY}: {why}"
             return ClusterLost(text, hint=GOES_ON)
