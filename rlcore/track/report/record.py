@@ -130,7 +130,7 @@ def read_run(folder: RunFolder) -> RunRecord:
         folder=folder,
         config=_yaml(folder.config) or {},
         recipe=_yaml(folder.recipe),
-        manifest=_json(folder.manifest) or {},
+        manifest=_manifest(folder.manifest),
         summary=_json(folder.summary),
         metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.exists() else [],
         evaluations={label: read_results(path) for label, path in files.items()},
@@ -167,6 +167,14 @@ def _yaml(path: Path) -> Values | None:
 
 def _json(path: Path) -> Values | None:
     return _mapping(path, read_json)
+
+
+def _manifest(path: Path) -> Values:
+    values = _json(path) or {}
+    for name in ("versions", "caveats", "task_groups"):
+        if not isinstance(values.get(name, {}), Mapping):
+            raise CheckpointError(f"{path} is damaged: {name} can't be {values[name]!r:.80}")
+    return values
 
 
 def _mapping(path: Path, read: Callable[[Path], Any]) -> Values | None:

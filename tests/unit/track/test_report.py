@@ -290,6 +290,14 @@ def test_a_damaged_file_is_named(log_path, name):
         write_report(folder)
 
 
+@pytest.mark.parametrize("name", ["task_groups", "caveats", "versions"])
+def test_a_manifest_of_something_else_is_named(log_path, name):
+    folder = make_run(log_path)
+    folder.manifest.write_text(f'{{"{name}": "x"}}')
+    with pytest.raises(CheckpointError, match=rf"manifest\.json is damaged: {name} can't be 'x'"):
+        write_report(folder)
+
+
 @pytest.mark.parametrize(
     "line",
     ["[]", "null", "1", "{}", '{"step": "1"}', '{"step": 1, "a": "b"}', '{"step": 1, "a": [1]}',
