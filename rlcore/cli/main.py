@@ -52,13 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except OSError as error:
-        if error.errno not in NO_SPACE:
+        if error.errno not in NO_SPACE and error.filename is None:
             raise
-        where = f" {error.filename}" if error.filename else ""
-        hint = "free some space; rlcore resume RUN goes on from the last checkpoint"
-        full = UserError(f"can't write{where}: {error.strerror}", hint=hint)
-        _print_error(full)
-        return full.exit_code
+        full = error.errno in NO_SPACE
+        where = "" if error.filename is None else f" {error.filename}"
+        hint = "rlcore resume RUN goes on from the last checkpoint"
+        named = UserError(
+            f"can't {'write' if full else 'read or write'}{where}: {error.strerror}",
+            hint=f"free some space; {hint}" if full else f"once that is mended, {hint}",
+        )
+        _print_error(named)
+        return named.exit_code
 
 
 def _dispatch(words: list[str]) -> int:

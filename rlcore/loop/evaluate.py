@@ -73,6 +73,7 @@ def evaluate(
             ),
             phase.counts,
         )
+    session.folder.require_held()
     session.note_rendering(side, gathered.render_settings)
     report_incidents(session, gathered)
     rules = protocol(assembly).digest
@@ -119,6 +120,7 @@ def conclude(
         episodes=session.totals.episodes,
         caveat=caveat(session.assembly),
     )
+    session.folder.require_held()
     session.trackers.sync()  # a run with a summary is never gone on with to log it again
     write_summary(session.folder.summary, summary)
     session.progress.line(table(session, after, "success after"))

@@ -98,7 +98,8 @@ def find(config: RunConfig) -> Saved | None:
         facts = _check(saved.checkpoint, config)
         check_left(config, saved.folder, _done(saved))
         check_settled(config, saved.folder, saved.checkpoint, facts)
-        earlier_evaluation(saved, "before")
+        if _unlike(saved, BEFORE) is None:  # else it is made again
+            earlier_evaluation(saved, BEFORE)
     if config.sft.enabled:
         _check_start(saved.folder, config)
     return saved

@@ -173,6 +173,7 @@ def improve(session: Session, update: int) -> dict[str, float]:
 def checkpoint(session: Session, update: int) -> None:
     """Policy, optimizer and counters under `checkpoints/step_XXXXXX`, from now on the latest; none
     where no update was made since the last one."""
+    session.folder.require_held()
     folder, runner = session.folder.checkpoints, session.config.runner
     if read_course(folder).latest == checkpoint_name(update):
         return

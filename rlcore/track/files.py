@@ -40,6 +40,10 @@ def replacing(path: Path) -> Iterator[Path]:
         sync(partial)
         partial.replace(path)
         sync(path.parent)
+    except OSError as error:  # errors of an open file don't say which
+        if error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         partial.unlink(missing_ok=True)
 
@@ -71,7 +75,7 @@ def new_folder(path: Path) -> Iterator[Path]:
             sync(file)
         sync(partial)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise FileExistsError(f"{path} is there already")
+            raise FileExistsError(errno.EEXIST, "it is there already", str(path))
         partial.rename(path)
         sync(path.parent)
     finally:

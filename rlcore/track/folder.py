@@ -115,6 +115,10 @@ class RunFolder:
             settle(self.checkpoints)
             yield before
 
+    def require_held(self) -> None:
+        """Before more is written: see :func:`rlcore.track.lock.require_held`."""
+        lock.require_held(self.path)
+
     def _require_shapes(self) -> None:
         """Raise CheckpointError where a place that is going to be written to is taken by what is no
         file, or no folder: a run finds out before it starts, not at its end."""

@@ -23,7 +23,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
@@ -64,6 +64,7 @@ class Holder:
         since: when it took the lock, likewise.
         beat: when it last said so, likewise.
         token: of this very hold.
+        file: number of the lock's file on its disk: a copy has another.
     """
 
     host: str
@@ -74,6 +75,7 @@ class Holder:
     since: float
     beat: float
     token: str
+    file: int
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since).isoformat(" ", timespec="seconds")
@@ -87,9 +89,9 @@ def held(folder: Path, *, watch: float = WATCH) -> Iterator[str | None]:
     Raises:
         CheckpointError: another process holds it, or the folder can't be written to.
     """
-    mine = _myself()
     with _named(folder):
         descriptor, kept = _open(folder / NAME)
+    mine = replace(_myself(), file=os.fstat(descriptor).st_ino)
     with _closing(descriptor):
         before = _read(descriptor)
         if before is not None:
@@ -103,12 +105,46 @@ def held(folder: Path, *, watch: float = WATCH) -> Iterator[str | None]:
                 raise _in_use(folder, winner)
         try:
             with _beating(descriptor, mine):
+                _holds[folder] = descriptor, mine.token
                 yield f"was held by {before}, which is gone" if before is not None else None
         finally:
-            now = _read(descriptor)
-            if now is not None and now.token == mine.token and os.getpid() == mine.pid:
+            if os.getpid() == mine.pid:
+                _holds.pop(folder, None)
                 with contextlib.suppress(OSError):
-                    (folder / NAME).unlink()
+                    if _keeps(folder, descriptor, mine.token):
+                        (folder / NAME).unlink()
+                    elif (there := _read(descriptor)) and there.token == mine.token:
+                        os.ftruncate(descriptor, 0)  # it was moved: nobody's, wherever it is
+
+
+_holds: dict[Path, tuple[int, str]] = {}
+"""Folders that are held here: the open file and the token of the hold."""
+
+
+def require_held(folder: Path) -> None:
+    """For whoever holds a folder and is going to write to it again: its name still leads to it.
+
+    Raises:
+        CheckpointError: it was moved, removed or replaced meanwhile, or another has its lock.
+            Nothing where this process never took the lock.
+    """
+    if folder in _holds and not _keeps(folder, *_holds[folder]):
+        raise CheckpointError(
+            f"{folder} is not the folder that was written to so far: it, or the file {NAME} in it, "
+            "was moved, removed or replaced while the run was going on",
+            hint=f"what was written until then lies where it was moved to, and goes on there: "
+            f"rlcore resume {folder if folder.exists() else 'RUN'}",
+        )
+
+
+def _keeps(folder: Path, descriptor: int, token: str) -> bool:
+    """Whether the lock in a folder is still the one that was taken."""
+    try:
+        same = os.path.samestat(os.fstat(descriptor), os.stat(folder / NAME, follow_symlinks=False))
+    except OSError:
+        return False
+    holder = _read(descriptor)
+    return same and (holder is None or holder.token == token)
 
 
 @contextlib.contextmanager
@@ -188,7 +224,8 @@ def _require_gone(folder: Path, holder: Holder, descriptor: int, kept: bool, wat
     """Raise CheckpointError where a holder lives although `flock` gave us its lock."""
     here = _myself()
     if (holder.host, holder.boot, holder.pids) == (here.host, here.boot, here.pids):
-        if _runs(holder):
+        copied = kept and holder.file != os.fstat(descriptor).st_ino
+        if _runs(holder) and not copied:
             raise _in_use(folder, holder)
         return
     if kept and holder.boot and holder.boot == here.boot:
@@ -207,7 +244,7 @@ def _runs(holder: Holder) -> bool:
     """Whether a process of this machine is still there, and not another of its number."""
     try:
         return abs(psutil.Process(holder.pid).create_time() - holder.began) < SAME_PROCESS
-    except psutil.Error:
+    except (psutil.Error, ValueError):  # no number of a process
         return False
 
 
@@ -256,6 +293,7 @@ def _myself() -> Holder:
         since=now,
         beat=now,
         token=uuid.uuid4().hex,
+        file=0,
     )
 
 
@@ -275,7 +313,7 @@ def _read(descriptor: int) -> Holder | None:
     """Who is in the file; None where nobody is, or where it was cut off in writing."""
     try:
         facts = parse_json(os.pread(descriptor, 4096, 0).decode("utf-8"))
-        facts = {**facts, "pid": int(facts["pid"])}
+        facts = {**facts, "pid": int(facts["pid"]), "file": int(facts["file"])}
         for name in ("began", "since", "beat"):
             facts[name] = float(facts[name])
         holder = Holder(**facts)

@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,7 @@ from rlcore.errors import PluginError, UserError
 from rlcore.plugins import Registry, load_target
 from rlcore.protocols import Tracker
 from rlcore.reading import parse_json, read_lines
-from rlcore.track.files import sync
+from rlcore.track.files import sync, write_text
 from rlcore.track.folder import RunFolder
 from rlcore.track.metrics import with_aliases
 from rlcore.track.tracker_thread import TrackerThread
@@ -33,15 +33,20 @@ from rlcore.track.tracker_thread import TrackerThread
 TrackerFactory = Callable[[LoggerConfig, Path], Tracker]
 
 
+class LostFileWarning(UserWarning):
+    """A file of the run was taken away from under it."""
+
+
 class MetricsLog:
     """`metrics.jsonl`: one JSON object a line, `{"step", "time", metric: number, ...}`.
 
     `time` is seconds since the epoch. JSON knows no NaN or infinity: they are written as null.
-    Every line is flushed, so that a killed run keeps all it logged.
+    Every line is flushed, so that a killed run keeps all it logged. Where the file is removed or
+    replaced meanwhile, it is put back before anything relies on it.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8")
+        self._file = path.open("a+", encoding="utf-8")
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         line: dict[str, float | None] = {"step": step, "time": round(time.time(), 3)}
@@ -55,12 +60,28 @@ class MetricsLog:
     def sync(self) -> None:
         """Flush it to the disk, for what is going to rely on it."""
         with self._named():
+            self._put_back()
             os.fsync(self._file.fileno())
             sync(Path(self._file.name).parent)
 
     def close(self) -> None:
         with self._named():
             self._file.close()
+
+    def _put_back(self) -> None:
+        path = Path(self._file.name)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
+                return
+        self._file.seek(0)
+        write_text(path, self._file.read())
+        self._file.close()
+        self._file = path.open("a+", encoding="utf-8")
+        warnings.warn(
+            f"{path} was removed or replaced while the run was writing to it; it is put back",
+            LostFileWarning,
+            stacklevel=2,
+        )
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -214,6 +214,36 @@ def test_what_a_checkpoint_stands_on(log_path: Path, capsys: pytest.CaptureFixtu
     assert not list(run.rglob(".partial*"))
 
 
+def test_a_damaged_evaluation_is_made_again(
+    log_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+):
+    run = start(log_path, "short", "runner.max_epochs=2")
+    before = run / "eval" / "before.parquet"
+    before.write_bytes(before.read_bytes()[:100])
+    go_on(run, "runner.max_epochs=4")
+    assert "before.parquet is cut off: 100 bytes" in capsys.readouterr().out
+    assert before.read_bytes() == (whole / "eval" / "before.parquet").read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore")  # the tracker's, and its thread's
+def test_the_folder_is_moved_while_it_runs(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    moved = log_path / "moved"
+    make = train.improve
+
+    def move(session: session.Session, update: int) -> dict[str, float]:
+        if update == 2 and not moved.exists():
+            session.folder.path.rename(moved)
+        return make(session, update)
+
+    monkeypatch.setattr(train, "improve", move)
+    with pytest.raises(CheckpointError, match="was moved, removed or replaced"):
+        start(log_path, "short")
+    go_on(moved)
+    assert_same(moved, whole)
+
+
 def contents(run: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 

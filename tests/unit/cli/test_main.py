@@ -177,3 +177,11 @@ def test_a_run_asks_only_the_plugins_it_uses(sick_plugin, loop, monkeypatch, cap
     assert main(COLLECT) == 2
     assert capsys.readouterr().err == "error: this machine lacks GL: no EGL\n  hint: apt-get egl\n"
     assert len(loop.configs) == 1
+
+
+def test_what_the_file_system_refuses_is_one_error(loop: Loop, capsys):
+    loop.error = PermissionError(13, "Permission denied", "/runs/it")
+    assert main(COLLECT) == 2
+    said = capsys.readouterr().err
+    assert "error: can't read or write /runs/it: Permission denied\n" in said
+    assert "Traceback" not in said

@@ -6,6 +6,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -52,6 +53,8 @@ def write(folder: Path, **changes: object) -> None:
         "beat": time.time(),
         "token": "t",
     }
+    (folder / lock.NAME).touch()
+    facts["file"] = (folder / lock.NAME).stat().st_ino
     (folder / lock.NAME).write_text(json.dumps({**facts, **changes}))
 
 
@@ -234,3 +237,58 @@ def test_what_cannot_be_written_to_is_named(tmp_path):
     with pytest.raises(CheckpointError, match="can't write to"):
         lock.held(tmp_path).__enter__()
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_copy_of_a_folder_in_use_is_free(tmp_path: Path):
+    run, copy = tmp_path / "run", tmp_path / "copy"
+    run.mkdir()
+    with another_process(run):
+        shutil.copytree(run, copy)
+        with lock.held(copy):
+            pass
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"pid": -1}, {"pid": 10**30}, {"since": 1e300}, {"since": "Infinity"}, {"beat": "NaN"}],
+    ids=str,
+)
+def test_no_holder_can_be_what_the_file_says(tmp_path: Path, changes: dict[str, object]):
+    write(tmp_path, **here(**changes))
+    with lock.held(tmp_path, watch=0.0):
+        pass
+
+
+def test_a_lock_that_unfolds_without_end_is_nobodys(tmp_path: Path):
+    (tmp_path / lock.NAME).write_text("[" * 4096)
+    with lock.held(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("struck", ["moved", "removed", "copied in its place", "without its lock"])
+def test_a_holder_notices_that_its_folder_is_another(tmp_path: Path, struck: str):
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run.mkdir()
+    with lock.held(run):
+        lock.require_held(run)
+        if struck == "without its lock":
+            (run / lock.NAME).unlink()
+        else:
+            run.rename(elsewhere)
+        if struck == "removed":
+            shutil.rmtree(elsewhere)
+        if struck == "copied in its place":
+            shutil.copytree(elsewhere, run)
+        with pytest.raises(CheckpointError, match="moved, removed or replaced"):
+            lock.require_held(run)
+    lock.require_held(run)  # nobody's now
+    if elsewhere.exists():
+        with lock.held(elsewhere):
+            pass
+
+
+def test_a_holder_notices_that_another_took_over(tmp_path: Path):
+    with lock.held(tmp_path):
+        write(tmp_path)  # on a file system where `flock` means nothing, while this one was stopped
+        with pytest.raises(CheckpointError):
+            lock.require_held(tmp_path)

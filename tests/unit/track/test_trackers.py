@@ -15,7 +15,13 @@ from rlcore.errors import PluginError
 from rlcore.plugins import Registry
 from rlcore.track.folder import RunFolder
 from rlcore.track.tracker_thread import QUEUE_SIZE, TrackerThread
-from rlcore.track.trackers import MetricsLog, Trackers, open_trackers, read_metrics
+from rlcore.track.trackers import (
+    LostFileWarning,
+    MetricsLog,
+    Trackers,
+    open_trackers,
+    read_metrics,
+)
 
 
 class Recorder:
@@ -70,6 +76,22 @@ def test_a_whole_number_of_any_length_is_no_metric(folder):
     folder.metrics.write_text(f'{{"step": 1, "a": 1{"0" * 400}}}\n')
     with pytest.raises(ValueError, match="line 1: a must be a number or null"):
         read_metrics(folder.metrics)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_log_that_is_taken_away_is_put_back(tmp_path, replaced):
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path)
+    log.log({"a": 1}, 1)
+    path.unlink()
+    if replaced:  # as editors save
+        path.write_text("{}\n")
+    log.log({"a": 2}, 2)
+    with pytest.warns(LostFileWarning, match="was removed or replaced"):
+        log.sync()
+    log.log({"a": 3}, 3)
+    log.close()
+    assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0, 3.0]
 
 
 def test_tensorboard_holds_both_families_of_names(folder):
