@@ -1,8 +1,8 @@
 """What a policy hands out, held against its spec: types and shapes, on every call.
 
 A value per row where one per row and entry is due would be stretched over all rows by tensor
-arithmetic, and train on wrong numbers without a word. Knows no env and no algorithm; whether
-numbers are finite is looked at where they are used.
+arithmetic, and train on wrong numbers without a word; so would a NaN of a decision. Whether what
+`evaluate` gives is finite is looked at where it is used. Knows no env and no algorithm.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
     """What `act` gave for so many rows.
 
     Raises:
-        PolicyError: it is not as :class:`rlcore.protocols.PolicyOutput` says.
+        PolicyError: it is not as :class:`rlcore.protocols.PolicyOutput` says, or not finite.
     """
     if not isinstance(output, PolicyOutput):
         raise _error(spec, "act", "its answer", described(output), "a PolicyOutput")
@@ -51,6 +51,9 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
         raise _error(spec, "act", fault.what, fault.found, fault.expected)
     _require(spec, "act", "logprobs", output.logprobs, shape)
     _require(spec, "act", "values", output.values, (rows, spec.value_dim))
+    _require_finite(spec, "actions", torch.from_numpy(output.actions.copy()))  # of any strides
+    _require_finite(spec, "logprobs", output.logprobs)
+    _require_finite(spec, "values", output.values)
     if not isinstance(output.replay, Mapping):
         raise _error(spec, "act", "replay", described(output.replay), "a dict of tensors")
     for name, tensor in output.replay.items():
@@ -84,6 +87,19 @@ def _require(spec: PolicySpec, call: str, what: str, value: Any, shape: tuple[in
     if not right or tuple(value.shape) != shape:
         expected = f"a tensor of floats {list(shape)}"
         raise _error(spec, call, what, _described(value), expected)
+
+
+def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
+    """All rows are somebody's: those that only fill a batch are gone by now."""
+    finite = tensor.isfinite()
+    if not finite.all():
+        row, *_ = place = (~finite).nonzero()[0].tolist()
+        raise PolicyError(
+            f"model {spec.name}: {what} of act in row {row} is {float(tensor[tuple(place)])}, "
+            "expected finite numbers",
+            hint="training has diverged (look at actor/grad_norm, and lower actor.optim.lr), or "
+            "the model is at fault: rlcore.testing.check_policy tells",
+        )
 
 
 def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) -> PolicyError:

@@ -59,6 +59,18 @@ def test_decisions_of_other_shapes_are_named(changes: dict[str, Any], said: str)
     assert "model odd: " in caught.value.message and said in caught.value.message
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("what", ["actions", "logprobs", "values"])
+def test_decisions_that_are_no_numbers_are_named(what: str, number: float):
+    wrong = output()
+    vars(wrong)[what][(2, *[0] * (vars(wrong)[what].ndim - 1))] = number
+    with pytest.raises(PolicyError) as caught:
+        checked_output(SPEC, ROWS, wrong)
+    assert caught.value.message == (
+        f"model odd: {what} of act in row 2 is {number}, expected finite numbers"
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
