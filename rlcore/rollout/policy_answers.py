@@ -21,6 +21,23 @@ from rlcore.specs import PolicySpec
 NUMBERS = "biufc"  # kinds of numpy types
 
 
+def checked_policy(name: str, target: str, policy: Any) -> None:
+    """Look at what a factory made.
+
+    Raises:
+        PolicyError: it is no policy.
+    """
+    # a stranger's object: it may lack the name
+    if isinstance(policy, type) or not isinstance(getattr(policy, "spec", None), PolicySpec):
+        found = f"the class {policy.__qualname__}" if isinstance(policy, type) else (
+            described(policy)
+        )  # fmt: skip
+        raise PolicyError(
+            f"model {name}: {target} gave {found}, expected a policy with its spec",
+            hint="the model is at fault: see rlcore.protocols.Policy",
+        )
+
+
 def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
     """What `prepare` gave for so many rows.
 

@@ -17,9 +17,10 @@ from itertools import zip_longest
 from typing import Any
 
 from rlcore.config.schema import EnvConfig
-from rlcore.errors import WorkerError
+from rlcore.env_answers import described
+from rlcore.errors import EnvError, WorkerError
 from rlcore.plugins import load_target
-from rlcore.protocols import Demonstration
+from rlcore.protocols import Demonstration, Env
 from rlcore.rollout.messages import (
     ActionMessage,
     Conversation,
@@ -89,6 +90,24 @@ class EnvWorkerSettings:
     beside_actor: bool = False
 
 
+def _made(target: str, config: EnvConfig, **settings: int) -> Env:
+    """An env by its factory.
+
+    Raises:
+        EnvError: the factory gives something else.
+    """
+    env = load_target(target)(config, **settings)
+    # a stranger's object: it may lack the name
+    if isinstance(env, type) or not isinstance(getattr(env, "spec", None), EnvSpec):
+        found = f"the class {env.__qualname__}" if isinstance(env, type) else described(env)
+        raise EnvError(
+            f"env {config.env_type}: {target} gave {found}, expected an env with its spec",
+            hint="the env is at fault: see rlcore.protocols.Env",
+        )
+    made: Env = env
+    return made
+
+
 class InTurn(Executor):
     """Carries a call out at once, in the caller's thread."""
 
@@ -147,7 +166,8 @@ class EnvWorker:
         with contextlib.ExitStack() as undo:  # of a side that can't be built nothing is left
             for _ in range(self._settings.stages):
                 make = partial(
-                    load_target(target),
+                    _made,
+                    target,
                     config,
                     num_envs=rows,
                     rank=self._settings.rank,

@@ -21,6 +21,7 @@ from rlcore.env_answers import (
     accepted,
     chunk_fault,
     demonstration_fault,
+    described,
     frames_fault,
     observation_fault,
 )
@@ -29,6 +30,8 @@ from rlcore.protocols import ChunkResult, Demonstration, Observation
 from rlcore.simulation.checks import checked_actions
 from rlcore.specs import EnvSpec, Episode
 from rlcore.workers.survive import SurvivingEnv
+
+PLANNED = ("max_episode_steps", "cameras", "states", "actions")  # of a spec, alike once made
 
 
 class PlayedEnv:
@@ -41,8 +44,8 @@ class PlayedEnv:
         told: the sentence of each task (`env.*.sentences`), or `own`: those of the env.
 
     Raises:
-        EnvError: another number of rows or of action entries than planned, or a task that it
-            does not have.
+        EnvError: another number of rows, time limit, layout of observations or actions than
+            planned, or a task that it does not have.
     """
 
     def __init__(
@@ -60,9 +63,13 @@ class PlayedEnv:
         for what, found, expected in (
             ("num_envs", env.num_envs, num_envs),
             ("the number of action entries", real.action_dim, self.spec.action_dim),
+            *((what, vars(real)[what], vars(self.spec)[what]) for what in PLANNED),
         ):
             if found != expected:
-                raise EnvError(f"env {self.spec.name}: {what} is {found}, expected {expected}")
+                raise EnvError(
+                    f"env {self.spec.name}: {what} is {found}, expected {expected}",
+                    hint="the env is at fault: take env.spec from the spec function",
+                )
         missing = [task for task in self.spec.tasks if task not in real.tasks]
         if missing:
             raise EnvError(
@@ -72,6 +79,7 @@ class PlayedEnv:
             )
         self._numbers = [real.tasks.index(task) for task in self.spec.tasks]
         self._told = None if isinstance(told, str) else [told[task] for task in self.spec.tasks]
+        self._said = frozenset(self.spec.said)
         self._episodes: list[Episode] = [Episode(0, 0)] * num_envs
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._running, self._solved = (np.zeros(num_envs, dtype=bool) for _ in range(2))
@@ -87,11 +95,17 @@ class PlayedEnv:
         mask = np.zeros(self.num_envs, dtype=bool)
         mask[list(rows)] = True
         asked = [self._inner(episode) for episode in episodes]
-        observation, _ = self._env.reset(options={"reset_mask": mask, "episodes": asked})
+        answer = self._env.reset(options={"reset_mask": mask, "episodes": asked})
         for row in rows:
             self._episodes[row] = episodes[row]
         self._steps[mask], self._solved[mask], self._running[mask] = 0, False, True
+        if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
+            fault = Fault("the answer to reset", described(answer), "(observation, infos)",
+                          "see rlcore.protocols.Env")  # fmt: skip
+            raise self._blame(fault, self._running)
+        observation = answer[0]
         fault = observation_fault(self.spec, self.num_envs, observation, self._running)
+        fault = fault or self._said_fault(observation["task_descriptions"], self._running)
         if fault is not None:
             raise self._blame(fault, self._running)
         return self._retold(observation)
@@ -106,6 +120,9 @@ class PlayedEnv:
         running, length = self._running, actions.shape[1]
         result = self._env.chunk_step(actions)
         fault = chunk_fault(self.spec, self.num_envs, length, result, running, self._solved)
+        if fault is None:
+            seen = running & ~result.terminated.any(axis=1)
+            fault = self._said_fault(result.observation["task_descriptions"], seen)
         if fault is not None:
             raise self._blame(fault, running, result)
         result = accepted(result)
@@ -132,6 +149,7 @@ class PlayedEnv:
         asked = {self._inner(episode): episode for episode in episodes}
         for demonstration in self._env.demonstrate(list(asked), **settings):
             fault = demonstration_fault(self.spec, demonstration)
+            fault = fault or self._said_fault([demonstration.task_description], np.ones(1, bool))
             episode = asked[demonstration.episode]
             if fault is not None:
                 where = "" if fault.step is None else f", step {fault.step}"
@@ -149,8 +167,18 @@ class PlayedEnv:
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """Frames since the last call, by row."""
         films = self._env.recorded()
+        if not isinstance(films, Mapping) or not set(films) <= set(range(self.num_envs)):
+            told = f"of rows {list(films)}" if isinstance(films, Mapping) else described(films)
+            raise self._error(
+                Fault("the answer", told, f"frames by row, 0 to {self.num_envs - 1}",
+                      "give an empty dict where nothing was filmed"),
+                "in recorded",
+            )  # fmt: skip
         for row, frames in films.items():
-            fault = frames_fault(self.spec, frames)
+            fault = None if isinstance(frames, Sequence) else Fault(
+                "a film", described(frames), "a list of frames", "see rlcore.protocols.Env",
+            )  # fmt: skip
+            fault = fault or frames_fault(self.spec, frames)
             if fault is not None:
                 raise self._error(fault, self._address(self._episodes[row]))
         return films
@@ -184,6 +212,17 @@ class PlayedEnv:
             return observation
         told = [self._told[episode.task] for episode in self._episodes]
         return {**observation, "task_descriptions": told}
+
+    def _said_fault(self, sentences: Sequence[str], seen: np.ndarray) -> Fault | None:
+        """A sentence that the spec does not name: the run was planned without it."""
+        if self._told is None:
+            for row in np.flatnonzero(seen).tolist():
+                if sentences[row] not in self._said:
+                    return Fault(
+                        "the sentence", repr(sentences[row]), "one that the spec names",
+                        "name all that a policy may be told in spec.sentences", row,
+                    )  # fmt: skip
+        return None
 
     # -- blame ------------------------------------------------------------------------------
 

@@ -112,11 +112,13 @@ class PolicyWorker:
         whatever was drawn in this process before. Typed loosely, as it is a module too."""
         import torch
 
+        from rlcore.rollout.policy_answers import checked_policy
         from rlcore.rollout.rng import generator
 
         settings = self._settings
         torch.manual_seed(int(generator(settings.seed, "weights").integers(2**31)))
         policy = load_target(settings.policy_target)(model, env_spec=settings.env_spec)
+        checked_policy(model.model_type, settings.policy_target, policy)
         if settings.actor.fsdp_config.gradient_checkpointing:
             policy.set_checkpointing(True)
         return policy

@@ -7,6 +7,7 @@ so that whoever steps the env notices nothing but the time it took.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -16,6 +17,10 @@ import numpy as np
 from rlcore.errors import EnvError, SimulatorError
 from rlcore.protocols import ChunkResult, Demonstration, Env, Observation, SuspendableEnv
 from rlcore.specs import EnvSpec, Episode
+
+
+class EnvWarning(UserWarning):
+    """Something an env did that costs the run nothing."""
 
 
 @dataclass
@@ -118,8 +123,14 @@ class SurvivingEnv:
         self._surviving(lambda: cast(SuspendableEnv, self._env).resume())
 
     def close(self) -> None:
-        """Close the env."""
-        self._env.close()
+        """Close the env. One that can't be closed is a warning: what it played is with the run."""
+        try:
+            self._env.close()
+        except Exception as error:
+            told = (
+                f"env {self.spec.name} failed while it was closed, and nothing of the run is lost"
+            )
+            warnings.warn(f"{told}: {type(error).__name__}: {error}", EnvWarning, stacklevel=2)
 
     # -- surviving --------------------------------------------------------------------------
 
@@ -148,7 +159,7 @@ class SurvivingEnv:
         if failures > self._restarts or not exact:
             raise error
         self.incidents.append(error.message)
-        self._env.close()
+        self.close()
         self._env = self._make()
 
     def _replay(self) -> None:

@@ -13,15 +13,15 @@ import pytest
 from rlcore.config.compose import compose
 from rlcore.data.demonstrations import DemonstrationSet
 from rlcore.env_facts import read_env_facts
-from rlcore.errors import EnvError, WorkerError
+from rlcore.errors import EnvError, PolicyError, WorkerError
 from rlcore.loop import collect, evaluate, train
 from rlcore.specs import Episode
-from rlcore.testing import toy_env, toy_settings
+from rlcore.testing import toy_env, toy_policy, toy_settings
 from rlcore.testing.toy_env import ToyEnv
 from rlcore.testing.toy_policy import ToyPolicy
 from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore.workers.played import PlayedEnv
-from rlcore.workers.survive import SurvivingEnv
+from rlcore.workers.survive import EnvWarning, SurvivingEnv
 
 CONFIG = ToyEnvConfig(env_type="toy", max_episode_steps=12)
 ROWS, CHUNK = 3, 4
@@ -466,3 +466,85 @@ def test_an_env_that_never_ends_is_not_waited_for():
         f"env toy does not end task {env.spec.tasks[1]!r}, trial 30: 16 steps, "
         "max_episode_steps is 12"
     )
+
+
+# -- envs that are none, or others than planned ---------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [None, {}, ()])
+def test_a_reset_without_an_observation_is_named(given):
+    class Odd(ToyEnv):
+        def reset(self, **arguments):
+            return given
+
+    env = PlayedEnv(SurvivingEnv(lambda: Odd(CONFIG, ROWS), 0), num_envs=ROWS)
+    with pytest.raises(EnvError, match=r"env toy .*: the answer to reset is a .*, expected \(obs"):
+        env.reset(range(ROWS), EPISODES)
+
+
+@pytest.mark.parametrize(
+    ("films", "said"),
+    [
+        (None, "env toy .*, in recorded: the answer is a NoneType, expected frames by row, 0 to 2"),
+        ({7: []}, r"the answer is of rows \[7\]"),
+        ({0: None}, "trial 30: a film is a NoneType, expected a list of frames"),
+    ],
+)
+def test_films_that_are_none_are_named(films, said):
+    env = played(lambda call, answer: films if call == "recorded" else answer)
+    env.reset(range(ROWS), EPISODES)
+    with pytest.raises(EnvError, match=said):
+        env.recorded()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"), [("reset", ROW_1 + "0"), ("chunk", ROW_1 + "4"), ("demonstrate", "trial 30")]
+)
+def test_a_sentence_that_the_spec_does_not_name_is_refused(call, said):
+    def change(asked: str, answer: Any) -> Any:
+        if asked == call == "demonstrate":
+            return replace(answer, task_description="sing")
+        if asked == call:
+            (answer if call == "reset" else answer.observation)["task_descriptions"][1] = "sing"
+        return answer
+
+    env = played(change)
+    with pytest.raises(EnvError, match=said + ".*: the sentence is 'sing', expected one that the"):
+        list(env.demonstrate(EPISODES, **ASKED))
+        env.reset(range(ROWS), EPISODES)
+        env.chunk_step(still())
+    told = played(change, told=TOLD)  # what the env says is not heard
+    told.reset(range(ROWS), EPISODES)
+    told.chunk_step(still())
+
+
+@pytest.mark.parametrize("what", ["max_episode_steps", "cameras", "states"])
+def test_an_env_is_made_as_it_was_planned(what):
+    planned = env_spec(CONFIG)
+    other = {"max_episode_steps": 99, "cameras": (), "states": planned.states * 2}[what]
+    with pytest.raises(EnvError, match=rf"env toy: {what} is .*, expected .*"):
+        played(None, spec=replace(planned, **{what: other}))
+
+
+def test_an_env_that_cannot_be_closed_is_a_warning():
+    class Stuck(ToyEnv):
+        def close(self):
+            raise OSError("no such device")
+
+    env = PlayedEnv(SurvivingEnv(lambda: Stuck(CONFIG, ROWS), 0), num_envs=ROWS)
+    with pytest.warns(EnvWarning, match="env toy failed while it was closed, .*: OSError: no such"):
+        env.close()
+
+
+@pytest.mark.parametrize("given", [None, ToyEnv, 5])
+def test_a_factory_that_gives_no_env_is_named(given, monkeypatch, log_path):
+    monkeypatch.setattr(toy_env, "make", lambda config, **_: given)
+    with pytest.raises(EnvError, match=r"env toy: rlcore.testing.toy_env:make gave .*, expected"):
+        train.run(compose([*TOY, f"runner.logger.log_path={log_path}"]))
+
+
+@pytest.mark.parametrize("given", [None, ToyPolicy])
+def test_a_factory_that_gives_no_policy_is_named(given, monkeypatch, log_path):
+    monkeypatch.setattr(toy_policy, "make", lambda config, **_: given)
+    with pytest.raises(PolicyError, match=r"model toy: rlcore.testing.toy_policy:make gave "):
+        train.run(compose([*TOY, f"runner.logger.log_path={log_path}"]))
