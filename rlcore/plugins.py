@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -26,7 +27,7 @@ from typing import Any, get_args
 import pluggy
 
 from rlcore import extras, hookspecs
-from rlcore.errors import PluginError, did_you_mean, nearest
+from rlcore.errors import PluginError, UserError, did_you_mean, nearest
 from rlcore.specs import ComponentSpec, Kind
 
 GROUP = "rlcore.plugins"
@@ -291,7 +292,8 @@ def load_target(target: str) -> Any:
     """The object `"module:attr"` names.
 
     Raises:
-        PluginError: the module does not import, or has no such attribute.
+        PluginError: the module does not import, or has no such attribute. A `UserError` that it
+            raises stays what it is.
     """
     module_name, _, attribute = target.partition(":")
     try:
@@ -299,6 +301,14 @@ def load_target(target: str) -> Any:
     except ImportError as error:
         raise PluginError(
             f"{target} can't be loaded: {error}", hint="rlcore plugins; rlcore doctor"
+        ) from error
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        text = "".join(traceback.format_exception(error)).rstrip()
+        raise PluginError(
+            f"{target} can't be loaded: {module_name} failed while it was imported:\n{text}",
+            hint="the plugin is at fault; rlcore plugins tells whose it is",
         ) from error
     if attribute not in vars(module):
         raise PluginError(

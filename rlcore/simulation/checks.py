@@ -4,11 +4,12 @@ were drawn."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from rlcore.errors import ConfigError, EnvError, WorkerError
-from rlcore.simulation.simulator import Simulator
+from rlcore.simulation.simulator import Simulator, Step
 from rlcore.specs import EnvSpec, Episode
 
 
@@ -60,6 +61,27 @@ def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.nda
             hint="look at actor/grad_norm, and lower actor.optim.lr",
         )
     return actions
+
+
+def checked_step(outcome: Any, where: str) -> Step:
+    """What a step of a simulator gave, at this address.
+
+    Raises:
+        EnvError: it is no Step, or its reward or an info is no number.
+    """
+    hint = "the env is at fault: see rlcore.simulation.simulator.Step"
+    if not isinstance(outcome, Step) or not isinstance(outcome.info, Mapping):
+        found = outcome if not isinstance(outcome, Step) else outcome.info
+        what, wanted = ("step", "a Step") if found is outcome else ("info", "a dict of numbers")
+        raise EnvError(
+            f"the simulator's {what} is {found!r} in {where}, expected {wanted}", hint=hint
+        )
+    for name, value in (("reward", outcome.reward), *outcome.info.items()):
+        if value is None or isinstance(value, (str, bytes)):
+            raise EnvError(
+                f"the simulator's {name} is {value!r} in {where}, expected a number", hint=hint
+            )
+    return outcome
 
 
 def draw_into(simulator: Simulator, out: Mapping[str, np.ndarray]) -> None:

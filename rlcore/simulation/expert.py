@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlcore.errors import EnvError
 from rlcore.protocols import Demonstration
 from rlcore.rollout.rng import generator
-from rlcore.simulation.checks import draw_into
+from rlcore.simulation.checks import checked_step, draw_into
 from rlcore.simulation.messages import Demonstrate
 from rlcore.simulation.simulator import Simulator
 from rlcore.specs import EnvSpec
@@ -35,10 +36,18 @@ def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demon
                 frames[name].append(frame)
             frame_steps.append(len(actions))
         action = simulator.expert_action(speed=wish.speed)
+        where = f"task {task!r}, trial {wish.episode.trial}, step {len(actions) + 1}"
+        if np.shape(action) != (spec.action_dim,):
+            raise EnvError(
+                f"the expert's action of {spec.name} has shape {list(np.shape(action))} in "
+                f"{where}, expected [{spec.action_dim}]",
+                hint="the env is at fault: give the entries that spec.actions lists",
+            )
         states.append(simulator.states)
         actions.append(action)
         executed = action + scale * noise.standard_normal(action.shape)
-        solved = simulator.step(np.clip(executed, low, high).astype(np.float32)).success
+        outcome = simulator.step(np.clip(executed, low, high).astype(np.float32))
+        solved = checked_step(outcome, where).success
     return Demonstration(
         episode=wish.episode,
         task_description=sentence,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlcore.errors import EnvError
+from rlcore.simulation.checks import checked_step
 from rlcore.simulation.settings import SimulatedEnvConfig
 from rlcore.simulation.simulator import Simulator
 from rlcore.specs import Episode
@@ -87,11 +88,13 @@ class Row:
         episode has no future whose value could be wanted.
 
         Raises:
-            EnvError: a success that is neither true nor false.
+            EnvError: no Step, a reward that is no number, or a success that is neither true nor
+                false.
         """
         assert self.simulator is not None and not self.over
         outcome = self.simulator.step(action)
         self.steps += 1
+        outcome = checked_step(outcome, f"{self.address}, step {self.steps}")
         if outcome.success not in (False, True):  # nan would count as true
             raise EnvError(
                 f"the simulator's success is {outcome.success!r} in {self.address}, step "

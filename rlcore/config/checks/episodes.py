@@ -67,6 +67,13 @@ def trials_suffice(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
+def training_has_trials(facts: Facts) -> Iterator[str]:
+    path, env, spec = facts.sides[0]
+    if not (facts.config.runner.only_eval or spec.trials(env.split)):
+        yield f"{path}.split must name trials that {spec.name} has: there are no {env.split} trials"
+
+
+@CHECKS.add
 def evaluation_visits_once(facts: Facts) -> Iterator[str]:
     env = facts.config.env.eval
     if env.rollout_epoch > 1:

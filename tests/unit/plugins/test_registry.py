@@ -166,3 +166,17 @@ def test_load_target():
         load_target("rlcore.errors:PlugingError")
     with pytest.raises(PluginError, match=r"No module named 'rlcore.nothing'"):
         load_target("rlcore.nothing:x")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("def f(:", "SyntaxError"), ("int('x')", "ValueError: invalid"), ("exit(0)", "SystemExit")],
+)
+def test_a_module_that_fails_while_it_loads_is_named(tmp_path, monkeypatch, source, said):
+    (tmp_path / "broken_maze.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError) as caught:
+        load_target("broken_maze:make")
+    message = caught.value.message
+    start = "broken_maze:make can't be loaded: broken_maze failed while it was imported:\nTraceback"
+    assert message.startswith(start) and said in message

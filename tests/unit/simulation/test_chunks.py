@@ -372,3 +372,32 @@ def test_frames_are_written_not_exchanged(make, monkeypatch) -> None:
     asked = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
     with pytest.raises(EnvError, match="draw replaces"):
         list(env.demonstrate([Episode(0, 4)], **asked))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (None, "step is None in task 'right', trial 3, step 1, expected a Step"),
+        ({"reward": "much"}, "reward is 'much' in task 'right'"),
+        ({"info": {"gap": "wide"}}, "gap is 'wide' in task 'right'"),
+        ({"info": None}, "info is None in task 'right'"),
+    ],
+)
+def test_steps_that_are_no_numbers_are_refused(make, monkeypatch, changes, said) -> None:
+    step = LineSimulator.step
+    monkeypatch.setattr(
+        LineSimulator,
+        "step",
+        lambda self, action: None if changes is None else replace(step(self, action), **changes),
+    )
+    env = make(1, 0)
+    env.reset(options={"episodes": [Episode(1, 3)]})
+    with pytest.raises(EnvError, match=said):
+        env.chunk_step(full_speed(2))
+
+
+@pytest.mark.parametrize("action", [None, np.zeros(3, np.float32)])
+def test_expert_actions_of_another_shape_are_refused(make, monkeypatch, action) -> None:
+    monkeypatch.setattr(LineSimulator, "expert_action", lambda self, *, speed: action)
+    with pytest.raises(EnvError, match=r"expert's action of line has shape .*, expected .1."):
+        list(make(1, 0).demonstrate([RIGHT], **CLEAN))

@@ -51,3 +51,12 @@ def test_trials_to_train_and_to_judge_are_disjoint(facts, problems):
     said = problems(replace(found, envs={**found.envs, "eval": evaluation}))
     sentence = "train and held-out trials of toy (env.eval) must be disjoint"
     assert any(sentence in each for each in said)
+
+
+def test_an_env_without_trials_is_not_trained_in(facts, problems):
+    sentence = "env.train.split must name trials that toy has: there are no train trials"
+    for overrides, refused in (([], True), (["runner.only_eval=true"], False)):
+        found = facts(*overrides)
+        none = replace(found.envs["train"], train_trials=range(0))
+        said = problems(replace(found, envs={**found.envs, "train": none}))
+        assert (sentence in said) is refused
