@@ -335,9 +335,6 @@ RESUME: dict[str, Case] = {
     "state without what it stands on": (
         rewrite("state.json", signed(lambda c: c["state"]["stands_on"].clear())),
         ("state.json", "stands_on")),
-    "earlier evaluation empty": (cut(BEFORE, 0), (BEFORE, "damaged")),
-    "earlier evaluation cut": (cut(BEFORE, 0.6), (BEFORE, "damaged")),
-    "earlier evaluation garbled": (garble(BEFORE), (BEFORE, "damaged")),
     "a folder for the earlier evaluation": (folder_instead(BEFORE), (BEFORE, "no file")),
     "supervised start cut": (cut(f"sft/{WEIGHTS}", 0.5), (f"sft/{WEIGHTS}", "damaged")),
     "supervised start flipped": (

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rlcore.protocols import Evaluation
 from rlcore.rollout.trajectory import Trajectory
+from rlcore.specs import PolicySpec
 
 
 def random_trajectory(
@@ -133,6 +134,7 @@ class Bandit(nn.Module):
 
     def __init__(self, values: int = 1) -> None:
         super().__init__()
+        self.spec = PolicySpec("bandit", 0, 0, 1, 1, 1, value_dim=values)
         self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(values))
 
     def evaluate(self, inputs: dict[str, Tensor], replay: dict[str, Tensor]) -> Evaluation:
