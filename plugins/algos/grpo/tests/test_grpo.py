@@ -19,7 +19,7 @@ from rlcore.learner.update import Learner
 from rlcore.protocols import Evaluation
 from rlcore.rollout.rng import generator
 from rlcore.rollout.trajectory import Trajectory
-from rlcore.specs import GroupFilter
+from rlcore.specs import GroupFilter, PolicySpec
 from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout, random_trajectory
 
 ACTIONS, ENTRIES = 3, 2
@@ -30,6 +30,7 @@ class Linear(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.spec = PolicySpec("linear", 0, 0, ENTRIES, ACTIONS, ACTIONS)
         random = torch.Generator().manual_seed(0)
         weight = 0.3 * torch.randn(ACTIONS * ENTRIES, 4, generator=random, dtype=torch.float64)
         self.mean = nn.Parameter(weight)
