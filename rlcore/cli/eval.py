@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlcore.cli.edited import warn_of_edits
 from rlcore.cli.main import VERBS
 from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
@@ -155,4 +156,6 @@ def of_checkpoint(
         "collect.path=null",
         *(f"env.{side}.video_cfg.video_base_dir=null" for side in SIDES),
     ]
-    return load(run.config, [*own, *overrides], require=EVAL.require, trust=trust)
+    config = load(run.config, [*own, *overrides], require=EVAL.require, trust=trust)
+    warn_of_edits(run)
+    return config

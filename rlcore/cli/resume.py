@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlcore.cli.edited import warn_of_edits
 from rlcore.cli.main import VERBS
 from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
@@ -57,4 +58,6 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     ]
     changes = [*place, *overrides[1:], f"runner.resume_dir={quote(folder)}"]
     trust = request.options["trust"]
-    return load(run.config, changes, require=RESUME.require, trust=trust)
+    config = load(run.config, changes, require=RESUME.require, trust=trust)
+    warn_of_edits(run)
+    return config

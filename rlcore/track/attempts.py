@@ -27,7 +27,7 @@ def enter(run: Path, papers: Mapping[str, str]) -> Path:
     Returns:
         The folder of the attempt.
     """
-    number = 1 + max(map(_number, _earlier(run)), default=0)
+    number = 1 + max(map(_number, entered(run)), default=0)
     path = run / FOLDER / f"{number:04d}"
     with new_folder(path) as partial:
         for name, text in papers.items():
@@ -39,7 +39,7 @@ def enter(run: Path, papers: Mapping[str, str]) -> Path:
 
 def set_aside(attempt: Path, files: Iterable[Path]) -> None:
     """Move what an earlier attempt came to into its entry, as it is going to be made again."""
-    before = [path for path in _earlier(attempt.parent.parent) if _number(path) < _number(attempt)]
+    before = [path for path in entered(attempt.parent.parent) if _number(path) < _number(attempt)]
     for file in files:
         if not file.is_file():
             continue
@@ -49,7 +49,9 @@ def set_aside(attempt: Path, files: Iterable[Path]) -> None:
             file.unlink()
 
 
-def _earlier(run: Path) -> list[Path]:
+def entered(run: Path) -> list[Path]:
+    """Folders of the attempts of a run, in order; the papers of the last may not yet be its own, as
+    it may have been killed in between."""
     entries = (path for path in (run / FOLDER).glob("[0-9]*") if path.name.isdecimal())
     return sorted((path for path in entries if path.is_dir()), key=_number)
 

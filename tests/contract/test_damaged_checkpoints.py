@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,29 @@ def test_what_may_not_be_read_is_named(name: str, originals, nothing_starts: Pat
     only(folder, name).chmod(0)
     assert main(command("policy", folder)) == UserError.exit_code
     assert name in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["resume", "eval"])
+def test_a_configuration_changed_by_hand_is_said(
+    place: str, originals, nothing_starts: Path, capsys
+):
+    folder = copied(originals, place, nothing_starts)
+    file = folder / "config.yaml"
+    text = file.read_text()
+    assert text.count("  gamma: 0.99\n") == 1
+    file.write_text(text.replace("  gamma: 0.99\n", "  gamma: 0.5\n"))
+    with warnings.catch_warnings(), pytest.raises(Started):
+        warnings.simplefilter("always")
+        main(command(place, folder))
+    said = "was changed since attempts/0001: algorithm.gamma from 0.99 to 0.5\n"
+    assert said in capsys.readouterr().err
+    # of a run killed while it entered another attempt, the one before is as good
+    shutil.copytree(folder / "attempts" / "0001", folder / "attempts" / "0002")
+    shutil.copy(file, folder / "attempts" / "0001" / "config.yaml")
+    with warnings.catch_warnings(), pytest.raises(Started):
+        warnings.simplefilter("always")
+        main(command(place, folder))
+    assert "was changed" not in capsys.readouterr().err
 
 
 def test_at_least_fifty():

@@ -1,0 +1,66 @@
+"""Says what was changed by hand, or by a fault of the disk, in a run's `config.yaml`.
+
+Somebody may do so on purpose, so it is no error. Knows nothing of what the keys mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlcore.config import tree
+from rlcore.config.old_names import warn
+from rlcore.config.recipes import read_mapping
+from rlcore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rlcore.track.folder import RunFolder
+
+SHOWN = 5  # keys that the warning names
+_MISSING = object()
+
+
+def warn_of_edits(run: RunFolder) -> None:
+    """Warn where the configuration of a run is not the one that its last attempt kept.
+
+    A run that was killed while it entered an attempt still has the configuration of the one
+    before, so that one counts too.
+
+    Raises:
+        ConfigError: the configuration can't be read.
+    """
+    from rlcore.track import attempts
+
+    now = read_mapping(run.config)
+    nearest: list[str] | None = None
+    for attempt in reversed(attempts.entered(run.path)[-2:]):
+        try:
+            then = read_mapping(attempt / run.config.name)
+        except ConfigError:
+            continue  # of a history that was copied in part, or is damaged itself
+        changes = list(_changes(then, now))
+        if not changes:
+            return
+        if nearest is None:
+            nearest = [
+                f"{run.config} was changed since {attempt.relative_to(run.path).as_posix()}:",
+                *changes,
+            ]
+    if nearest is not None:
+        title, *changes = nearest
+        more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+        warn(f"{title} {', '.join(changes[:SHOWN])}{more}")
+
+
+def _changes(then: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """What differs, in words, by dotted keys."""
+    for name in {**then, **now}:
+        old, new = then.get(name, _MISSING), now.get(name, _MISSING)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _changes(old, new, tree.join(path, name))
+        elif type(old) is not type(new) or old != new:
+            yield f"{tree.join(path, name)} from {_written(old)} to {_written(new)}"
+
+
+def _written(value: Any) -> str:
+    return "nothing" if value is _MISSING else f"{value!r:.60}"
