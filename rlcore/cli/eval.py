@@ -64,12 +64,14 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     """The configuration of a run's folder where one is named first, else a composed one.
 
     Raises:
-        UserError: the folder holds no run, or no checkpoint.
+        UserError: the folder holds no run, or no checkpoint, or it was trained on these starts.
     """
     first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
     if overrides and overrides[0].startswith(EXPERIMENT):
         if is_folder(first):
-            return of_run(Path(first), overrides[1:], trust=request.options["trust"])
+            config = of_run(Path(first), overrides[1:], trust=request.options["trust"])
+            _check_untrained(config, Path(first))
+            return config
         known = Catalog(load_plugins(), request.config_dirs).options("experiment")
         if first not in known:
             raise CheckpointError(
@@ -99,6 +101,13 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
     config = configure(request, overrides)
     row_configs(config, name, protocol_spec(load_plugins(), name))
     return config
+
+
+def _check_untrained(config: RunConfig, folder: Path) -> None:
+    from rlcore.loop.trained import check_untrained
+    from rlcore.track.folder import RunFolder
+
+    check_untrained(config, RunFolder.containing(folder.resolve()))
 
 
 def _known(names: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
     if not shared or config.env.eval.allow_training_trials:
         return None
     return (
-        f"env.eval must visit no start that env.train trains on, got {_some(shared)} under "
+        f"env.eval must visit no start that env.train trains on, got {in_short(shared)} under "
         f"env.train.split={config.env.train.split} and env.eval.split={config.env.eval.split}; "
         "env.eval.allow_training_trials=true measures on them all the same"
     )
@@ -71,11 +71,12 @@ def refusal_of_data(config: RunConfig, envs: Mapping[str, EnvSpec], folder: Path
         return None
     return (
         f"env.eval must visit no start that is among the demonstrations of {folder}, got "
-        f"{_some(shared)}; env.eval.allow_training_trials=true measures on them all the same"
+        f"{in_short(shared)}; env.eval.allow_training_trials=true measures on them all the same"
     )
 
 
-def _some(starts: Iterable[Start]) -> str:
+def in_short(starts: Iterable[Start]) -> str:
+    """The first of them by name, and how many more there are."""
     named = [f"{task} trial {trial}" for task, trial in starts]
     more = f" and {len(named) - 2} more" if len(named) > 2 else ""
     return ", ".join(named[:2]) + more

@@ -21,6 +21,7 @@ from rlcore.loop.left import Done, check_left, is_evaluation
 from rlcore.loop.session import Session, Totals, made_with, protocol
 from rlcore.loop.settled import check_settled
 from rlcore.loop.tables import EpisodeResult, read_results
+from rlcore.loop.trained import check_untrained
 from rlcore.plugins import load_plugins
 from rlcore.track import course
 from rlcore.track.attempts import set_aside
@@ -37,6 +38,9 @@ ENDS = ("after", "control")
 """Labels of the evaluations that a run ends with."""
 BEFORE = "before"
 """Label of the evaluation that is made once and read back by each resume."""
+SUCCESSES = "successes"
+"""Key of the state: those since the last checkpoint at which the best was judged; older ones lack
+it."""
 # What `state` keeps, by the types JSON gives back.
 STATE_TYPES: dict[str, type | tuple[type, ...]] = {
     "seed": int,
@@ -88,7 +92,7 @@ def find(config: RunConfig) -> Saved | None:
 
     Raises:
         CheckpointError: no run there, or a damaged checkpoint.
-        ConfigError: nothing is left to do.
+        ConfigError: nothing is left to do, or it would be measured where it was trained before.
     """
     folder = folder_of(config)
     if folder is None:
@@ -100,6 +104,8 @@ def find(config: RunConfig) -> Saved | None:
         check_settled(config, saved.folder, saved.checkpoint, facts)
         if _unlike(saved, BEFORE) is None:  # else it is made again
             earlier_evaluation(saved, BEFORE)
+    if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
+        check_untrained(config, saved.folder)
     if config.sft.enabled:
         _check_start(saved.folder, config)
     return saved
@@ -158,6 +164,7 @@ def state(session: Session) -> dict[str, Any]:
         "totals": vars(session.totals),
         "seconds": session.clock.seconds,
         "best": session.best,
+        SUCCESSES: session.successes,
         STANDS_ON: {
             path.relative_to(folder.path).as_posix(): asdict(Extent.of(path))
             for path in relied_on
@@ -183,6 +190,7 @@ def restore(session: Session, saved: Saved | None) -> int:
     for phase, seconds in kept["seconds"].items():
         session.clock.add(phase, seconds)
     session.best = kept["best"]
+    session.successes = list(kept.get(SUCCESSES, []))
     session.progress.line(f"resumed after update {at.step}")
     return at.step
 
@@ -248,6 +256,9 @@ def _check(at: Checkpoint, config: RunConfig) -> Facts:
     for name, kind in STATE_TYPES.items():
         if not isinstance(kept.get(name), kind):
             raise damaged(file, f"state.{name} can't be {kept.get(name)!r}")
+    successes = kept.get(SUCCESSES, [])
+    if not isinstance(successes, list) or not all(type(s) in (float, int) for s in successes):
+        raise damaged(file, f"state.{SUCCESSES} can't be {successes!r}")
     totals: dict[str, Any] = kept["totals"]
     wanted = {field.name for field in fields(Totals)}
     if set(totals) != wanted or not all(type(count) is int for count in totals.values()):

@@ -49,7 +49,7 @@ class Session:
         hooks: those that plugins have during a run.
         manifest: what `manifest.json` holds.
         totals: env steps and episodes of training.
-        successes: success of each update's episodes since the last checkpoint.
+        successes: success of each update's episodes since the last regular checkpoint.
         best: the highest mean of these so far, None before the first.
     """
 

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.errors import WorkerError
 from rlcore.loop import resume, sft
 from rlcore.loop.batch import gather_batch
@@ -122,7 +122,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         if runner.val_check_interval > 0 and update % runner.val_check_interval == 0 and not last:
             with contextlib.suppress(HookError):  # raised once there is a checkpoint
                 evaluate(session, f"step_{update:06d}", update=update)
-        if runner.save_interval > 0 and update % runner.save_interval == 0 and not last:
+        if _is_due(runner, update) and not last:
             checkpoint(session, update)
         if ending():
             return update
@@ -178,7 +178,10 @@ def checkpoint(session: Session, update: int) -> None:
     if read_course(folder).latest == checkpoint_name(update):
         return
     session.hooks.call("rlcore_before_checkpoint", run=session, update=update)
-    best = _is_best(session)
+    # one that is made because the run stops must not change which is the best: the next that the
+    # run would have made anyway judges, over all updates since the last such one
+    regular = _is_due(runner, update) or not goes_on(runner, update, session.totals.env_steps)
+    best = regular and _is_best(session)
     with session.clock.measure("checkpoint"):
         on_first = session.group.actor_on_first
         path = save_checkpoint(
@@ -193,9 +196,14 @@ def checkpoint(session: Session, update: int) -> None:
     session.hooks.call("rlcore_after_checkpoint", run=session, update=update, path=path)
 
 
+def _is_due(runner: RunnerConfig, update: int) -> bool:
+    """Whether a checkpoint is made after this update, whatever happens."""
+    return runner.save_interval > 0 and update % runner.save_interval == 0
+
+
 def _is_best(session: Session) -> bool:
-    """Whether the updates since the last checkpoint succeeded more often than any before. Those
-    are training starts: held-out ones must not choose what is then reported on them."""
+    """Whether the updates since the last regular checkpoint succeeded more often than any
+    before. Those are training starts: held-out ones must not choose what is then reported."""
     successes, session.successes = session.successes, []
     if not (session.config.runner.keep_best and successes):
         return False

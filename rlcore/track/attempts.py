@@ -49,6 +49,11 @@ def set_aside(attempt: Path, files: Iterable[Path]) -> None:
             file.unlink()
 
 
+def papers(run: Path, name: str) -> list[Path]:
+    """The paper of that name of each attempt that has it, oldest first."""
+    return [path / name for path in entered(run) if (path / name).is_file()]
+
+
 def entered(run: Path) -> list[Path]:
     """Folders of the attempts of a run, in order; the papers of the last may not yet be its own, as
     it may have been killed in between."""

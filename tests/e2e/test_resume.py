@@ -21,6 +21,7 @@ from rlcore.config.recipes import read_mapping
 from rlcore.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.loop import session, train
 from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.course import read_course
 from rlcore.track.folder import RunFolder
 
 FULL = "whole"
@@ -127,6 +128,32 @@ def test_a_signal_makes_a_checkpoint(
     if step < 4:
         go_on(run, "runner.max_epochs=4")
         assert_same(run, whole)
+
+
+def test_a_stop_does_not_change_which_is_the_best(log_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked = ["runner.save_interval=2", "runner.keep_best=true"]
+    run, improve = log_path / "stopped", train.improve
+
+    def stopped_in_third(session: session.Session, update: int) -> dict[str, float]:
+        if update == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return improve(session, update)
+
+    monkeypatch.setattr(train, "improve", stopped_in_third)
+    with pytest.raises(KeyboardInterrupt):
+        start(log_path, "stopped", *asked)
+    monkeypatch.undo()
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    success = [line["env/success_once"] for line in lines if "env/success_once" in line]
+    at = load_checkpoint(run)
+    assert at.step == 3 and at.state["successes"] == success[2:]
+    assert at.state["best"] == (success[0] + success[1]) / 2
+    assert read_course(run / "checkpoints").best == "step_000002"
+    go_on(run)
+    uninterrupted = start(log_path, "uninterrupted", *asked)
+    assert load_checkpoint(run).state["best"] == load_checkpoint(uninterrupted).state["best"]
+    best = read_course(uninterrupted / "checkpoints").best
+    assert read_course(run / "checkpoints").best == best
 
 
 def test_the_command(log_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from resume_cases import COMMON
+from resume_cases import COMMON, go_on
 
 from rlcore.cli.eval import of_run
+from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import collect, evaluate, train
@@ -52,3 +53,31 @@ def test_demonstrations_from_elsewhere(log_path: Path, tmp_path: Path):
     with pytest.raises(ConfigError, match=r"no start that is among the demonstrations of .*/data"):
         train.run(config(log_path, *learn))
     compose([*COMMON, *learn, "env.eval.allow_training_trials=true"])
+
+
+def test_what_an_earlier_attempt_trained_on_counts(
+    log_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    train.run(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"))
+    run = log_path / "run"
+    more = ["runner.max_epochs=2", *SWAPPED]
+    files = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    tasks = ["env.train.tasks=[reach-down]", "env.eval.tasks=[reach-up]"]
+    with pytest.raises(ConfigError, match=r"was trained on, got reach-up trial 0, .*0001/config"):
+        go_on(run, *more, *tasks)
+    evaluated = ["eval", str(run), "env.eval.split=train", "env.eval.tasks=[reach-up]"]
+    assert main(evaluated) == ConfigError.exit_code
+    assert "env.eval.allow_training_trials=true" in capsys.readouterr().err
+    assert files == {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    assert list(log_path.iterdir()) == [run]
+    assert main([*evaluated, "env.eval.allow_training_trials=true"]) == 0
+    go_on(run, *more)  # the evaluated task was never trained on
+    assert (run / "attempts" / "0002").is_dir()
+    # two attempts back: the present one trains on held-out trials
+    with pytest.raises(ConfigError, match="was trained on, got reach-up trial 0"):
+        go_on(run, "runner.max_epochs=3", "env.eval.tasks=[reach-up]")
+    with pytest.raises(ConfigError, match=r"config\.yaml has env\.train\.split=heldout"):
+        go_on(run, "runner.max_epochs=3", "env.train.split=train", "env.eval.split=heldout",
+              "env.eval.tasks=[reach-up]")  # fmt: skip
+    go_on(run, "runner.max_epochs=3", "env.eval.tasks=[reach-up]",
+          "env.eval.allow_training_trials=true")  # fmt: skip
