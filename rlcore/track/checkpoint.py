@@ -29,6 +29,7 @@ from rlcore.track.course import (
     checkpoint_name,
     make_room,
     read_course,
+    require_own_name,
     whole,
     write_course,
 )
@@ -145,6 +146,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         check_digests(found, facts[DIGEST])
     except CheckpointError as error:
         raise CheckpointError(error.message, hint=_earlier(found) or error.hint) from error
+    require_own_name(found, facts["step"])
     return Checkpoint(
         path=found,
         step=facts["step"],

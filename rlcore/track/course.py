@@ -42,6 +42,16 @@ def checkpoint_name(step: int) -> str:
     return f"step_{step:06d}"
 
 
+def require_own_name(path: Path, step: int) -> None:
+    """Raise CheckpointError where a folder is called as another update's checkpoint than its own.
+    Names of other forms, as copies have them, say nothing."""
+    if _NAME.fullmatch(path.name) and path.name != checkpoint_name(step):
+        raise CheckpointError(
+            f"{path} holds the checkpoint after update {step}: it was renamed",
+            hint=f"mv {path} {path.with_name(checkpoint_name(step))}",
+        )
+
+
 @dataclass(frozen=True)
 class Course:
     """Where a run is and how it got there.

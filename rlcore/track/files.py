@@ -66,7 +66,10 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     make_folder(path.parent)
     for stale in path.parent.glob(f"{PARTIAL}*-{path.name}"):
-        shutil.rmtree(stale)
+        if stale.is_dir() and not stale.is_symlink():
+            shutil.rmtree(stale)
+        else:
+            stale.unlink()
     partial = _partial(path)
     partial.mkdir()
     try:

@@ -244,3 +244,13 @@ def test_newer_format_is_refused(tmp_path):
     (path / "state.json").write_text(json.dumps({**facts, "version": 99}))
     with pytest.raises(CheckpointError, match="format 99"):
         load_checkpoint(path)
+
+
+def test_a_checkpoint_under_the_name_of_another_is_refused(tmp_path):
+    save(tmp_path, 2).rename(tmp_path / "step_000007")
+    (tmp_path / "record.json").unlink()
+    with pytest.raises(CheckpointError, match="after update 2: it was renamed") as caught:
+        load_checkpoint(tmp_path)
+    assert str(tmp_path / "step_000002") in (caught.value.hint or "")
+    (tmp_path / "step_000007").rename(tmp_path / "kept")  # a copy may be called anything
+    assert load_checkpoint(tmp_path / "kept").step == 2

@@ -78,6 +78,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
 
 def test_a_folder_is_whole_or_not_there_and_never_replaced(tmp_path):
     (tmp_path / "it").mkdir()  # an empty one may be there
+    (tmp_path / ".partial-1-it").write_text("what a killed one left, of whatever kind")
     with pytest.raises(RuntimeError), new_folder(tmp_path / "it") as partial:
         (partial / "half").write_text("half")
         raise RuntimeError

@@ -178,7 +178,7 @@ def test_a_missing_file_is_one_error_with_the_command(tmp_path: Path, files: Pat
 @pytest.mark.parametrize(
     ("place", "content", "words"),
     [
-        (folder.OBJECT_FOLDER, "{", "is damaged: JSONDecodeError"),
+        (folder.OBJECT_FOLDER, "{", "is damaged: Unreadable"),
         (folder.OBJECT_FOLDER, "[1]", "is damaged: AttributeError"),
         (folder.PLATE_FOLDER, '{"a": {"bbox": {}}}', "is damaged: KeyError('name')"),
         (folder.PLATE_FOLDER, '{"a": {"name": "a", "bbox": {"min": [0]}}}', "is damaged: ValueErr"),
