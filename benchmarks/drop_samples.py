@@ -34,7 +34,7 @@ from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.gather import gather
 from rlcore.placement import Inventory
 from rlcore.plugins import load_target
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.trajectory import Trajectory
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rlcore.algo.advantage import Advantages
     from rlcore.algo.metric import Metric
     from rlcore.algo.reduce import Weights
-    from rlcore.rollout.rng import RowKeys
-    from rlcore.rollout.trajectory import Trajectory
+    from rlcore.rng import RowKeys
+    from rlcore.trajectory import Trajectory
 
 
 class Observation(TypedDict):

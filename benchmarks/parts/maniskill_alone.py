@@ -22,7 +22,7 @@ from rlcore_env_maniskill.settings import ManiSkillConfig
 
 from parts.phases import synchronize
 from rlcore.protocols import Observation, Policy, take_rows
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec
 
 REPEATS = 3  # of each batch size, after one to warm up

@@ -15,7 +15,8 @@ import psutil
 from rlcore.loop.assembly import Assembly
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.rollout.schedule import training_columns
-from rlcore.workers.group import WorkerGroup, make_group
+from rlcore.workers.backends import make_group
+from rlcore.workers.group import WorkerGroup
 
 ROLES = {
     "ray::EnvWorker": "env worker",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from rlcore.loop.tables import read_results
+from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
 

@@ -10,7 +10,7 @@ import torch
 from rlcore.loop.assembly import Assembly
 from rlcore.plugins import load_target
 from rlcore.protocols import Observation, Policy
-from rlcore.rollout.rng import RowKeys, generator
+from rlcore.rng import RowKeys, generator
 from rlcore.specs import Episode
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rlcore.errors import ConfigError
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.trajectory import Trajectory
 
 NORMALIZATION_EPS = 1e-5
 

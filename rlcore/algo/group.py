@@ -13,8 +13,8 @@ from torch import Tensor
 
 from rlcore.algo.advantage import Advantages
 from rlcore.errors import ConfigError, WorkerError
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import GroupFilter
+from rlcore.trajectory import Trajectory
 
 GROUP_EPS = 1e-6
 

@@ -160,8 +160,8 @@ class Sweep:
 
 
 def _figures(folder: Path) -> dict[str, Any]:
+    from rlcore.results.summary import read_summary
     from rlcore.track.folder import RunFolder
-    from rlcore.track.summary import read_summary
 
     try:
         figures = read_summary(RunFolder(folder).summary)

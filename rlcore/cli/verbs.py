@@ -150,7 +150,7 @@ def show_plan(config: RunConfig, registry: Registry, *, collects: bool = False) 
     Raises:
         UserError: whatever the run itself would be refused for.
     """
-    from rlcore.config.checks import announce, check
+    from rlcore.checks import announce, check
     from rlcore.placement import Inventory, make_plan, render
 
     plan = make_plan(config.cluster, Inventory.local(), registry)
@@ -169,7 +169,7 @@ def show_plan(config: RunConfig, registry: Registry, *, collects: bool = False) 
 
 
 def _check(config: RunConfig, registry: Registry, *, collects: bool) -> None:
-    from rlcore.config.checks import check
+    from rlcore.checks import check
 
     check(config, registry, collects=collects)
 

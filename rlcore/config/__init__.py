@@ -9,17 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlcore.config.checks import check
     from rlcore.config.compose import compose, load, to_yaml
     from rlcore.config.old_names import ConfigWarning
     from rlcore.config.schema import RunConfig
 
-__all__ = ["ConfigWarning", "RunConfig", "check", "compose", "load", "to_yaml"]
+__all__ = ["ConfigWarning", "RunConfig", "compose", "load", "to_yaml"]
 
 _HOMES = {
     "ConfigWarning": "old_names",
     "RunConfig": "schema",
-    "check": "checks",
     "compose": "compose",
     "load": "compose",
     "to_yaml": "compose",

@@ -21,9 +21,8 @@ from rlcore.config import sentences, tree
 from rlcore.config.bind import MISSING, Partial, bind, merge, schema_for, unknown
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.exchange import fit_recipe
-from rlcore.config.facts import algorithm_needs
 from rlcore.config.files import FileValues, compose_files
-from rlcore.config.limits import value_of
+from rlcore.config.needs import algorithm_needs
 from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
@@ -136,7 +135,7 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
     folders, groups = config.recipe.config_dirs, experiments or choices
     registry = registry or load_plugins()
     files = _files(Catalog(registry, folders), groups)
-    given = [_nest(path, value_of(config, path)) for path in _left_open(files.values)]
+    given = [_nest(path, tree.value_of(config, path)) for path in _left_open(files.values)]
     return _finish(files, given, registry, _origin(groups, folders))
 
 

@@ -57,6 +57,14 @@ def walk(section: Any, path: str = "") -> Iterator[Key]:
             yield from walk(value, here)
 
 
+def value_of(root: RunConfig, path: str) -> Any:
+    """The value at a dotted path."""
+    value: Any = root
+    for name in path.split("."):
+        value = vars(value)[name]
+    return value
+
+
 def put(root: RunConfig, path: str, value: Any) -> None:
     """Set the value at a dotted path of a configuration that is not frozen yet."""
     *sections, name = path.split(".")

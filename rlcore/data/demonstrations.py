@@ -29,11 +29,11 @@ from rlcore.data.layout import (
     write_info,
     write_table,
 )
-from rlcore.env_facts import width_of
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.protocols import Demonstration
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
+from rlcore.track.env_facts import width_of
 from rlcore.track.files import is_partial, sweep
 
 

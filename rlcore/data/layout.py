@@ -23,15 +23,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from rlcore.config.schema import CollectConfig
-from rlcore.env_facts import EnvFacts, width_of
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.protocols import Demonstration
 from rlcore.reading import parse_json, read_json
+from rlcore.results.parquet import read_rows, write_rows
 from rlcore.specs import EnvSpec, Episode
+from rlcore.track.env_facts import EnvFacts, width_of
 from rlcore.track.files import replacing, write_text
 from rlcore.track.headers import TensorHeader, damaged, read_headers
 from rlcore.track.manifest import versions
-from rlcore.track.parquet import read_rows, write_rows
 
 FORMAT = "rlcore-demonstrations"
 FORMAT_VERSION = 2

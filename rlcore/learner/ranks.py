@@ -17,7 +17,7 @@ from torch import nn
 
 from rlcore.algo.metric import Metrics
 from rlcore.rollout import columns
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.trajectory import Trajectory
 
 
 def join(module: nn.Module, *, url: str, rank: int, world_size: int, timeout: float) -> None:

@@ -14,8 +14,8 @@ from torch import Tensor
 from rlcore.algo.advantage import Advantages
 from rlcore.algo.reduce import Weights, batch_weights, valid_at_level
 from rlcore.config.schema import AlgorithmConfig
-from rlcore.rollout.rng import generator
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.rng import generator
+from rlcore.trajectory import Trajectory
 
 
 @dataclass

@@ -19,7 +19,7 @@ from rlcore.config.schema import OptimConfig, SFTConfig
 from rlcore.errors import ConfigError, TrainingError
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.protocols import Policy
-from rlcore.rollout.rng import RowKeys, generator
+from rlcore.rng import RowKeys, generator
 
 GRAD_NORM = 1.0
 """Norm to which supervised gradients are clipped."""

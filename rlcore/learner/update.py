@@ -25,8 +25,8 @@ from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
 from rlcore.rollout.policy_answers import checked_evaluation
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.track.metrics import advantage_metrics, rollout_metrics
+from rlcore.trajectory import Trajectory
 
 APPROX_KL = "train/actor/approx_kl"
 

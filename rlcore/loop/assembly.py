@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rlcore.config.checks import announce, check
+from rlcore.checks import announce, check
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Plan, Seat, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
-from rlcore.workers.group import GroupPlan, Member
+from rlcore.workers.plan import GroupPlan, Member
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 

@@ -10,7 +10,7 @@ from rlcore.data.demonstrations import DemonstrationSet, DemonstrationWriter
 from rlcore.errors import ConfigError, WorkerError
 from rlcore.loop.session import Session, open_session
 from rlcore.protocols import Demonstration
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
 
 ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken

@@ -7,8 +7,10 @@ from pathlib import Path
 from rlcore.config.schema import RunConfig
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, caveat, made_with, open_session, protocol, sampling
-from rlcore.loop.statistics import success_rate
-from rlcore.loop.tables import (
+from rlcore.report import write_report
+from rlcore.results.statistics import success_rate
+from rlcore.results.summary import Summary, build_summary, write_summary
+from rlcore.results.tables import (
     EpisodeResult,
     from_outcomes,
     plain_table,
@@ -18,8 +20,6 @@ from rlcore.loop.tables import (
 )
 from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.track.metrics import env_metrics
-from rlcore.track.report import write_report
-from rlcore.track.summary import Summary, build_summary, write_summary
 from rlcore.track.video import Film, caption, mosaic, write_video
 
 EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired

@@ -11,13 +11,13 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlcore.config.facts import gather_facts
+from rlcore.checks.facts import gather_facts
 from rlcore.config.schema import RunConfig
-from rlcore.env_facts import write_env_facts
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_target
 from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
 from rlcore.track.checkpoint import Checkpoint, read_learner, writing
+from rlcore.track.env_facts import write_env_facts
 from rlcore.track.files import new_folder
 from rlcore.track.folder import RunFolder
 from rlcore.track.links import require_no_way_out

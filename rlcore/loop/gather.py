@@ -11,7 +11,8 @@ from rlcore.loop.assembly import Assembly
 from rlcore.placement import route
 from rlcore.rollout.messages import EpisodeOutcome, Footage, InteractJob, Route, Trace
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
-from rlcore.workers.group import OnCount, WorkerGroup
+from rlcore.workers.group import WorkerGroup
+from rlcore.workers.plan import OnCount
 
 
 @dataclass(frozen=True)

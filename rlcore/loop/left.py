@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlcore.config.limits import OFF
+from rlcore.checks.limits import OFF
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.errors import ConfigError

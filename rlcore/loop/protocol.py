@@ -25,7 +25,9 @@ from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.evaluate import evaluate
 from rlcore.loop.session import Session, caveat, open_session, protocol, sampling
-from rlcore.loop.tables import (
+from rlcore.plugins import Registry, load_plugins, load_target
+from rlcore.reading import read_json
+from rlcore.results.tables import (
     EpisodeResult,
     SuccessRow,
     headline,
@@ -33,8 +35,6 @@ from rlcore.loop.tables import (
     protocol_rows,
     read_results,
 )
-from rlcore.plugins import Registry, load_plugins, load_target
-from rlcore.reading import read_json
 from rlcore.specs import ProtocolSpec
 from rlcore.track.adapters import base_of_adapters
 from rlcore.track.files import write_text

@@ -28,8 +28,8 @@ from rlcore.loop.episode import address, split_of, trace_table
 from rlcore.loop.evaluate import EVAL_UPDATE
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import protocol, sampling
-from rlcore.loop.tables import EpisodeResult, from_outcomes, read_results
 from rlcore.loop.verify import EPISODES
+from rlcore.results.tables import EpisodeResult, from_outcomes, read_results
 from rlcore.rollout.messages import Trace
 from rlcore.rollout.schedule import Column
 from rlcore.specs import Episode
@@ -39,7 +39,7 @@ from rlcore.track.folder import RunFolder
 from rlcore.track.links import require_inside
 from rlcore.track.manifest import versions
 from rlcore.track.video import Film, caption, write_video
-from rlcore.workers.group import make_group
+from rlcore.workers.backends import make_group
 
 VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
 COLUMN = 0  # the only one

@@ -13,23 +13,23 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.facts import Facts, gather_facts
+from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
 from rlcore.errors import CheckpointError, WorkerError
 from rlcore.loop.left import Done, check_left, is_evaluation
 from rlcore.loop.session import Session, Totals, made_with, protocol
 from rlcore.loop.settled import check_settled
-from rlcore.loop.tables import EpisodeResult, read_results
 from rlcore.loop.trained import check_untrained
 from rlcore.plugins import load_plugins
+from rlcore.results.parquet import read_note
+from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.track import course
 from rlcore.track.attempts import set_aside
 from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.track.contents import Extent, check_seal
 from rlcore.track.folder import METRICS, RunFolder
 from rlcore.track.headers import damaged
-from rlcore.track.parquet import read_note
 from rlcore.track.protocol import told_apart
 from rlcore.track.state import STANDS_ON, STATE, relied_on
 from rlcore.track.trackers import cut_metrics

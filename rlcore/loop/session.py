@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rlcore.checks.starts import HELD_OUT, starts_in_words
 from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
-from rlcore.config.starts import HELD_OUT, starts_in_words
-from rlcore.env_facts import EnvFacts
 from rlcore.errors import UserError
 from rlcore.loop import alike
 from rlcore.loop.assembly import Assembly, assemble
@@ -21,11 +20,13 @@ from rlcore.loop.progress import Clock, Progress
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
 from rlcore.track import attempts
+from rlcore.track.env_facts import EnvFacts
 from rlcore.track.folder import CONFIG, RECIPE, RunFolder
 from rlcore.track.manifest import build_manifest, manifest_text, write_manifest
 from rlcore.track.protocol import EvaluationProtocol, settings_of
 from rlcore.track.trackers import Trackers, open_trackers
-from rlcore.workers.group import WorkerGroup, make_group
+from rlcore.workers.backends import make_group
+from rlcore.workers.group import WorkerGroup
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.facts import Facts
+from rlcore.checks.facts import Facts
 from rlcore.config.old_names import warn
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig

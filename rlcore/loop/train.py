@@ -23,10 +23,10 @@ from rlcore.loop.nothing import nothing_learned
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
+from rlcore.results.summary import Summary
 from rlcore.track.checkpoint import save_checkpoint
 from rlcore.track.course import checkpoint_name, read_course
 from rlcore.track.metrics import env_metrics
-from rlcore.track.summary import Summary
 
 
 def run(config: RunConfig) -> Summary:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rlcore.config.facts import env_spec
+from rlcore.checks.facts import env_spec
+from rlcore.checks.starts import evaluated_starts, in_short
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import EnvConfig, RunConfig
-from rlcore.config.starts import evaluated_starts, in_short
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import EnvSpec

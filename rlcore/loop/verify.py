@@ -17,8 +17,8 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, VerificationError
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session, protocol
-from rlcore.loop.tables import EpisodeResult, read_results, write_results
 from rlcore.reading import read_json, reason_of
+from rlcore.results.tables import EpisodeResult, read_results, write_results
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
 from rlcore.track.headers import damaged

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from rlcore.protocols import Inputs, PolicyOutput
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import Episode
+from rlcore.trajectory import Trajectory
 
 
 @dataclass

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from rlcore.errors import WorkerError
 from rlcore.protocols import Inputs, Observation, Policy, PolicyOutput
+from rlcore.rng import RowKeys
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.decide import decide
 from rlcore.rollout.messages import (
@@ -26,10 +27,9 @@ from rlcore.rollout.messages import (
     Trace,
 )
 from rlcore.rollout.policy_answers import checked_inputs, checked_output
-from rlcore.rollout.rng import RowKeys
 from rlcore.rollout.trace import Tracer
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import Episode
+from rlcore.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

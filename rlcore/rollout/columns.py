@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 
 import torch
 
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.trajectory import Trajectory
 
 NO_DECISION = -1
 HEAVY = ("inputs", "replay")

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from rlcore.protocols import Inputs, Policy, PolicyOutput
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 
 PAD_KEY = ("pad",)  # rows that only fill a batch; their output is thrown away
 KERNEL_ROWS = 4

@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from rlcore.kernels import Rounding
 from rlcore.protocols import Observation, Policy
+from rlcore.rng import RowKeys, generator
 from rlcore.rollout.decide import padded_rows
-from rlcore.rollout.rng import RowKeys, generator
 from rlcore.specs import EnvSpec
 
 MARK = "rounding"  # first part of all keys that are used here

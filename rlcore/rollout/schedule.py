@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlcore.config.schema import EnvConfig, VideoConfig
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from rlcore.errors import EnvError
 from rlcore.protocols import Demonstration
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.simulation.checks import checked_step, draw_into
 from rlcore.simulation.messages import Demonstrate
 from rlcore.simulation.simulator import Simulator

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from rlcore.rollout.columns import LIGHT, NO_DECISION, join, take
 from rlcore.rollout.messages import Conversation, Receive, Send
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.sync.arrays import Packed, pack_all, unpack_all
+from rlcore.trajectory import Trajectory
 
 PIECE_BYTES = 16 * 2**20  # of inputs and replay in one message, unless one column has more;
 # a queue holds a few, so every rollout rank has several of them in the store

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.protocols import ChunkResult, Demonstration, Observation
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.specs import Episode
 from rlcore.testing.toy_settings import GOALS, IMAGE_SIZE, ToyEnvConfig, env_spec
 

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec
 from rlcore.testing.toy_settings import (
     GOALS,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rlcore.algo.advantage import Advantages
     from rlcore.rollout.messages import EpisodeOutcome
-    from rlcore.rollout.trajectory import Trajectory
+    from rlcore.trajectory import Trajectory
 
 ALIASES: dict[str, str] = {
     "actor/loss": "train/actor/policy_loss",

@@ -19,8 +19,8 @@ from rlcore import signals, watchdog
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, WorkerError
 from rlcore.interpreters import without_current_folder
-from rlcore.workers.group import GroupPlan
 from rlcore.workers.health import RayHealth
+from rlcore.workers.plan import GroupPlan
 from rlcore.workers.startable import require_startable
 
 TOKEN_BYTES = 32

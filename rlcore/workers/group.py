@@ -15,72 +15,15 @@ One update, where rollout and actor are one process, and where they are not:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from rlcore.config.schema import ClusterConfig
-from rlcore.kernels import Kernels, Rounding, processor, settle
-from rlcore.placement import Seat
+from rlcore.kernels import Rounding, processor, settle
 from rlcore.rollout.messages import InteractJob, InteractReport
-from rlcore.workers.env_worker import EnvWorkerSettings
-from rlcore.workers.policy_worker import PolicyWorkerSettings
-from rlcore.workers.roles import has_component
+from rlcore.workers.plan import GroupPlan, OnCount, Part
 from rlcore.workers.rollout_worker import CollectSummary
-
-OnCount = Callable[[Mapping[str, float]], None]
-"""Called now and then with where things stand: running totals, e.g. `{"episodes": 12,
-"successes": 3}`, or what a call tells of itself."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A worker to be started: what it is made of and where it sits."""
-
-    settings: EnvWorkerSettings | PolicyWorkerSettings
-    seat: Seat
-
-
-@dataclass(frozen=True)
-class GroupPlan:
-    """All workers of a run.
-
-    Attributes:
-        cluster: backend and timeouts.
-        members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
-            "env" alone, to collect demonstrations.
-        begun: what the run that is gone on with computed with, which is taken up again where it
-            can be; None for a new one.
-    """
-
-    cluster: ClusterConfig
-    members: Mapping[str, tuple[Member, ...]]
-    begun: Kernels | None = None
-
-    @property
-    def separate(self) -> bool:
-        """Whether rollout and actor are processes of their own."""
-        return "rollout" in self.members
-
-    def of(self, component: str) -> tuple[Member, ...]:
-        """The workers of a component, by rank; none where the plan does without it."""
-        roles = [role for role in self.members if has_component(role, component)]
-        return self.members[roles[0]] if roles else ()
-
-    def without_policy(self) -> GroupPlan:
-        """The env workers alone, to collect demonstrations."""
-        return replace(self, members={"env": self.members["env"]})
-
-
-@dataclass(frozen=True)
-class Part:
-    """One worker's part in a conversation: who, which of its talks, with which arguments."""
-
-    component: str
-    rank: int
-    talk: str
-    arguments: Mapping[str, Any]
 
 
 class WorkerGroup(ABC):
@@ -246,14 +189,3 @@ class WorkerGroup(ABC):
 def _pieces(rollout_rank: int, actor_rank: int) -> str:
     """Key of the queue for pieces of a trajectory."""
     return f"trajectory/{rollout_rank}/{actor_rank}"
-
-
-def make_group(plan: GroupPlan) -> WorkerGroup:
-    """The group of the configured backend; nothing is started yet."""
-    if plan.cluster.backend == "local":
-        from rlcore.workers.local_group import LocalGroup
-
-        return LocalGroup(plan)
-    from rlcore.workers.ray_group import RayGroup
-
-    return RayGroup(plan)

@@ -14,7 +14,8 @@ from rlcore.kernels import adopt
 from rlcore.rollout.messages import Conversation
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvWorkerSettings
-from rlcore.workers.group import GroupPlan, OnCount, Part, WorkerGroup
+from rlcore.workers.group import WorkerGroup
+from rlcore.workers.plan import GroupPlan, OnCount, Part
 from rlcore.workers.roles import ROLES, has_component
 
 

@@ -23,7 +23,7 @@ from rlcore.specs import EnvSpec, PolicySpec
 
 if TYPE_CHECKING:
     from rlcore.protocols import Policy
-    from rlcore.rollout.trajectory import Trajectory
+    from rlcore.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class PolicyWorker:
 
     def save(self, path: str) -> None:
         """The policy alone, loadable as `actor.model.model_path`."""
-        from rlcore.env_facts import write_env_facts
         from rlcore.track.checkpoint import writing
+        from rlcore.track.env_facts import write_env_facts
 
         with writing(Path(path)):
             self.policy.save_pretrained(Path(path))
@@ -112,8 +112,8 @@ class PolicyWorker:
         whatever was drawn in this process before. Typed loosely, as it is a module too."""
         import torch
 
+        from rlcore.rng import generator
         from rlcore.rollout.policy_answers import checked_policy
-        from rlcore.rollout.rng import generator
 
         settings = self._settings
         torch.manual_seed(int(generator(settings.seed, "weights").integers(2**31)))

@@ -25,8 +25,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rlcore.kernels import Kernels, Processor, adopt, processor, settle
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
 from rlcore.workers.cluster import cluster_session, kill_cluster, nodes_for
-from rlcore.workers.group import GroupPlan, Member, OnCount, Part, WorkerGroup
+from rlcore.workers.group import WorkerGroup
 from rlcore.workers.health import RayHealth
+from rlcore.workers.plan import GroupPlan, Member, OnCount, Part
 from rlcore.workers.roles import ROLES, has_component
 from rlcore.workers.waiting import Waiting, WorkerLost
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.track.state import OWN_DIGEST, own_digest
 
 WEIGHTS, HEADS, STATS = "model.safetensors", "rl_heads.safetensors", "norm_stats.json"

@@ -14,7 +14,7 @@ from rlcore.config import tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.schema import RunConfig
 from rlcore.plugins import load_plugins
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo")
 METAWORLD = ("env=metaworld", "model=pi0_tiny", "algorithm=ppo")

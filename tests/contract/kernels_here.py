@@ -50,7 +50,7 @@ def look() -> dict[str, Any]:
 def play() -> list[dict[str, float | None]]:
     """The metrics of a run in one process, and those of one with two stages and processes apart."""
     from rlcore.loop import train
-    from rlcore.track.sameness import untimed
+    from rlcore.report.sameness import untimed
     from rlcore.track.trackers import read_metrics
 
     def metrics(config: RunConfig) -> Any:

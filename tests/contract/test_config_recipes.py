@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rlcore.checks import check
+from rlcore.checks.facts import env_spec
 from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
-from rlcore.config.checks import check
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.differences import differences
-from rlcore.config.facts import env_spec
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError

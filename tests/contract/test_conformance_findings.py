@@ -11,7 +11,7 @@ import torch
 from rlcore_algo_ppo.ppo import PPO
 
 from rlcore.algo.advantage import NORMALIZATION_EPS
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.specs import ComponentSpec
 from rlcore.testing import AlgorithmConformance, EnvConformance, PolicyConformance, check_env
 from rlcore.testing.toy_env import ToyEnv

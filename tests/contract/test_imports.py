@@ -15,14 +15,13 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "rlcore"
 HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
-LIGHT = ("errors", "specs", "env_facts", "env_answers", "reading", "interpreters", "protocols",
-         "hookspecs", "plugins", "extras", "shipped", "builtin", "kernels", "config", "placement",
-         "cli", "simulation", "signals", "output", "watchdog")  # fmt: skip
+LIGHT = ("errors", "specs", "rng", "env_answers", "reading", "interpreters", "protocols",
+         "hookspecs", "plugins", "extras", "shipped", "builtin", "kernels", "config", "checks",
+         "placement", "cli", "simulation", "signals", "output", "watchdog")  # fmt: skip
 RAY = ("workers", "loop")
-TORCH = ("algo", "learner", "rollout", "sync", "track", "data")
-# Tables without tensors that checks need, and keyed randomness in numpy; they live beside the code
-# they belong to.
-LIGHT_ELSEWHERE = ("rlcore.algo.combinations", "rlcore.rollout.rng")
+TORCH = ("algo", "learner", "trajectory", "rollout", "sync", "track", "data", "results", "report")
+# What a checkpoint says of its env, which checks hold against the env.
+LIGHT_ELSEWHERE = ("rlcore.track.env_facts",)
 
 
 def modules_of(part: str) -> list[str]:

@@ -51,7 +51,7 @@ IMPORTED = (
     "rlcore.loop.train",
     "rlcore.testing.toy_env",
     "rlcore.testing.toy_policy",
-    "rlcore.track.report",
+    "rlcore.report",
     "rlcore.workers.local_group",
     "tensorboard.compat.proto.event_pb2",
     "tensorboard.compat.proto.summary_pb2",

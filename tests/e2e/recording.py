@@ -25,11 +25,11 @@ from torch import Tensor
 from rlcore.algo.advantage import Advantages
 from rlcore.loop.assembly import Assembly
 from rlcore.protocols import Inputs, PolicyOutput
+from rlcore.rng import RowKeys
 from rlcore.rollout.decide import PAD_KEY
-from rlcore.rollout.rng import RowKeys
 from rlcore.rollout.rounding import MARK
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import EnvSpec
+from rlcore.trajectory import Trajectory
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 Key = tuple[int | str, ...]

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from rlcore.track.sameness import untimed
+from rlcore.report.sameness import untimed
 from rlcore.track.state import OWN_DIGEST
 from rlcore.track.trackers import read_metrics
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from rlcore.loop.tables import read_results
+from rlcore.report.sameness import untimed
+from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.sameness import untimed
 from rlcore.track.trackers import read_metrics
 
 

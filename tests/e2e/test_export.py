@@ -14,7 +14,7 @@ from rlcore.config.compose import compose, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.learner.update import Learner
 from rlcore.plugins import load_plugins, load_target
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.testing.conformance.paper import paper_observation
 from rlcore.track.checkpoint import POLICY, save_checkpoint, write_learner
 from rlcore.track.folder import RunFolder

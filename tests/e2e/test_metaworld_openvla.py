@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from rlcore.config.compose import compose
-from rlcore.env_facts import FILE, EnvFacts, read_env_facts
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.testing.conformance.paper import paper_observation
 from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.env_facts import FILE, EnvFacts, read_env_facts
 from rlcore.track.trackers import read_metrics
 
 SMALL = [

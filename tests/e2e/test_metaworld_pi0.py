@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 from rlcore.config.compose import compose
 from rlcore.loop import train
-from rlcore.loop.tables import read_results
+from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint, read_learner
 from rlcore.track.trackers import read_metrics
 

@@ -13,8 +13,8 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.loop import protocol, train
 from rlcore.loop.protocol import protocol_spec, row_configs
-from rlcore.loop.tables import read_results
 from rlcore.plugins import load_plugins
+from rlcore.results.tables import read_results
 from rlcore.testing import toy_env, toy_settings
 from rlcore.workers.env_worker import EnvWorker
 
@@ -165,7 +165,7 @@ def test_what_is_refused(run, capsys):
 
 @pytest.mark.parametrize("name", load_plugins().names("protocol"))
 def test_the_rows_of_every_installed_protocol_pass_the_checks(name):
-    from rlcore.config.checks import check
+    from rlcore.checks import check
 
     registry = load_plugins()
     spec = protocol_spec(registry, name)

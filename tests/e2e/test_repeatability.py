@@ -27,8 +27,8 @@ from rlcore.loop import sft, train
 from rlcore.loop.evaluate import evaluate
 from rlcore.rollout.columns import HEAVY, LIGHT
 from rlcore.rollout.rounding import kernels_alone
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.track.checkpoint import load_checkpoint
+from rlcore.trajectory import Trajectory
 
 TASKS = "[button-press-topdown-v3,reach-v3,drawer-close-v3]"
 UPDATES = 2

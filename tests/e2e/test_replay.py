@@ -21,13 +21,13 @@ from rlcore.config.compose import compose
 from rlcore.loop import replay, train
 from rlcore.loop.assembly import assemble
 from rlcore.loop.gather import GatherOrder, gather
-from rlcore.loop.tables import EpisodeResult, read_results
+from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.rollout.messages import Trace
 from rlcore.rollout.schedule import Column, evaluation_columns, training_columns
 from rlcore.specs import Episode
 from rlcore.testing import toy_env, toy_policy
 from rlcore.track.checkpoint import find_checkpoint
-from rlcore.workers.group import make_group
+from rlcore.workers.backends import make_group
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -18,7 +18,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import WorkerError
 from rlcore.loop import evaluate, train
-from rlcore.loop.tables import read_results
+from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
 

@@ -13,7 +13,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import collect, evaluate, train
-from rlcore.track.summary import read_summary
+from rlcore.results.summary import read_summary
 
 SWAPPED = ["env.train.split=heldout", "env.eval.split=train"]
 

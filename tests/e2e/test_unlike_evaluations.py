@@ -11,9 +11,9 @@ from resume_cases import COMMON, go_on
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.loop import train
-from rlcore.loop.tables import comparable, read_results
-from rlcore.track.parquet import read_note
-from rlcore.track.summary import read_summary
+from rlcore.results.parquet import read_note
+from rlcore.results.summary import read_summary
+from rlcore.results.tables import comparable, read_results
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import CheckpointError, VerificationError
 from rlcore.loop import train
-from rlcore.loop.tables import read_results
+from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import find_checkpoint
 
 

@@ -10,11 +10,11 @@ import torch
 from rlcore.algo.advantage import Advantages
 from rlcore.errors import UserError
 from rlcore.plugins import load_target
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import AlgorithmNeeds
 from rlcore.testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
 from rlcore.testing.conformance.base import Deviation, require, require_equal, skip_unless
 from rlcore.testing.conformance.trajectories import padded, reordered
+from rlcore.trajectory import Trajectory
 
 ROUNDING = 1e-5
 PARTS = ("advantages", "returns", "valid")

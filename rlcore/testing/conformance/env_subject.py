@@ -11,7 +11,7 @@ import numpy as np
 
 from rlcore.plugins import load_target
 from rlcore.protocols import ChunkResult, Demonstration, Env, Observation
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
 from rlcore.testing.conformance.base import Conformance, require_equal, skip_unless
 

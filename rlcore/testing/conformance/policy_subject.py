@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlcore.plugins import load_target
 from rlcore.protocols import Evaluation, Inputs, Observation, Policy, PolicyOutput
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.testing.conformance.base import require
 from rlcore.testing.conformance.paper import paper_env, paper_observation

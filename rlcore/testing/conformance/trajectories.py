@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.protocols import Evaluation
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import PolicySpec
+from rlcore.trajectory import Trajectory
 
 
 def random_trajectory(

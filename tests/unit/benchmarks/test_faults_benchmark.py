@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from rlcore.loop.tables import EpisodeResult, write_results
+from rlcore.results.tables import EpisodeResult, write_results
 from rlcore.track.checkpoint import save_checkpoint, write_learner
 
 pytest.importorskip("rlcore_algo_ppo")

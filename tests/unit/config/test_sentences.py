@@ -10,12 +10,12 @@ import pytest
 import yaml
 from pyarrow import parquet
 
+from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
-from rlcore.config.facts import gather_facts
 from rlcore.config.sentences import resolve, told
-from rlcore.env_facts import EnvFacts
 from rlcore.errors import ConfigError
 from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
+from rlcore.track.env_facts import EnvFacts
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 GIVEN = {

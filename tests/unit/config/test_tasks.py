@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rlcore.config.checks import check
+from rlcore.checks import check
+from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
-from rlcore.config.facts import gather_facts
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.errors import ConfigError, PluginError
 from rlcore.specs import ActionChannel, CameraSpec

@@ -16,8 +16,8 @@ from rlcore.algo.surrogate import ClippedSurrogate
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, OptimConfig
 from rlcore.learner.update import Learner
 from rlcore.protocols import Evaluation
-from rlcore.rollout.trajectory import Trajectory
 from rlcore.specs import AlgorithmNeeds, PolicySpec
+from rlcore.trajectory import Trajectory
 
 
 class LinearPolicy(nn.Module):

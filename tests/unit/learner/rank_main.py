@@ -16,7 +16,7 @@ import torch
 from rlcore.config.schema import ActorConfig, OptimConfig
 from rlcore.learner import ranks
 from rlcore.learner.update import Learner
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.trajectory import Trajectory
 
 SETTINGS = {"global_batch_size": 16, "micro_batch_size": 4}
 OPTIM = {"lr": 1e-2, "value_lr": 1e-2, "adam_eps": 1e-4}

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from rlcore.learner import ranks
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.trajectory import Trajectory
 
 RANK_MAIN = Path(__file__).parent / "rank_main.py"
 SECONDS = 120.0

@@ -12,7 +12,7 @@ from rlcore.errors import CheckpointError, ConfigError, TrainingError
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.samples import make_samples, minibatches
 from rlcore.loop.nothing import nothing_learned
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 
 ONE_BATCH = {"global_batch_size": 10_000, "micro_batch_size": 10_000}
 LEVELS = ("token_level", "action_level", "chunk_level")

@@ -129,9 +129,10 @@ def test_clock_sums_and_reports_each_part():
 
 def test_neither_torch_nor_ray_is_imported():
     code = (
-        "import sys; import rlcore.loop.progress, rlcore.loop.statistics, rlcore.loop.tables, "
-        "rlcore.track.summary, rlcore.track.folder, rlcore.track.trackers, "
-        "rlcore.track.checkpoint, rlcore.track.video, rlcore.data.demonstrations; "
+        "import sys; import rlcore.loop.progress, rlcore.results.statistics, "
+        "rlcore.results.tables, rlcore.results.summary, rlcore.track.folder, "
+        "rlcore.track.trackers, rlcore.track.checkpoint, rlcore.track.video; "
+        "import rlcore.data.demonstrations; "
         "print({'torch', 'ray', 'gymnasium', 'tensorboard'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from rlcore.protocols import PolicyOutput
+from rlcore.rng import RowKeys
 from rlcore.rollout.decide import decide
-from rlcore.rollout.rng import RowKeys
 
 
 class Echo:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.testing.toy_policy import ToyPolicy
 from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 

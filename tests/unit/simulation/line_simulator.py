@@ -15,7 +15,7 @@ import numpy as np
 
 from rlcore.config.schema import key
 from rlcore.errors import AssetError
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.simulation.cache import SimulatorCache
 from rlcore.simulation.env import SimulatedEnv
 from rlcore.simulation.settings import SimulatedEnvConfig

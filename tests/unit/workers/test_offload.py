@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlcore.config.checks import check
+from rlcore.checks import check
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import train

@@ -12,7 +12,6 @@ import pytest
 
 from rlcore.config.compose import compose
 from rlcore.data.demonstrations import DemonstrationSet
-from rlcore.env_facts import read_env_facts
 from rlcore.errors import EnvError, PolicyError, WorkerError
 from rlcore.loop import collect, evaluate, train
 from rlcore.specs import Episode
@@ -20,6 +19,7 @@ from rlcore.testing import toy_env, toy_policy, toy_settings
 from rlcore.testing.toy_env import ToyEnv
 from rlcore.testing.toy_policy import ToyPolicy
 from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
+from rlcore.track.env_facts import read_env_facts
 from rlcore.workers.played import PlayedEnv
 from rlcore.workers.survive import EnvWarning, SurvivingEnv
 

@@ -20,8 +20,8 @@ from rlcore.workers.actor_worker import ActorWorker
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 from rlcore.workers.fused_worker import FusedWorker
-from rlcore.workers.group import GroupPlan, Member
 from rlcore.workers.local_group import LocalGroup
+from rlcore.workers.plan import GroupPlan, Member
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.rollout_worker import RolloutWorker
 

@@ -9,7 +9,7 @@ from rlcore.algo.group import group_relative
 from rlcore.algo.metric import Metric
 from rlcore.algo.reduce import Weights
 from rlcore.algo.surrogate import ClippedSurrogate
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.trajectory import Trajectory
 from rlcore_algo_grpo.settings import GRPOConfig, check, needs
 
 

@@ -17,10 +17,10 @@ from rlcore.errors import ConfigError, WorkerError
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.update import Learner
 from rlcore.protocols import Evaluation
-from rlcore.rollout.rng import generator
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.rng import generator
 from rlcore.specs import GroupFilter, PolicySpec
 from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout, random_trajectory
+from rlcore.trajectory import Trajectory
 
 ACTIONS, ENTRIES = 3, 2
 

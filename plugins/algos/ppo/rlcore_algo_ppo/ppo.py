@@ -9,7 +9,7 @@ from rlcore.algo.loss import value_loss
 from rlcore.algo.metric import Metric
 from rlcore.algo.reduce import Weights
 from rlcore.algo.surrogate import ClippedSurrogate
-from rlcore.rollout.trajectory import Trajectory
+from rlcore.trajectory import Trajectory
 from rlcore_algo_ppo.settings import PPOConfig, check, needs
 
 

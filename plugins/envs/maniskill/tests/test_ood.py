@@ -11,7 +11,7 @@ import rlcore_env_maniskill.protocol as published
 from rlcore_env_maniskill.tasks import MAIN, SUITES, VARIANTS
 
 from rlcore.cli.main import main
-from rlcore.loop.tables import read_results
+from rlcore.results.tables import read_results
 
 # A policy that has learned nothing, for as few steps as tell that a row was played.
 WORDS = [

@@ -21,7 +21,7 @@ from metaworld.policies import ENV_POLICY_MAP
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from metaworld.types import Task
 
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 from rlcore.simulation.simulator import Step
 from rlcore.specs import Episode
 from rlcore_env_metaworld.render import Renderers, prepare_model

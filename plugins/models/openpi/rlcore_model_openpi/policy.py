@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from rlcore.data.chunks import action_chunks
 from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi import pretrained
 from rlcore_model_openpi.flow import FlowConfig, annealed_level

@@ -17,7 +17,7 @@ from rlcore_model_openpi.spec import policy_spec
 from safetensors.torch import load_file, save_file
 
 from rlcore.errors import CheckpointError
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 

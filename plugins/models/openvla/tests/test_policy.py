@@ -7,7 +7,7 @@ import pytest
 import torch
 from rlcore_prismatic.policy import TokenPolicy
 
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
 TOLERANCE = 1e-5

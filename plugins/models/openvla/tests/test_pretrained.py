@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
 ROWS = 3

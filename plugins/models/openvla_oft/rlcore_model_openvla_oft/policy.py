@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlcore.errors import ConfigError
 from rlcore.protocols import Evaluation, Inputs, PolicyOutput
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec
 from rlcore_model_openvla_oft.network import ActionHead, ParallelActor, ProprioProjector
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig

@@ -19,7 +19,7 @@ from rlcore_prismatic.sizes import SIZES
 from safetensors.torch import load_file, save_file
 
 from rlcore.errors import CheckpointError, ConfigError, UserError
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.specs import StateChannel
 from rlcore.track.headers import read_headers
 

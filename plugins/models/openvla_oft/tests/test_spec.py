@@ -10,12 +10,12 @@ from rlcore_model_openvla_oft.policy import RegressionPolicy, make
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 from rlcore_model_openvla_oft.spec import policy_spec
 
-from rlcore.config.checks import check
+from rlcore.checks import check
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins import load_plugins
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 RUN = ["env=metaworld_50", "model=openvla_oft", "algorithm=ppo"]

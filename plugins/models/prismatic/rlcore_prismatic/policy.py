@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
-from rlcore.rollout.rng import RowKeys
+from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.track.files import write_text
 from rlcore_prismatic import checkpoint, sampling, statistics

@@ -105,25 +105,3 @@ class Assets:
                     f"the {self.kind} assets of put-on-plate have {len(getattr(self, name))} "
                     f"{name}, the task needs {expected}"
                 )
-
-    @classmethod
-    def from_folder(cls, path: str) -> Assets:
-        """Those of the data set RLinf/maniskill_assets in `path`.
-
-        Raises:
-            AssetError: files are missing.
-        """
-        from rlcore_env_maniskill.put_on_plate.folder import read_folder
-
-        return read_folder(path)
-
-    @classmethod
-    def stand_ins(cls, robot: str | None = None) -> Assets:
-        """Primitive shapes and painted pictures, made in code; needs no file.
-
-        Raises:
-            ConfigError: not a robot that plays with them.
-        """
-        from rlcore_env_maniskill.put_on_plate.stand_ins import make_stand_ins
-
-        return make_stand_ins(robot)

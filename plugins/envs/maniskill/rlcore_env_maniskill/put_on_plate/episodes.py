@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlcore.errors import ConfigError
-from rlcore.rollout.rng import generator
+from rlcore.rng import generator
 
 HELD_OUT_SHARE = 0.2  # of the values of a divided factor
 

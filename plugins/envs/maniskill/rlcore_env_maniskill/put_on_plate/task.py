@@ -16,14 +16,15 @@ from mani_skill.utils import sapien_utils
 from mani_skill.utils.structs.types import SimConfig
 
 from rlcore.errors import ConfigError
-from rlcore_env_maniskill.put_on_plate.assets import Assets
 from rlcore_env_maniskill.put_on_plate.camera import CAMERA, Composer, camera_config
+from rlcore_env_maniskill.put_on_plate.folder import read_folder
 from rlcore_env_maniskill.put_on_plate.rules import (
     HELD_STEPS,
     grasp_potential,
     world_half_extents,
 )
 from rlcore_env_maniskill.put_on_plate.scene import Stock, add_lights, add_shelf
+from rlcore_env_maniskill.put_on_plate.stand_ins import make_stand_ins
 from rlcore_env_maniskill.put_on_plate.starts import Starts
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
 from rlcore_env_maniskill.sentences import TEMPLATES
@@ -71,9 +72,7 @@ class PutOnPlateEnv(BaseEnv):
         self.episodes = every.held(hold or {})
         # a second thing is another one of those there are, so these must be there
         self._stocked = every if self.variant.second else self.episodes
-        self.assets = (
-            Assets.from_folder(assets_path) if assets_path else Assets.stand_ins(robot_uids)
-        )
+        self.assets = read_folder(assets_path) if assets_path else make_stand_ins(robot_uids)
         robot = self.assets.robot
         if robot_uids not in (None, robot.name):
             raise ConfigError(

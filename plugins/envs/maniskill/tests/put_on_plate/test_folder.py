@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import trimesh
 from rlcore_env_maniskill import hub_files as folder
-from rlcore_env_maniskill.put_on_plate.assets import Assets
+from rlcore_env_maniskill.put_on_plate.folder import read_folder
 
 from rlcore.errors import AssetError
 
@@ -121,7 +121,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_a_folder_holds(files: Path) -> None:
-    assets = Assets.from_folder(str(files))
+    assets = read_folder(str(files))
     assert assets.kind == "hub"
     assert [len(each) for each in (assets.objects, assets.plates, assets.tables)] == [25, 17, 21]
     thing = assets.objects[3]
@@ -168,7 +168,7 @@ def test_the_arm_of_the_folder_starts_elsewhere_in_ee_pose(
 
 def test_a_missing_file_is_one_error_with_the_command(tmp_path: Path, files: Path) -> None:
     with pytest.raises(AssetError) as caught:
-        Assets.from_folder(str(tmp_path))
+        read_folder(str(tmp_path))
     assert "carrot/more_carrot/model_db.json" in str(caught.value)
     command = f"hf download --repo-type dataset RLinf/maniskill_assets --local-dir {tmp_path}"
     assert command in caught.value.hint
@@ -195,7 +195,7 @@ def test_a_damaged_database_is_named_with_the_command(
     database.write_text(content)
     try:
         with pytest.raises(AssetError) as caught:
-            Assets.from_folder(str(files))
+            read_folder(str(files))
     finally:
         database.write_text(kept)
     assert words in caught.value.message and f"{place}/{folder.DATABASE}" in caught.value.message
@@ -209,7 +209,7 @@ def test_pointers_of_git_lfs_are_missing_files_all_of_them_named(files: Path) ->
         mesh.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
     try:
         with pytest.raises(AssetError, match="lacks 5 asset file") as caught:
-            Assets.from_folder(str(files))
+            read_folder(str(files))
     finally:
         for mesh, content in zip(meshes, kept, strict=True):
             mesh.write_bytes(content)
@@ -223,6 +223,6 @@ def test_one_missing_mesh_is_named(files: Path) -> None:
     try:
         assert folder.missing_files(files) == [str(mesh.relative_to(files))]
         with pytest.raises(AssetError, match="lacks 1 asset file"):
-            Assets.from_folder(str(files))
+            read_folder(str(files))
     finally:
         mesh.write_bytes(kept)

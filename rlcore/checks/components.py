@@ -1,0 +1,154 @@
+"""Whether env, policy and algorithm fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+
+from rlcore.checks.combinations import refusal
+from rlcore.checks.facts import Facts
+from rlcore.checks.subject import Subject
+from rlcore.track.env_facts import EnvFacts
+
+CHECKS = Subject()
+
+
+@CHECKS.add
+def envs_agree(facts: Facts) -> Iterator[str]:
+    train, evaluation = facts.envs["train"], facts.envs["eval"]
+    for what, a, b in (
+        ("action entries", train.action_dim, evaluation.action_dim),
+        ("state entries", train.state_dim, evaluation.state_dim),
+        (
+            "cameras",
+            [camera.name for camera in train.cameras],
+            [camera.name for camera in evaluation.cameras],
+        ),
+        # as many entries may still mean something else: other units, another controller
+        *zip(repeat("actions"), train.actions, evaluation.actions, strict=False),
+        *zip(repeat("states"), train.states, evaluation.states, strict=False),
+    ):
+        if a != b:
+            yield (
+                f"env.train and env.eval must have the same {what}, got {a} and {b}: env=NAME "
+                "chooses both, a key is set on both sides (env.train.KEY=VALUE env.eval.KEY=VALUE)"
+            )
+
+
+@CHECKS.add
+def policy_fits_env(facts: Facts) -> Iterator[str]:
+    policy, env = facts.policy, facts.envs["train"]
+    if policy is None:
+        return
+    if policy.action_dim != env.action_dim:
+        yield (
+            f"actor.model.action_dim must be {env.action_dim}, the action entries of {env.name}, "
+            f"got {policy.action_dim}"
+        )
+    if policy.num_images > len(env.cameras):
+        names = ", ".join(camera.name for camera in env.cameras)
+        yield (
+            f"actor.model.num_images_in_input must be at most {len(env.cameras)}, the cameras of "
+            f"{env.name} ({names}), got {policy.num_images}"
+        )
+    if 0 < policy.state_dim < env.state_dim:
+        yield (
+            f"the state of {env.name} must have at most {policy.state_dim} entries for "
+            f"{policy.name}, got {env.state_dim}: choose a wider model, or another env "
+            "(rlcore train --help actor.model, --help env)"
+        )
+    if policy.action_horizon < policy.num_action_chunks:
+        yield (
+            f"actor.model.num_action_chunks must be at most {policy.action_horizon}, the actions "
+            f"{policy.name} predicts, got {policy.num_action_chunks}"
+        )
+
+
+@CHECKS.add
+def policy_was_trained_there(facts: Facts) -> Iterator[str]:
+    """Numbers of the same shapes may mean something else. Supervised training learns them anew."""
+    trained = facts.trained_in
+    if trained is None or facts.config.sft.enabled:
+        return
+    for what, before, now in trained.unlike(EnvFacts.of(facts.envs["train"])):
+        yield (
+            f"{what} of env.train must be those with which actor.model.model_path was trained, "
+            f"{before} of {trained.env}, got {now} of {facts.envs['train'].name}: set it so, start "
+            "from another checkpoint, or teach this one anew with sft.enabled=true"
+        )
+
+
+@CHECKS.add
+def algorithm_gets_values(facts: Facts) -> Iterator[str]:
+    if facts.needs is None or facts.policy is None:
+        return
+    if facts.needs.values and facts.policy.value_dim == 0:
+        yield (
+            f"actor.model.add_value_head must be true: {facts.config.algorithm.name} needs values, "
+            "got false"
+        )
+
+
+@CHECKS.add
+def final_frames_are_rendered(facts: Facts) -> Iterator[str]:
+    """A value of the observation after the last step is one of its pixels."""
+    needs, env = facts.needs, facts.envs["train"]
+    if needs is None or env.renders_final:
+        return
+    if needs.bootstrap_values or (needs.values and facts.config.env.train.auto_reset):
+        yield (
+            f"env.train.render_final must be true: {facts.config.algorithm.name} bootstraps from "
+            f"the final frames of truncated episodes, which {env.name} leaves out, got false"
+        )
+
+
+@CHECKS.add
+def granularities_go_together(facts: Facts) -> Iterator[str]:
+    if facts.policy is None or facts.needs is None:
+        return
+    algorithm = facts.config.algorithm
+    values = facts.policy.value_dim if facts.needs.values else 0  # else nobody looks at them
+    reason = refusal(
+        reward_type=algorithm.reward_type,
+        logprob_type=algorithm.logprob_type,
+        value_dim=values,
+        num_action_chunks=facts.policy.num_action_chunks,
+    )
+    if reason is not None:
+        yield (
+            f"algorithm.reward_type={algorithm.reward_type} and "
+            f"logprob_type={algorithm.logprob_type} must go together with a value head of width "
+            f"{values}: {reason}"
+        )
+
+
+@CHECKS.add
+def policy_can_be_trained(facts: Facts) -> Iterator[str]:
+    if facts.policy is not None and facts.needs is not None and facts.policy.evaluation_only:
+        yield f"runner.only_eval must be true: {facts.policy.evaluation_only}, got false"
+
+
+@CHECKS.add
+def checkpointing_is_supported(facts: Facts) -> Iterator[str]:
+    policy = facts.policy
+    if policy is None or policy.gradient_checkpointing:
+        return
+    if facts.config.actor.fsdp_config.gradient_checkpointing:
+        yield (
+            "actor.fsdp_config.gradient_checkpointing must be false: "
+            f"{policy.name} can't recompute activations, got true"
+        )
+
+
+@CHECKS.add
+def supervision_has_a_teacher(facts: Facts) -> Iterator[str]:
+    config = facts.config
+    if not config.sft.enabled:
+        return
+    if config.collect.path is None and not facts.envs["train"].has_expert:
+        yield (
+            f"collect.path must name a data set: {facts.envs['train'].name} has no scripted "
+            "expert, got null"
+        )
+    if facts.policy is not None and facts.policy.sft is None:
+        yield f"sft.enabled must be false: {facts.policy.name} has no supervised loss, got true"

@@ -1,0 +1,104 @@
+"""Which episodes are played, and how they fill the columns of a trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlcore.checks import starts
+from rlcore.checks.facts import Facts
+from rlcore.checks.subject import Subject
+
+CHECKS = Subject()
+
+
+@CHECKS.add
+def columns_hold_episodes(facts: Facts) -> Iterator[str]:
+    for path, env, _ in facts.sides:
+        steps = env.max_steps_per_rollout_epoch
+        if steps is None:
+            continue
+        if steps < env.max_episode_steps:
+            yield (
+                f"{path}.max_steps_per_rollout_epoch must be at least max_episode_steps = "
+                f"{env.max_episode_steps}, got {steps}"
+            )
+        if steps > env.max_episode_steps and not env.auto_reset:
+            yield (
+                f"{path}.max_steps_per_rollout_epoch must be {env.max_episode_steps} "
+                f"(max_episode_steps) without auto_reset, got {steps}"
+            )
+
+
+@CHECKS.add
+def chunks_fit_episodes(facts: Facts) -> Iterator[str]:
+    chunk = facts.config.actor.model.num_action_chunks
+    if facts.policy is None or chunk < 1:
+        return
+    for path, env, _ in facts.sides:
+        if chunk > env.max_episode_steps:
+            yield (
+                "actor.model.num_action_chunks must be at most "
+                f"{path}.max_episode_steps = {env.max_episode_steps}, got {chunk}"
+            )
+        steps = env.max_steps_per_rollout_epoch
+        if steps is not None and steps % chunk:  # a column of fixed length ends with a chunk
+            yield (
+                f"{path}.max_steps_per_rollout_epoch must be divisible by "
+                f"actor.model.num_action_chunks = {chunk}, got {steps}"
+            )
+
+
+@CHECKS.add
+def tasks_are_named_once(facts: Facts) -> Iterator[str]:
+    for path, env, spec in facts.sides:
+        if not spec.tasks or len(set(spec.tasks)) != len(spec.tasks):
+            yield f"{path}.tasks must name at least one task, each once, got {env.tasks}"
+
+
+@CHECKS.add
+def trials_suffice(facts: Facts) -> Iterator[str]:
+    path, env, spec = facts.sides[1]
+    available = len(spec.trials(env.split))
+    if env.trials_per_task > available:
+        yield (
+            f"{path}.trials_per_task must be at most {available} (the {env.split} trials of "
+            f"{spec.name}), got {env.trials_per_task}"
+        )
+
+
+@CHECKS.add
+def training_has_trials(facts: Facts) -> Iterator[str]:
+    path, env, spec = facts.sides[0]
+    if not (facts.config.runner.only_eval or spec.trials(env.split)):
+        yield f"{path}.split must name trials that {spec.name} has: there are no {env.split} trials"
+
+
+@CHECKS.add
+def evaluation_visits_once(facts: Facts) -> Iterator[str]:
+    env = facts.config.env.eval
+    if env.rollout_epoch > 1:
+        yield (
+            "env.eval.rollout_epoch must be 1 (each (task, trial) is visited exactly once; "
+            f"trials_per_task asks for more), got {env.rollout_epoch}"
+        )
+
+
+@CHECKS.add
+def evaluation_is_held_out(facts: Facts) -> Iterator[str]:
+    """Where something is trained: success at the starts of training shows no skill beyond them."""
+    config = facts.config
+    if config.runner.only_eval or not (facts.needs or config.sft.enabled):
+        return
+    said = starts.refusal(config, facts.envs)
+    if said is not None:
+        yield said
+
+
+@CHECKS.add
+def splits_are_disjoint(facts: Facts) -> Iterator[str]:
+    for path, _, spec in facts.sides:
+        if set(spec.train_trials) & set(spec.heldout_trials):
+            yield (
+                f"train and held-out trials of {spec.name} ({path}) must be disjoint, got "
+                f"{spec.train_trials} and {spec.heldout_trials}"
+            )

@@ -1,0 +1,110 @@
+"""What is known of a run before it starts: specs of the components and numbers of workers.
+
+Light: the specs come from the components' spec functions, which load no simulator and no tensor
+library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlcore.config.needs import algorithm_needs, ask_spec
+from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.config.sentences import told
+from rlcore.config.tasks import checked_spec, narrowed
+from rlcore.placement import COMPONENTS, Inventory, Plan, make_plan
+from rlcore.plugins import Registry
+from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
+from rlcore.track.env_facts import EnvFacts, read_env_facts
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run before it starts.
+
+    Attributes:
+        config: the configuration.
+        envs: `{"train": EnvSpec, "eval": EnvSpec}`.
+        policy, needs: of the model and the algorithm; None where none is chosen (collecting
+            demonstrations needs no model), and `needs` where nothing is trained (`only_eval`).
+        placement: which process sits where.
+        policy_env: what the policy is told of its env: that of training, with the sentences of all
+            it is to act in.
+        trained_in: the env of the checkpoint that the policy starts from; None where there is
+            none, or it does not say.
+    """
+
+    config: RunConfig
+    envs: Mapping[str, EnvSpec]
+    policy: PolicySpec | None
+    needs: AlgorithmNeeds | None
+    placement: Plan
+    policy_env: EnvSpec
+    trained_in: EnvFacts | None = None
+
+    @property
+    def workers(self) -> dict[str, int]:
+        """Number of processes of each component."""
+        return {name: self.placement.world_size(name) for name in COMPONENTS}
+
+    @property
+    def rows_per_forward(self) -> int:
+        """Rows that a rollout process decides at once, at most: those of a stage of an env worker,
+        cut into forwards of `rollout.forward_batch`."""
+        config = self.config
+        envs = max(env.total_num_envs for _, env, _ in self.sides)
+        rows = -(-envs // (self.workers["env"] * config.rollout.pipeline_stage_num))
+        return min(rows, config.rollout.forward_batch or rows)
+
+    @property
+    def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
+        """`(path, settings, spec)` of both envs."""
+        env = self.config.env
+        pairs = (("env.train", env.train, "train"), ("env.eval", env.eval, "eval"))
+        return [(path, config, self.envs[side]) for path, config, side in pairs]
+
+
+def gather_facts(
+    config: RunConfig,
+    registry: Registry,
+    plan: Plan | None = None,
+    further: Iterable[EnvSpec] = (),
+) -> Facts:
+    """Specs of the chosen components and numbers of workers; starts nothing.
+
+    Args:
+        further: envs beside both of the configuration that the policy is to act in.
+    """
+    envs = {
+        side: env_spec(registry, f"env.{side}", settings)
+        for side, settings in (("train", config.env.train), ("eval", config.env.eval))
+    }
+    model = config.actor.model
+    said = (sentence for env in (*envs.values(), *further) for sentence in env.said)
+    policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
+    plan = plan or make_plan(config.cluster, Inventory.local())
+    trains = bool(config.algorithm.name) and not config.runner.only_eval
+    return Facts(
+        config=config,
+        envs=envs,
+        policy=ask_spec(registry, "model", "actor.model", model.model_type, model, policy_env)
+        if model.model_type
+        else None,
+        needs=algorithm_needs(config, registry) if trains else None,
+        placement=plan,
+        policy_env=policy_env,
+        trained_in=read_env_facts(Path(model.model_path)) if model.model_path else None,
+    )
+
+
+def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
+    """What an env offers a run under its settings: the tasks it is asked for, under the sentences
+    that the policy is to be told.
+
+    Raises:
+        UserError: settings that have no meaning, a task that it does not have, a broken plugin.
+    """
+    found = checked_spec(ask_spec(registry, "env", path, config.env_type, config), path)
+    return told(narrowed(found, config.tasks, path), config.sentences, path)

@@ -1,0 +1,49 @@
+"""Ranges of single numbers, as their keys state them. Light."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlcore.config import tree
+from rlcore.config.schema import RunConfig
+
+SIDES = ("env.train", "env.eval")
+OFF = -1
+GREATEST = 2**63 - 1  # what fits into the integers of numpy and torch
+
+
+def violations(config: RunConfig) -> Iterator[str]:
+    """A sentence for each number outside its range. Null, where a key may be null, is in it."""
+    for key in tree.walk(config):
+        for value in tree.values_of(key.value):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            if isinstance(value, int) and abs(value) > GREATEST:
+                yield f"{key.path} must be at most {GREATEST}, got {value}"
+            elif value not in key.range:
+                yield f"{key.path} must be {key.range}, got {value}"
+    yield from _videos(config)
+    yield from _supervision(config)
+
+
+def _videos(config: RunConfig) -> Iterator[str]:
+    for side in SIDES:
+        video = tree.value_of(config, f"{side}.video_cfg")
+        if video.save_video and video.num_episodes < 1:
+            yield (
+                f"{side}.video_cfg.num_episodes must be at least 1 with save_video, "
+                f"got {video.num_episodes}"
+            )
+
+
+def _supervision(config: RunConfig) -> Iterator[str]:
+    """Some demonstrations train and some validate, of every task."""
+    if not config.sft.enabled:
+        return
+    if config.sft.val_fraction == 0:
+        yield "sft.val_fraction must be more than 0 with sft.enabled, got 0"
+    if config.collect.path is None and config.collect.episodes_per_task < 2:
+        yield (
+            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them "
+            f"validates), got {config.collect.episodes_per_task}"
+        )

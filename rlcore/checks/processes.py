@@ -1,0 +1,59 @@
+"""Whether the processes of a placement can work together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlcore.checks.facts import Facts
+from rlcore.checks.subject import Subject
+
+CHECKS = Subject()
+
+
+@CHECKS.add
+def envs_divide_among_workers(facts: Facts) -> Iterator[str]:
+    workers, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num
+    for path, env, _ in facts.sides:
+        if stages > 0 and env.total_num_envs % (workers * stages):
+            yield (
+                f"{path}.total_num_envs must be divisible by env workers x stages = {workers} x "
+                f"{stages} = {workers * stages}, got {env.total_num_envs}"
+            )
+
+
+@CHECKS.add
+def offloaded_envs_can_be_suspended(facts: Facts) -> Iterator[str]:
+    for path, env, spec in facts.sides:
+        if env.enable_offload and not spec.suspends:
+            yield (
+                f"{path}.enable_offload must be false for an env that holds nothing on an "
+                f"accelerator, as {spec.name} does under these settings, got true"
+            )
+
+
+@CHECKS.add
+def rollout_workers_hear_an_env(facts: Facts) -> Iterator[str]:
+    """A stage of an env process is a stream that one rollout process answers."""
+    envs, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num
+    if facts.policy is not None and envs * stages < facts.workers["rollout"]:
+        yield (
+            "env processes x rollout.pipeline_stage_num must be at least the number of rollout "
+            f"processes = {facts.workers['rollout']}, got {envs} x {stages} = {envs * stages}"
+        )
+
+
+@CHECKS.add
+def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
+    """They sum gradients through NCCL, which refuses two ranks of a group on one GPU."""
+    plan = facts.placement
+    if plan.inventory.kind != "GPU" or facts.config.cluster.backend == "local":
+        return
+    on: dict[int, list[int]] = {}
+    for process in plan.processes("actor"):
+        on.setdefault(process.resources[0], []).append(process.rank)
+    for gpu, ranks in on.items():
+        if facts.policy is not None and len(ranks) > 1:
+            yield (
+                "cluster.component_placement.actor must give each process a GPU of its own, got "
+                f"GPU {gpu} for processes {', '.join(map(str, ranks))}"
+            )

@@ -1,0 +1,116 @@
+"""Runs the checks, after numbers and places, as the facts are made from these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rlcore.checks import components, episodes, limits, places, processes, starts, updates, words
+from rlcore.checks.facts import Facts, gather_facts
+from rlcore.checks.subject import Check
+from rlcore.checks.unread import unread
+from rlcore.config.old_names import warn
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+from rlcore.placement import Plan
+from rlcore.plugins import Registry, load_plugins
+from rlcore.specs import EnvSpec
+from rlcore.track.env_facts import EnvFacts
+
+CHECKS: tuple[Check, ...] = (
+    *processes.CHECKS,
+    *episodes.CHECKS,
+    *components.CHECKS,
+    *updates.CHECKS,
+)
+
+
+def check(
+    config: RunConfig,
+    registry: Registry | None = None,
+    plan: Plan | None = None,
+    further: Iterable[EnvSpec] = (),
+    *,
+    collects: bool = False,
+) -> Facts:
+    """Run all checks.
+
+    Args:
+        config: the configuration.
+        registry: the plugins; None for those installed.
+        plan: the placement; None plans for this machine.
+        further: envs beside both of the configuration that the policy is to act in.
+        collects: whether demonstrations are collected whatever the configuration says.
+
+    Raises:
+        ConfigError: one sentence a problem.
+        CheckpointError: demonstrations that are damaged.
+        PluginError: a component or tracker that does not exist.
+        PlacementError: a placement that can't be carried out.
+    """
+    registry = registry or load_plugins()
+    for tracker in config.runner.logger.logger_backends:
+        registry.get("tracker", tracker)
+    _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
+    facts = gather_facts(config, registry, plan, further)
+    _raise_all([sentence for each in CHECKS for sentence in each(facts)])
+    if config.collect.path is not None and (collects or _learns_from_demonstrations(config)):
+        from rlcore.data.demonstrations import begun, check_folder
+
+        place = Path(config.collect.path)
+        check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
+        if begun(place) and not collects:
+            said = starts.refusal_of_data(config, facts.envs, place)
+            _raise_all([said] if said else [])
+    return facts
+
+
+def _learns_from_demonstrations(config: RunConfig) -> bool:
+    """Whether `collect.path` is going to be read. What a resumed run still reads depends on where
+    it stood: :func:`rlcore.loop.resume.find` looks at that."""
+    runner = config.runner
+    return config.sft.enabled and not runner.only_eval and runner.resume_dir is None
+
+
+def announce(facts: Facts) -> None:
+    """Warn of what is no error, but seldom meant. With a model of real size, training from random
+    weights is a week lost; a toy run starts so."""
+    config = facts.config
+    for sentence in unread(config):
+        warn(sentence)
+    if facts.policy is None:
+        return
+    if config.actor.model.model_path is None and not config.sft.enabled:
+        warn("actor.model.model_path is null: the policy starts from random weights")
+    if facts.policy.value_dim and facts.needs is not None and not facts.needs.values:
+        warn(
+            f"actor.model.add_value_head=true: {config.algorithm.name} trains no critic, so the "
+            "value head stays as it is"
+        )
+    train, evaluation = facts.envs["train"], facts.envs["eval"]
+    read = facts.policy.num_images
+    if 0 < read < len(train.cameras):
+        names = [camera.name for camera in train.cameras]
+        warn(
+            f"{facts.policy.name} reads {read} of {len(names)} cameras "
+            f"(actor.model.num_images_in_input): {', '.join(names[:read])}; "
+            f"{', '.join(names[read:])} is drawn for nobody"
+        )
+    for name, drawn, other in EnvFacts.of(train).drawn_unlike(EnvFacts.of(evaluation)):
+        warn(
+            f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
+            "on other pixels than it is trained on"
+        )
+    trained = facts.trained_in
+    for name, drawn, other in trained.drawn_unlike(EnvFacts.of(train)) if trained else ():
+        warn(
+            f"{name} was {drawn} when actor.model.model_path was trained and is {other} in "
+            "env.train: the policy sees other pixels"
+        )
+    for note in words.notes(facts):
+        warn(note)
+
+
+def _raise_all(problems: list[str]) -> None:
+    if problems:
+        raise ConfigError("\n".join(problems), hint="rlcore train --help KEY explains a key")

@@ -1,0 +1,18 @@
+"""What a check is, and how the checks of a subject are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rlcore.checks.facts import Facts
+
+Check = Callable[[Facts], Iterator[str]]
+
+
+class Subject(list[Check]):
+    """The checks of one subject, as they stand in its module."""
+
+    def add(self, function: Check) -> Check:
+        """List the check; used as its decorator."""
+        self.append(function)
+        return function

@@ -1,0 +1,71 @@
+"""Keys that were set and do nothing, as another key has a value under which they are not read.
+Each key says so itself (`when=` of :func:`rlcore.config.keys.key`), those of plugins too. Light."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rlcore.config import tree
+from rlcore.config.compose import compose
+from rlcore.config.keys import When
+from rlcore.config.schema import RunConfig
+from rlcore.errors import UserError
+
+EXPERIMENT = "experiment="
+NOTHING = object()  # no value is equal to it
+SIDES_OF_ONE = {
+    "env.train.trials_per_task": "training draws from all trials of env.train.split",
+    "env.train.allow_training_trials": "it is for env.eval",
+}
+"""Keys both envs have and one of them reads: `{path: why it does nothing there}`."""
+
+
+def unread(config: RunConfig) -> list[str]:
+    """A sentence for each key that is not read, and is neither as it is by default nor as the
+    chosen options and recipes that come with rlcore have it."""
+    found = list(_in_vain(config))
+    given = _given(config) if found else {}
+    return [said for key, said in found if given.get(key.path, NOTHING) != key.value]
+
+
+def _in_vain(config: RunConfig) -> Iterator[tuple[tree.Key, str]]:
+    for key in tree.walk(config):
+        if key.section or key.value == key.default:
+            continue
+        said = f"{key.path}={_written(key.value)} does nothing"
+        if key.path in SIDES_OF_ONE:
+            yield key, f"{said}: {SIDES_OF_ONE[key.path]}"
+            continue
+        for condition in key.when:
+            path = _path_of(condition, key.path)
+            actual = tree.value_of(config, path)
+            if not condition.holds(actual):
+                yield key, f"{said} with {path}={_written(actual)}"
+                break
+
+
+def _given(config: RunConfig) -> dict[str, Any]:
+    """What the choices alone give, by path: nobody who chose them has set it. A recipe in a folder
+    of the user's own is the user's."""
+    own = config.recipe.config_dirs
+    choices = [each for each in config.recipe.choices if not (own and EXPERIMENT in each)]
+    try:
+        chosen = compose(choices, config_dirs=own, require=())
+    except UserError:  # composed elsewhere, or incomplete without the rest
+        return {}
+    return {key.path: key.value for key in tree.walk(chosen)}
+
+
+def _path_of(condition: When, path: str) -> str:
+    """From the root; a bare name is that of a key beside the one at `path`."""
+    if "." in condition.key:
+        return condition.key
+    return tree.join(path.rpartition(".")[0], condition.key)
+
+
+def _written(value: Any) -> str:
+    """As it is written in a configuration."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

@@ -1,0 +1,71 @@
+"""How many updates there are, and whether batches divide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlcore.checks import limits
+from rlcore.checks.facts import Facts
+from rlcore.checks.subject import Subject
+
+CHECKS = Subject()
+
+
+@CHECKS.add
+def training_ends(facts: Facts) -> Iterator[str]:
+    runner = facts.config.runner
+    if limits.OFF == runner.max_epochs == runner.max_steps and not runner.only_eval:
+        yield (
+            "runner.max_epochs or runner.max_steps must be at least 1, or training never ends, "
+            f"got {runner.max_epochs} and {runner.max_steps}"
+        )
+
+
+@CHECKS.add
+def what_goes_on_trains(facts: Facts) -> Iterator[str]:
+    """An evaluation takes up no run: it would report the start's weights as that run's."""
+    runner = facts.config.runner
+    if runner.only_eval and runner.resume_dir is not None:
+        yield (
+            "runner.only_eval must be false to go on with a run, got true; what the run has "
+            f"learned is evaluated by: rlcore eval {runner.resume_dir}"
+        )
+
+
+@CHECKS.add
+def groups_divide_columns(facts: Facts) -> Iterator[str]:
+    env, algorithm = facts.config.env.train, facts.config.algorithm
+    if facts.needs is None:
+        return
+    if facts.needs.groups and algorithm.group_size == 1:
+        yield f"algorithm.group_size must be at least 2: {algorithm.name} compares episodes, got 1"
+    columns = env.total_num_envs * env.rollout_epoch
+    if columns % algorithm.group_size:
+        yield (
+            f"env.train.total_num_envs x rollout_epoch = {columns} must be divisible by "
+            f"algorithm.group_size, got {algorithm.group_size}"
+        )
+
+
+@CHECKS.add
+def batches_divide(facts: Facts) -> Iterator[str]:
+    actor, ranks = facts.config.actor, facts.workers["actor"]
+    step = actor.micro_batch_size * ranks
+    if facts.policy is not None and step > 0 and actor.global_batch_size % step:
+        yield (
+            "actor.global_batch_size must be divisible by micro_batch_size x actor ranks = "
+            f"{actor.micro_batch_size} x {ranks} = {step}, got {actor.global_batch_size}"
+        )
+
+
+@CHECKS.add
+def cosine_knows_its_end(facts: Facts) -> Iterator[str]:
+    optim = facts.config.actor.optim
+    if optim.lr_scheduler != "cosine":
+        return
+    total = optim.total_training_steps
+    if total is None or total <= optim.lr_warmup_steps:
+        yield (
+            "actor.optim.total_training_steps must be more than lr_warmup_steps = "
+            f"{optim.lr_warmup_steps} for lr_scheduler=cosine, got {total}"
+        )

@@ -1,0 +1,71 @@
+"""What is worth a word about sentences: a policy that is told others than it learned acts worse,
+and nothing else shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlcore.checks.facts import Facts
+from rlcore.config import sentences
+from rlcore.config.schema import OWN
+from rlcore.track.env_facts import EnvFacts
+
+
+def notes(facts: Facts) -> Iterator[str]:
+    """Sentences that several tasks share, and those that differ between training, evaluation, the
+    checkpoint and the demonstrations."""
+    config = facts.config
+    train, evaluation = (EnvFacts.of(facts.envs[side]) for side in ("train", "eval"))
+    yield from dict.fromkeys(_shared(facts))
+    acts, where = train, "in env.train"
+    if config.runner.only_eval:
+        acts, where = evaluation, "in env.eval"
+    else:
+        yield from _unlike(train, evaluation, "in env.train", "in env.eval")
+    if config.sft.enabled:
+        yield from _of_demonstrations(facts, train)
+        return
+    if facts.trained_in is not None:
+        there = "when actor.model.model_path was trained"
+        yield from _unlike(facts.trained_in, acts, there, where)
+    elif _untold(facts):
+        yield (
+            "actor.model.model_path does not say which sentences it learned from: it is told those "
+            f"of env {train.env} (env.train.sentences={OWN}), e.g. "
+            f"{next(iter(train.sentences.values()), '')!r}"
+        )
+
+
+def _untold(facts: Facts) -> bool:
+    """Whether a checkpoint from elsewhere is told the env's words, though others could be given."""
+    config, spec = facts.config, facts.envs["train"]
+    elsewhere = config.actor.model.model_path is not None
+    return elsewhere and config.env.train.sentences == OWN and not spec.sentences
+
+
+def _shared(facts: Facts) -> Iterator[str]:
+    for path, config, spec in facts.sides:
+        if config.sentences != OWN:
+            for sentence, tasks in sentences.shared(spec):
+                yield f"{path}.sentences tells {' and '.join(tasks)} the same: {sentence!r}"
+
+
+def _unlike(first: EnvFacts, second: EnvFacts, where: str, there: str) -> Iterator[str]:
+    different = first.told_unlike(second)
+    if different:
+        task, here, other = different[0]
+        yield (
+            f"the sentence of {task} is {here!r} {where} and {other!r} {there}"
+            + (f", and {len(different) - 1} more tasks have two" if len(different) > 1 else "")
+        )
+
+
+def _of_demonstrations(facts: Facts, train: EnvFacts) -> Iterator[str]:
+    from rlcore.data.demonstrations import begun
+    from rlcore.data.layout import read_info
+
+    path = facts.config.collect.path
+    if path is not None and begun(Path(path)):
+        info = read_info(Path(path))
+        yield from _unlike(info, train, f"in the demonstrations of {path}", "in env.train")

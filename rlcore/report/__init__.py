@@ -1,0 +1,79 @@
+"""`report.html`: what a run came to, as one file that opens without a network.
+
+run folder --record--> facts --figures, chart, clips--> page --templates--> HTML
+
+Everything is read from the folder, so a report can be made again at any time, of a run that is
+under way or was killed too. What is missing is left out and said.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.errors import ConfigError
+from rlcore.report.page import comparison_page, run_page
+from rlcore.report.record import read_run
+from rlcore.report.sameness import first_difference
+from rlcore.track.files import write_text
+from rlcore.track.folder import RunFolder
+
+__all__ = ["compare_metrics", "write_comparison", "write_report"]
+
+
+class DoubtWarning(UserWarning):
+    """A file of a run that is not what its checkpoints were written with."""
+
+
+def write_report(folder: RunFolder, output: Path | None = None) -> Path:
+    """The report of one run; returns the file, `report.html` in its folder if `output` is None.
+
+    Raises:
+        CheckpointError: a file of the run is damaged.
+        ConfigError: `output` can't be written.
+    """
+    target = (output or folder.report).absolute()
+    record = read_run(folder)
+    for doubt in record.doubts:
+        warnings.warn(f"{folder.path}: {doubt}", DoubtWarning, stacklevel=2)
+    return _write(target, run_page(record, target.parent))
+
+
+def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
+    """Several runs against each other; returns the file.
+
+    Raises:
+        CheckpointError: a file of a run is damaged.
+        ConfigError: `output` can't be written.
+    """
+    target = output.absolute()
+    records = [read_run(folder) for folder in folders]
+    return _write(target, comparison_page(records, target.parent))
+
+
+def compare_metrics(first: RunFolder, other: RunFolder) -> str:
+    """One sentence: whether two runs logged the same metrics, and where they part.
+
+    Raises:
+        CheckpointError: a file of a run is damaged.
+    """
+    ours, theirs = read_run(first).metrics, read_run(other).metrics
+    names = f"{first.path} and {other.path}"
+    if not ours and not theirs:
+        return f"{names} have logged no metrics"
+    part = first_difference(ours, theirs)
+    if part is None:
+        return f"{names} have identical metrics (times aside)"
+    return f"{names} have metrics that first differ {part}"
+
+
+def _write(target: Path, html: str) -> Path:
+    try:
+        write_text(target, html)
+    except OSError as error:
+        raise ConfigError(
+            f"the report can't be written to {target}: {error.strerror or error}",
+            hint="--output FILE.html, in a folder you may write to",
+        ) from error
+    return target

@@ -1,0 +1,137 @@
+"""Success on both sides of a training, per task and over all. Knows nothing of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rlcore.results.statistics import (
+    Difference,
+    Interval,
+    SuccessRate,
+    paired_difference,
+    success_rate,
+    wilson,
+)
+from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
+
+Outcomes = Mapping[tuple[str, int], bool]
+ALL_EPISODES = "all episodes"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Success before and after on the same starts; None where a side is missing.
+
+    Attributes:
+        label: the task, or :data:`ALL_EPISODES`.
+        before, after: rates with Wilson intervals.
+        difference: after - before with its paired interval; None too where the sides are not
+            the same starts, or were played under unlike protocols.
+        gained, lost: starts that failed before and succeed after, and the reverse.
+    """
+
+    label: str
+    before: SuccessRate | None
+    after: SuccessRate | None
+    difference: Difference | None = None
+    gained: int = 0
+    lost: int = 0
+
+
+def gain(
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    label: str = ALL_EPISODES,
+) -> Gain:
+    """Over all episodes of both sides."""
+    first = success_by_start(before) if before else {}
+    last = success_by_start(after) if after else {}
+    rates = Gain(
+        label,
+        before=success_rate(first) if first else None,
+        after=success_rate(last) if last else None,
+    )
+    if not first or first.keys() != last.keys() or not comparable(before or (), after or ()):
+        return rates
+    return replace(
+        rates,
+        difference=paired_difference(first, last),
+        gained=sum(last[start] and not first[start] for start in first),
+        lost=sum(first[start] and not last[start] for start in first),
+    )
+
+
+def gains_by_task(
+    before: Sequence[EpisodeResult] | None, after: Sequence[EpisodeResult] | None
+) -> list[Gain]:
+    """A line a task, sorted by name."""
+    sides = [_by_task(side or ()) for side in (before, after)]
+    tasks = sorted(sides[0].keys() | sides[1].keys())
+    return [gain(sides[0].get(task), sides[1].get(task), task) for task in tasks]
+
+
+def gains_by_group(
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    groups: Mapping[str, Sequence[str]],
+) -> list[Gain]:
+    """A line a group that has episodes, over the pooled episodes of its tasks."""
+    found = []
+    for name, tasks in groups.items():
+        first, last = ([r for r in side or () if r.task in tasks] for side in (before, after))
+        if first or last:
+            found.append(gain(first, last, name))
+    return found
+
+
+@dataclass(frozen=True)
+class Mean:
+    """An unweighted mean of rates on both sides; None where a side is missing."""
+
+    label: str
+    before: float | None
+    after: float | None
+
+
+def means(
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    groups: Mapping[str, Sequence[str]],
+) -> list[Mean]:
+    """The averages of :func:`rlcore.results.tables.success_rows`."""
+    first, last = (
+        {row.label: row.rate for row in rows if row.kind == "average"}
+        for rows in (success_rows(side, groups) if side else [] for side in (before, after))
+    )
+    return [Mean(label, first.get(label), last.get(label)) for label in {**first, **last}]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table of gains hold anything."""
+
+    before: bool
+    after: bool
+    difference: bool
+
+    @classmethod
+    def of(cls, gains: Sequence[Gain]) -> Columns:
+        return cls(
+            before=any(each.before for each in gains),
+            after=any(each.after for each in gains),
+            difference=any(each.difference for each in gains),
+        )
+
+
+def training_interval(rate: float, episodes: float) -> Interval:
+    """Wilson interval of a logged success rate over that many finished episodes."""
+    n = max(1, round(episodes))
+    return wilson(min(n, round(rate * n)), n)
+
+
+def _by_task(results: Sequence[EpisodeResult]) -> dict[str, list[EpisodeResult]]:
+    found: dict[str, list[EpisodeResult]] = {}
+    for result in results:
+        found.setdefault(result.task, []).append(result)
+    return found

@@ -1,0 +1,288 @@
+"""From facts to pages: what is shown, in which words. How it looks stands in `templates/`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rlcore.config.differences import differences
+from rlcore.report.clips import Shelf, link
+from rlcore.report.figures import Columns, gain, gains_by_group, gains_by_task, means
+from rlcore.report.pictures import (
+    SUCCESS,
+    gain_bars,
+    imitation_chart,
+    metric_charts,
+    success_charts,
+)
+from rlcore.report.record import RunRecord, Values
+from rlcore.report.text import duration, ranges, value_text
+from rlcore.results.statistics import paired_difference
+from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.track.protocol import told_apart
+
+NOT_OF_THE_RECIPE = ("recipe",)
+NOT_OF_A_COMPARISON = ("recipe", "runner.logger")
+PARTS_OF_ROLLOUT = {"time/env": "simulation", "time/policy": "policy"}
+
+
+def run_page(record: RunRecord, base: Path) -> str:
+    """The page of one run.
+
+    Args:
+        record: what its folder holds.
+        base: folder of the page, for links.
+    """
+    shelf = Shelf(record, base)
+    changes = (
+        None
+        if record.recipe is None
+        else differences(record.recipe, record.config, ignore=NOT_OF_THE_RECIPE)
+    )
+    total = gain(record.before, record.after)
+    tasks = gains_by_task(record.before, record.after)
+    groups = gains_by_group(record.before, record.after, record.task_groups)
+    return _render(
+        "run.html",
+        title=record.folder.name,
+        record=record,
+        facts=_facts(record),
+        total=total,
+        columns=Columns.of([total]),
+        tasks=[(each, gain_bars(each)) for each in tasks],
+        groups=[(each, gain_bars(each)) for each in groups],
+        means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
+        control=gain(record.before, record.evaluations.get("control")),
+        success=success_charts([record], ["training"]),
+        curves=metric_charts([record], ["this run"]),
+        imitation=imitation_chart(record),
+        examples=shelf.examples(),
+        changes=shelf.changes(),
+        phases=_phases(record),
+        recipe=_recipe_name(record),
+        differing=changes,
+        protocol=_protocol(record.protocol),
+        versions=record.manifest.get("versions", {}),
+        files=[
+            (str(path.relative_to(record.folder.path)), link(path, base)) for path in _files(record)
+        ],
+    )
+
+
+def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
+    """The page of several runs.
+
+    Args:
+        records: what their folders hold, at least two.
+        base: folder of the page, for links.
+    """
+    names = _names([record.folder.path for record in records])
+    totals = [gain(record.before, record.after) for record in records]
+    rows = []
+    for i, (record, total) in enumerate(zip(records, totals, strict=True)):
+        report = record.folder.report
+        rows.append(
+            {
+                "name": names[i],
+                "colour": i,
+                "report": link(report, base) if report.is_file() else None,
+                "facts": _facts(record),
+                "total": total,
+                "bars": gain_bars(total),
+                "against": _against(records[0], record) if i else None,
+            }
+        )
+    return _render(
+        "compare.html",
+        title=f"{len(records)} runs compared",
+        rows=rows,
+        columns=Columns.of(totals),
+        paired=any(row["against"] for row in rows),
+        reference=names[0],
+        names=names,
+        tasks=_task_table(records),
+        success=success_charts(records, names),
+        curves=metric_charts(records, names),
+        differing=differences(*(r.config for r in records), ignore=NOT_OF_A_COMPARISON),
+        unlike=_unlike(names, records),
+        evaluated_on=" or ".join(dict.fromkeys(record.evaluated_on for record in records)),
+    )
+
+
+# -- rendering ----------------------------------------------------------------------------------
+
+
+def _render(template: str, **context: Any) -> str:
+    return _templates().get_template(template).render(**context)
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__, "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "rate": lambda value: f"{value:.3f}",
+        "signed": lambda value: f"{value:+.3f}".replace("-", "\N{MINUS SIGN}"),
+        "duration": duration,
+        "value": value_text,
+    }
+    return environment
+
+
+# -- what is shown ------------------------------------------------------------------------------
+
+
+def _facts(record: RunRecord) -> dict[str, Any]:
+    """A run in a few words, for the head of a page and a row of a comparison."""
+    updates = [step for step, _ in record.series(SUCCESS)]
+    manifest = record.manifest
+    return {
+        "finished": record.summary is not None,
+        "env": _value(record.config, "env.train.env_type"),
+        "model": _value(record.config, "actor.model.model_type"),
+        "algorithm": _value(record.config, "algorithm.name"),
+        "seed": _value(record.config, "runner.seed"),
+        "updates": max(updates, default=0),
+        "started": str(manifest.get("started", "")).replace("T", " ")[:16],
+        "commit": _commit(manifest),
+        "seconds": sum(seconds for _, seconds in _phases(record)["phases"]),
+        "caveats": list(dict.fromkeys([*record.doubts, *manifest.get("caveats", {}).values()])),
+    }
+
+
+def _commit(manifest: Values) -> str:
+    git = manifest.get("git")
+    return "" if not git else git["commit"][:10] + (" with changes" if git["dirty"] else "")
+
+
+def _value(values: Values, path: str) -> Any:
+    """A value by its dotted path; None where a configuration of another version has none."""
+    for name in path.split("."):
+        if not isinstance(values, dict) or name not in values:
+            return None
+        values = values[name]
+    return values
+
+
+def _recipe_name(record: RunRecord) -> str:
+    return " ".join(_value(record.recipe or {}, "recipe.choices") or [])
+
+
+def _phases(record: RunRecord) -> dict[str, Any]:
+    """`{"phases": [(name, seconds)], "rollout": [(part, seconds)]}`; of a run without summary
+    what its metrics tell."""
+    if record.summary is not None:
+        seconds = dict(record.summary["seconds"])
+    else:
+        seconds = {name: _sum(record, f"time/{name}") for name in ("rollout", "update")}
+    parts = [(what, _sum(record, metric)) for metric, what in PARTS_OF_ROLLOUT.items()]
+    return {
+        "phases": [
+            (name.removesuffix("_eval").replace("_", " "), spent)
+            for name, spent in seconds.items()
+            if spent
+        ],
+        "rollout": [(what, spent) for what, spent in parts if spent],
+    }
+
+
+def _sum(record: RunRecord, metric: str) -> float:
+    return sum(value for _, value in record.series(metric))
+
+
+def _protocol(protocol: Values) -> list[tuple[str, str]]:
+    """The protocol of evaluations in words; empty where there is none."""
+    if not protocol:
+        return []
+    lists = Counter(ranges(numbers) for numbers in protocol["trials"].values())
+    episodes = sum(len(numbers) for numbers in protocol["trials"].values())
+    return [
+        ("env", protocol["env"]),
+        ("tasks", str(len(protocol["trials"]))),
+        ("trials of a task", "; ".join(lists)),
+        ("episodes", str(episodes)),
+        ("time limit", f"{protocol['max_episode_steps']} env steps"),
+        ("actions per decision", str(protocol["num_action_chunks"])),
+        ("sampling", protocol["sampling"]),
+    ]
+
+
+def _files(record: RunRecord) -> list[Path]:
+    """What else the folder holds that one may want to open: mosaics last."""
+    folder = record.folder
+    named = (folder.config, folder.recipe, folder.manifest, folder.metrics, folder.summary)
+    mosaics = sorted((folder.path / "video").glob("*/*.mp4"))
+    return [path for path in named if path.is_file()] + mosaics
+
+
+# -- comparisons --------------------------------------------------------------------------------
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of paths that tell them apart."""
+    for length in range(1, max(len(path.parts) for path in paths)):
+        names = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]
+
+
+def _against(reference: RunRecord, record: RunRecord) -> Any:
+    """After - the first run's after, paired; None unless both visited the same starts under one
+    protocol."""
+    first, last = _starts(reference.after), _starts(record.after)
+    if not first or first.keys() != last.keys():
+        return None
+    if not comparable(reference.after or (), record.after or ()):
+        return None
+    return paired_difference(first, last)
+
+
+def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[str, str]]:
+    """(run, what differs) of the runs that were evaluated under other rules than the first."""
+    return [
+        (name, told_apart(records[0].protocol, record.protocol))
+        for name, record in zip(names, records, strict=True)
+        if record.protocol != records[0].protocol
+    ]
+
+
+def _starts(results: Sequence[EpisodeResult] | None) -> dict[tuple[str, int], bool]:
+    return success_by_start(results) if results else {}
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """Success of a task, a group or an average after training, one a run; None where it was not
+    evaluated."""
+
+    kind: str
+    label: str
+    rates: tuple[float | None, ...]
+
+
+def _task_table(records: Sequence[RunRecord]) -> list[TaskRow]:
+    sides = [
+        {(row.kind, row.label): row.rate for row in success_rows(r.after, r.task_groups)}
+        if r.after
+        else {}
+        for r in records
+    ]
+    found = dict.fromkeys(key for side in sides for key in side)
+    return [
+        TaskRow(kind, label, tuple(side.get((kind, label)) for side in sides))
+        for wanted in ("task", "group", "average")
+        for kind, label in found
+        if kind == wanted
+    ]

@@ -1,0 +1,193 @@
+"""The files of a run as facts. Knows their formats, nothing of how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rlcore.errors import CheckpointError
+from rlcore.reading import read_json, read_yaml, reason_of
+from rlcore.results.parquet import read_note
+from rlcore.results.tables import EpisodeResult, comparable, read_results
+from rlcore.track.course import read_course
+from rlcore.track.files import is_partial
+from rlcore.track.folder import RunFolder
+from rlcore.track.links import leads_out, require_inside
+from rlcore.track.protocol import told_apart
+from rlcore.track.state import STATE, read_facts, relied_on
+from rlcore.track.trackers import read_metrics
+
+Values = Mapping[str, Any]
+T = TypeVar("T")
+CONCLUSIONS = ("after", "eval", "sft")
+"""Labels of the evaluation a run ends with: of training, of an evaluation, of imitation."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a folder holds; None or empty where the run has not written it.
+
+    Attributes:
+        folder: where it is.
+        config: resolved values.
+        recipe: values of its recipe alone.
+        manifest, summary: as written.
+        metrics: lines of `metrics.jsonl`.
+        evaluations: episodes by label ("before", "after", "step_000010", ...).
+        protocols: likewise, under which rules they were played, as their files say.
+        doubts: which files are not those that the run's latest checkpoint was written with.
+    """
+
+    folder: RunFolder
+    config: Values
+    recipe: Values | None
+    manifest: Values
+    summary: Values | None
+    metrics: list[dict[str, float | None]]
+    evaluations: Mapping[str, list[EpisodeResult]]
+    protocols: Mapping[str, Values]
+    doubts: Sequence[str]
+
+    @property
+    def task_groups(self) -> Mapping[str, Sequence[str]]:
+        """Named groups of tasks; those of earlier versions are not known."""
+        groups: Mapping[str, Sequence[str]] = self.manifest.get("task_groups", {})
+        return groups
+
+    @property
+    def evaluated_on(self) -> str:
+        """What starts evaluations visit, in words."""
+        return str(self.manifest.get("evaluated_on", "starts"))
+
+    @property
+    def before(self) -> list[EpisodeResult] | None:
+        """Episodes of the evaluation before training."""
+        return self.evaluations.get("before")
+
+    @property
+    def conclusion(self) -> str | None:
+        """Label of the evaluation it ended with."""
+        return next((label for label in CONCLUSIONS if label in self.evaluations), None)
+
+    @property
+    def after(self) -> list[EpisodeResult] | None:
+        """Episodes of the evaluation it ended with."""
+        return self.evaluations[self.conclusion] if self.conclusion else None
+
+    @property
+    def protocol(self) -> Values:
+        """The rules of the evaluation it ended with, or of the present one."""
+        ended = self.protocols.get(self.conclusion or "before", {})
+        return ended or self.manifest.get("evaluation_protocol") or {}
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Evaluations that were played under other rules than the one it ended with, and so are
+        compared with nothing: `{label: what differs}`."""
+        ended = self.after or self.before or ()
+        return {
+            label: told_apart(self.protocols[label], self.protocol) or "rules that are not known"
+            for label, results in self.evaluations.items()
+            if not comparable(results, ended)
+        }
+
+    def series(self, name: str) -> list[tuple[int, float]]:
+        """`(step, value)` of a metric in order, without steps where it was no number. Of a step
+        that was logged twice, by a run that went on from a checkpoint, the later value counts."""
+        found = {
+            int(step): value
+            for line in self.metrics
+            if (step := line.get("step")) is not None
+            and (value := line.get(name)) is not None
+            and isfinite(value)
+        }
+        return sorted(found.items())
+
+    def clip(self, label: str, result: EpisodeResult) -> Path | None:
+        """The video of an episode, if it was filmed."""
+        path = self.folder.clip(label, result.task, result.trial)
+        return path if path.is_file() and not leads_out(self.folder.path, path) else None
+
+
+def read_run(folder: RunFolder) -> RunRecord:
+    """Read all there is.
+
+    Raises:
+        CheckpointError: a file is damaged; names it.
+    """
+    metrics = folder.metrics
+    shown = (folder.config, folder.recipe, folder.manifest, folder.summary, metrics)
+    require_inside(folder.path, (*shown, folder.evaluations, *folder.evaluations.glob("*")))
+    files = {
+        path.stem: path
+        for path in sorted(folder.evaluations.glob("*.parquet"))
+        if not is_partial(path.name)
+    }
+    return RunRecord(
+        folder=folder,
+        config=_yaml(folder.config) or {},
+        recipe=_yaml(folder.recipe),
+        manifest=_manifest(folder.manifest),
+        summary=_json(folder.summary),
+        metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.exists() else [],
+        evaluations={label: read_results(path) for label, path in files.items()},
+        protocols={label: _protocol(path) for label, path in files.items()},
+        doubts=_doubts(folder),
+    )
+
+
+def _doubts(folder: RunFolder) -> list[str]:
+    """What is not as the latest checkpoint was written with, in one sentence each."""
+    latest = read_course(folder.checkpoints).latest
+    path = folder.checkpoints / (latest or "") / STATE
+    if latest is None or not path.is_file():
+        return []
+    files = relied_on(path, read_facts(path)["state"])
+    faults = {name: extent.fault(folder.path / name) for name, extent in files.items()}
+    return [
+        f"{name} {fault}: it is not the one that {latest} was written with"
+        for name, fault in faults.items()
+        if fault is not None
+    ]
+
+
+def _protocol(path: Path) -> Values:
+    values = read_note(path).get("protocol", {})
+    if not isinstance(values, Mapping):
+        raise CheckpointError(f"{path} is damaged: its protocol can't be {values!r}")
+    return values
+
+
+def _yaml(path: Path) -> Values | None:
+    return _mapping(path, read_yaml)
+
+
+def _json(path: Path) -> Values | None:
+    return _mapping(path, read_json)
+
+
+def _manifest(path: Path) -> Values:
+    values = _json(path) or {}
+    for name in ("versions", "caveats", "task_groups"):
+        if not isinstance(values.get(name, {}), Mapping):
+            raise CheckpointError(f"{path} is damaged: {name} can't be {values[name]!r:.80}")
+    return values
+
+
+def _mapping(path: Path, read: Callable[[Path], Any]) -> Values | None:
+    if not path.exists():
+        return None
+    values = _parse(path, lambda: read(path))
+    if not isinstance(values, Mapping):
+        raise CheckpointError(f"{path} is damaged: it holds no mapping of names to values")
+    return values
+
+
+def _parse(path: Path, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error

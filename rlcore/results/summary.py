@@ -1,0 +1,161 @@
+"""`summary.json`: what a run came to, in one small file with fixed keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from rlcore.errors import CheckpointError
+from rlcore.results.statistics import paired_difference, success_rate
+from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.reading import read_json, reason_of
+from rlcore.track.files import write_text
+from rlcore.track.manifest import versions
+
+DIGITS = 6  # decimals kept of rates; more is noise
+
+
+class SuccessFigures(TypedDict):
+    """A success rate over n episodes and its 95% interval."""
+
+    rate: float
+    n: int
+    lo: float
+    hi: float
+
+
+class DifferenceFigures(TypedDict):
+    """A paired difference of success rates and its 95% interval."""
+
+    mean: float
+    lo: float
+    hi: float
+
+
+class Sides(TypedDict):
+    """A rate on both sides; None where it was not measured."""
+
+    before: float | None
+    after: float | None
+
+
+class _Measured(TypedDict):
+    success_before: SuccessFigures | None
+    success_after: SuccessFigures | None
+    paired_difference: DifferenceFigures | None
+    seed: int
+    seconds: dict[str, float]
+    env_steps: int
+    episodes: int
+    versions: dict[str, str]
+
+
+class Summary(_Measured, total=False):
+    """The keys of `summary.json`; None where a run did not measure. Control keys only where asked,
+    groups and averages only where the env has groups of tasks, `caveat` only where it has one.
+
+    `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
+    :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps` and
+    `episodes` count training, evaluation apart; `control_difference` is control -
+    before on the same episodes.
+    """
+
+    success_control: SuccessFigures | None
+    control_difference: DifferenceFigures | None
+    caveat: str
+    groups: dict[str, Sides]
+    averages: dict[str, Sides]
+
+
+def build_summary(
+    *,
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    control: Sequence[EpisodeResult] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    seed: int,
+    seconds: Mapping[str, float],
+    env_steps: int,
+    episodes: int,
+    caveat: str = "",
+) -> Summary:
+    """Rates with Wilson intervals and differences paired on (task, trial), which there are only
+    between sides that were played under one protocol.
+
+    Args:
+        before, after, control: evaluated episodes; None where not measured.
+        groups: :attr:`rlcore.specs.EnvSpec.task_groups`.
+        seed: root seed of the run.
+        seconds, env_steps, episodes: see :class:`Summary`.
+        caveat: :attr:`rlcore.specs.EnvSpec.caveat` of what was evaluated.
+
+    Raises:
+        ValueError: the sides are not the same episodes, each once.
+    """
+    summary: Summary = {
+        "success_before": _rate(before),
+        "success_after": _rate(after),
+        "paired_difference": _difference(before, after),
+        "seed": seed,
+        "seconds": {phase: round(value, 3) for phase, value in seconds.items()},
+        "env_steps": env_steps,
+        "episodes": episodes,
+        "versions": versions(),
+    }
+    if control is not None:
+        summary["success_control"] = _rate(control)
+        summary["control_difference"] = _difference(before, control)
+    if groups:
+        summary["groups"] = _sides(before, after, groups, "group")
+        summary["averages"] = _sides(before, after, groups, "average")
+    if caveat:
+        summary["caveat"] = caveat
+    return summary
+
+
+def _sides(
+    before: Sequence[EpisodeResult] | None,
+    after: Sequence[EpisodeResult] | None,
+    groups: Mapping[str, Sequence[str]],
+    kind: str,
+) -> dict[str, Sides]:
+    first, last = (
+        {row.label: round(row.rate, DIGITS) for row in rows if row.kind == kind}
+        for rows in (success_rows(side, groups) if side else [] for side in (before, after))
+    )
+    return {
+        label: {"before": first.get(label), "after": last.get(label)} for label in {**first, **last}
+    }
+
+
+def _rate(outcomes: Sequence[EpisodeResult] | None) -> SuccessFigures | None:
+    if outcomes is None:
+        return None
+    rate, n, lo, hi = success_rate(success_by_start(outcomes))
+    return {"rate": round(rate, DIGITS), "n": n, "lo": round(lo, DIGITS), "hi": round(hi, DIGITS)}
+
+
+def _difference(
+    before: Sequence[EpisodeResult] | None, after: Sequence[EpisodeResult] | None
+) -> DifferenceFigures | None:
+    if before is None or after is None or not comparable(before, after):
+        return None
+    mean, lo, hi = paired_difference(success_by_start(before), success_by_start(after))
+    return {"mean": round(mean, DIGITS), "lo": round(lo, DIGITS), "hi": round(hi, DIGITS)}
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """Write it atomically; NaN is refused, as readers in other languages would stumble."""
+    write_text(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """Read it back. Raises CheckpointError where there is none, or it is damaged."""
+    try:
+        return read_json(path)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no summary at {path}: the run did not finish") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error

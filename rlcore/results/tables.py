@@ -1,0 +1,230 @@
+"""Episodes of an evaluation as rows, tables and parquet. Knows nothing of how they were played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from rlcore.results.statistics import wilson
+from rlcore.rollout.messages import EpisodeOutcome
+from rlcore.results.parquet import read_rows, write_rows
+
+COLUMNS = pa.schema(
+    [
+        ("task", pa.string()),
+        ("trial", pa.int64()),
+        ("replica", pa.int64()),
+        ("success", pa.bool_()),
+        ("episode_return", pa.float64()),
+        ("length", pa.int64()),
+        ("sampling", pa.string()),
+        ("protocol", pa.string()),
+    ]
+)
+PLAIN_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """One evaluated episode, a row of `eval/*.parquet`.
+
+    Attributes:
+        task, trial, replica: its address, the task by name.
+        success: whether it succeeded at any step.
+        episode_return: sum of rewards.
+        length: env steps.
+        sampling: how actions were drawn, "deterministic" or "stochastic".
+        protocol: digest of the evaluation's protocol
+            (:attr:`rlcore.track.protocol.EvaluationProtocol.digest`); empty outside of one.
+    """
+
+    task: str
+    trial: int
+    replica: int
+    success: bool
+    episode_return: float
+    length: int
+    sampling: str
+    protocol: str = ""
+
+
+def from_outcomes(
+    outcomes: Iterable[EpisodeOutcome], tasks: Sequence[str], sampling: str, protocol: str = ""
+) -> list[EpisodeResult]:
+    """Rows of what the workers report; `tasks` are :attr:`rlcore.specs.EnvSpec.tasks`."""
+    return [
+        EpisodeResult(
+            task=tasks[outcome.episode.task],
+            trial=outcome.episode.trial,
+            replica=outcome.episode.replica,
+            success=bool(outcome.success),
+            episode_return=float(outcome.episode_return),
+            length=int(outcome.length),
+            sampling=sampling,
+            protocol=protocol,
+        )
+        for outcome in outcomes
+    ]
+
+
+def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], bool]:
+    """`{(task, trial): success}`, for rates and paired differences.
+
+    Raises:
+        ValueError: a start was played twice, so that pairs are not defined.
+    """
+    by_start: dict[tuple[str, int], bool] = {}
+    for result in results:
+        start = (result.task, result.trial)
+        if start in by_start:
+            raise ValueError(f"{start} was evaluated more than once")
+        by_start[start] = result.success
+    return by_start
+
+
+def comparable(*sides: Iterable[EpisodeResult]) -> bool:
+    """Whether all episodes were played under one protocol: only then are they paired."""
+    return len({result.protocol for side in sides for result in side}) <= 1
+
+
+# -- the table ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SuccessRow:
+    """One line: a rate over n episodes. Averages of rates have no interval (lo, hi are None)."""
+
+    kind: Literal["task", "group", "average", "overall"]
+    label: str
+    rate: float
+    n: int
+    lo: float | None = None
+    hi: float | None = None
+
+
+def success_rows(
+    results: Sequence[EpisodeResult], groups: Mapping[str, Sequence[str]] | None = None
+) -> list[SuccessRow]:
+    """Tasks, then groups, then averages, then all episodes pooled.
+
+    "bucket mean" is the unweighted mean of the group rates, as in the published tables of
+    benchmarks with difficulty groups; "task mean" is the unweighted mean of the task rates. They
+    differ where groups are of different size. A group's rate is that of its pooled episodes.
+
+    Args:
+        results: episodes, of at least one task.
+        groups: :attr:`rlcore.specs.EnvSpec.task_groups`; groups without episodes are left out.
+    """
+    by_task: dict[str, list[bool]] = {}
+    for result in results:
+        by_task.setdefault(result.task, []).append(result.success)
+    task_rows = [_pooled("task", task, [wins]) for task, wins in sorted(by_task.items())]
+    group_rows = [
+        _pooled("group", name, [by_task[task] for task in members if task in by_task])
+        for name, members in (groups or {}).items()
+        if any(task in by_task for task in members)
+    ]
+    averages = [_mean("bucket mean", group_rows)] if group_rows else []
+    overall = _pooled("overall", "all episodes", list(by_task.values()))
+    return [*task_rows, *group_rows, *averages, _mean("task mean", task_rows), overall]
+
+
+def protocol_rows(
+    groups: Mapping[str, Mapping[str, Sequence[bool]]], averages: Mapping[str, Sequence[str]]
+) -> list[SuccessRow]:
+    """Rows, then groups, then averages of groups, as published tables of suites have them.
+
+    Args:
+        groups: `{group: {row: successes}}`; a group's rate is that of its pooled episodes.
+        averages: `{name: groups}`.
+    """
+    cells = [_pooled("task", row, [wins]) for rows in groups.values() for row, wins in rows.items()]
+    pooled = {name: _pooled("group", name, list(rows.values())) for name, rows in groups.items()}
+    means = [_mean(name, [pooled[group] for group in of]) for name, of in averages.items()]
+    return [*cells, *pooled.values(), *means]
+
+
+def headline(rows: Sequence[SuccessRow], title: str) -> str:
+    """Groups and averages side by side in percent, as text."""
+    shown = [row for row in rows if row.kind in ("group", "average")]
+    table = Table(title=title, title_justify="left")
+    for row in shown:
+        table.add_column(row.label, justify="right")
+    table.add_row(*(f"{100 * row.rate:.2f}%" for row in shown))
+    intervals = (
+        "" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f} .. {100 * row.hi:.1f}"
+        for row in shown
+    )
+    table.add_row(*intervals)
+    return _text(table)
+
+
+def _pooled(
+    kind: Literal["task", "group", "overall"], label: str, wins: Sequence[Sequence[bool]]
+) -> SuccessRow:
+    n = sum(len(one) for one in wins)
+    interval = wilson(sum(sum(one) for one in wins), n)
+    return SuccessRow(kind, label, interval.rate, n, interval.lo, interval.hi)
+
+
+def _mean(label: str, rows: Sequence[SuccessRow]) -> SuccessRow:
+    rate = sum(row.rate for row in rows) / len(rows)
+    return SuccessRow("average", label, rate, sum(row.n for row in rows))
+
+
+def rich_table(rows: Sequence[SuccessRow], title: str = "success") -> Table:
+    """For a terminal: a section per kind of row."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("task")
+    for name in ("episodes", "success", "95% interval"):
+        table.add_column(name, justify="right")
+    for i, row in enumerate(rows):
+        ends_section = i + 1 < len(rows) and rows[i + 1].kind != row.kind
+        interval = "" if row.lo is None or row.hi is None else f"{row.lo:.3f} .. {row.hi:.3f}"
+        style = "bold" if row.kind in ("average", "overall") else None
+        table.add_row(
+            row.label, str(row.n), f"{row.rate:.3f}", interval,
+            style=style, end_section=ends_section,
+        )  # fmt: skip
+    return table
+
+
+def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
+    """The same as text without colours, for logs and files."""
+    return _text(rich_table(rows, title))
+
+
+def _text(table: Table) -> str:
+    console = Console(width=PLAIN_WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+# -- parquet --------------------------------------------------------------------------------
+
+
+def write_results(
+    path: Path, results: Sequence[EpisodeResult], made_with: Mapping[str, Any] | None = None
+) -> None:
+    """One row an episode; atomically.
+
+    Args:
+        made_with: how the evaluation came about, kept beside the rows.
+    """
+    write_rows(path, map(asdict, results), COLUMNS, note=made_with)
+
+
+def read_results(path: Path) -> list[EpisodeResult]:
+    """Rows written by :func:`write_results`.
+
+    Raises:
+        CheckpointError: missing, damaged, or another kind of table.
+    """
+    return [EpisodeResult(**row) for row in read_rows(path, COLUMNS)]

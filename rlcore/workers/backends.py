@@ -1,0 +1,17 @@
+"""Which backend runs a group of workers. Ray is imported only where it is asked for."""
+
+from __future__ import annotations
+
+from rlcore.workers.group import WorkerGroup
+from rlcore.workers.plan import GroupPlan
+
+
+def make_group(plan: GroupPlan) -> WorkerGroup:
+    """The group of the configured backend; nothing is started yet."""
+    if plan.cluster.backend == "local":
+        from rlcore.workers.local_group import LocalGroup
+
+        return LocalGroup(plan)
+    from rlcore.workers.ray_group import RayGroup
+
+    return RayGroup(plan)

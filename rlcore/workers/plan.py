@@ -1,0 +1,67 @@
+"""What a group of workers is made of, before any of them is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlcore.config.schema import ClusterConfig
+from rlcore.kernels import Kernels
+from rlcore.placement import Seat
+from rlcore.workers.env_worker import EnvWorkerSettings
+from rlcore.workers.policy_worker import PolicyWorkerSettings
+from rlcore.workers.roles import has_component
+
+OnCount = Callable[[Mapping[str, float]], None]
+"""Called now and then with where things stand: running totals, e.g. `{"episodes": 12,
+"successes": 3}`, or what a call tells of itself."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A worker to be started: what it is made of and where it sits."""
+
+    settings: EnvWorkerSettings | PolicyWorkerSettings
+    seat: Seat
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """All workers of a run.
+
+    Attributes:
+        cluster: backend and timeouts.
+        members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
+            "env" alone, to collect demonstrations.
+        begun: what the run that is gone on with computed with, which is taken up again where it
+            can be; None for a new one.
+    """
+
+    cluster: ClusterConfig
+    members: Mapping[str, tuple[Member, ...]]
+    begun: Kernels | None = None
+
+    @property
+    def separate(self) -> bool:
+        """Whether rollout and actor are processes of their own."""
+        return "rollout" in self.members
+
+    def of(self, component: str) -> tuple[Member, ...]:
+        """The workers of a component, by rank; none where the plan does without it."""
+        roles = [role for role in self.members if has_component(role, component)]
+        return self.members[roles[0]] if roles else ()
+
+    def without_policy(self) -> GroupPlan:
+        """The env workers alone, to collect demonstrations."""
+        return replace(self, members={"env": self.members["env"]})
+
+
+@dataclass(frozen=True)
+class Part:
+    """One worker's part in a conversation: who, which of its talks, with which arguments."""
+
+    component: str
+    rank: int
+    talk: str
+    arguments: Mapping[str, Any]

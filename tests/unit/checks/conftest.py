@@ -1,0 +1,53 @@
+"""Facts of toy runs on a machine of four GPUs, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rlcore.checks import CHECKS, limits, places
+from rlcore.checks.facts import Facts, gather_facts
+from rlcore.config.compose import compose
+from rlcore.config.schema import RunConfig
+from rlcore.placement import Inventory, Node, Plan, make_plan
+from rlcore.plugins import Registry
+
+TOY = ["env=toy", "model=toy", "algorithm=plain"]
+SHARED = "cluster.component_placement={env: 0-1, rollout: 2-3, actor: 2-3}"
+FOUR_GPUS = Inventory.uniform(1, Node(cpus=16, gpus=4))
+
+
+@pytest.fixture
+def toy_run(registry: Registry) -> Callable[..., tuple[RunConfig, Plan]]:
+    """`toy_run(*overrides)`: of the toy on 2 env and 2 actor workers of the machine."""
+
+    def make(*overrides: str) -> tuple[RunConfig, Plan]:
+        config = compose([*TOY, SHARED, *overrides], registry=registry)
+        return config, make_plan(config.cluster, FOUR_GPUS, registry)
+
+    return make
+
+
+@pytest.fixture
+def facts(
+    toy_run: Callable[..., tuple[RunConfig, Plan]], registry: Registry
+) -> Callable[..., Facts]:
+    """`facts(*overrides)`: of such a run."""
+
+    def make(*overrides: str) -> Facts:
+        config, plan = toy_run(*overrides)
+        return gather_facts(config, registry, plan)
+
+    return make
+
+
+@pytest.fixture
+def problems() -> Callable[[Facts], list[str]]:
+    """`problems(facts)`: all sentences said of them."""
+
+    def find(facts: Facts) -> list[str]:
+        numbers = [*limits.violations(facts.config), *places.violations(facts.config)]
+        return numbers + [sentence for each in CHECKS for sentence in each(facts)]
+
+    return find

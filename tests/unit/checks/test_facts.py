@@ -1,0 +1,22 @@
+"""What is known of a run before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlcore.checks.facts import gather_facts
+from rlcore.config.compose import compose
+
+TOY = ["env=toy", "model=toy", "algorithm=plain"]
+
+
+def test_a_policy_is_told_of_the_sentences_of_all_envs_it_acts_in(registry):
+    """The train env has one task, evaluation another; a third env says what only it knows."""
+    sides = ["env.train.tasks=[reach-left]", "env.eval.tasks=[reach-right]"]
+    config = compose([*TOY, *sides], registry=registry)
+    found = gather_facts(config, registry)
+    train, test = (found.envs[side].descriptions for side in ("train", "eval"))
+    assert train != test and found.policy_env.said == (*train, *test)
+    third = replace(found.envs["eval"], sentences=("put it down", *test))
+    told = gather_facts(config, registry, further=[third]).policy_env
+    assert told == replace(found.envs["train"], sentences=(*train, *test, "put it down"))

@@ -1,0 +1,132 @@
+"""All checks together: what is told, when, and what is only announced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rlcore.checks import announce, check
+from rlcore.config.old_names import ConfigWarning
+from rlcore.errors import CheckpointError, ConfigError, PluginError
+from rlcore.track.env_facts import EnvFacts
+
+
+def test_a_good_configuration_passes(facts, problems):
+    assert problems(facts("actor.global_batch_size=256")) == []  # 128 x 2 actor ranks
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["runner.max_epochs=-1", "runner.max_steps=100"],
+        ["runner.max_epochs=-1", "runner.only_eval=true"],
+        ["env.train.num_processes=0"],  # in the worker's own process
+        ["rollout.forward_batch=null", "cluster.torch_threads=null"],
+        ["env.train.video_cfg.num_episodes=0"],  # no video is asked for
+        ["collect.episodes_per_task=1"],  # nothing is supervised
+        ["actor.optim.adam_beta1=0"],
+        ["rollout.pipeline_stage_num=2",
+         "cluster.component_placement={env: 0, rollout: 1-2, actor: 1-2}"],
+        ["cluster.component_placement={env: 0-1, rollout: 1-2, actor: 2-3}"],  # hybrid
+        ["cluster.backend=local",
+         "cluster.component_placement={env: 0, rollout: 0, actor: '2:0-1'}"],
+    ],
+)  # fmt: skip
+def test_the_edges_of_what_is_allowed(facts, problems, overrides):
+    assert problems(facts("actor.global_batch_size=256", *overrides)) == []
+
+
+def test_demonstrations_are_judged_where_they_are_read(registry, toy_run, tmp_path):
+    (tmp_path / "info.json").write_text("{")
+    (tmp_path / "episodes.parquet").touch()  # without any, it was killed before it began
+
+    def checked(*overrides, collects=False):
+        config, plan = toy_run(f"collect.path={tmp_path}", *overrides)
+        return check(config, registry, plan, collects=collects)
+
+    for overrides, collects in (["sft.enabled=true"], False), ([], True):
+        with pytest.raises(CheckpointError, match=r"info\.json"):
+            checked(*overrides, collects=collects)
+    checked()
+    checked("sft.enabled=true", "runner.only_eval=true")
+    checked("sft.enabled=true", f"runner.resume_dir={tmp_path}")  # what it needs, find() looks at
+
+
+def test_all_problems_are_told_at_once(registry, toy_run):
+    config, plan = toy_run("algorithm.group_size=3", "actor.global_batch_size=300")
+    with pytest.raises(ConfigError) as caught:
+        check(config, registry, plan)
+    assert len(caught.value.message.splitlines()) == 2
+
+
+def test_an_unknown_tracker_is_refused_before_anything_starts(registry, toy_run):
+    config, _ = toy_run("runner.logger.logger_backends=[tensorbord]")
+    with pytest.raises(PluginError, match=r"no tracker 'tensorbord'.*Did you mean 'tensorboard'"):
+        check(config, registry)
+
+
+def test_random_weights_are_announced(registry, toy_run):
+    with pytest.warns(ConfigWarning, match="starts from random weights"):
+        config, plan = toy_run()
+        announce(check(config, registry, plan))
+
+
+def test_a_value_head_that_nobody_trains_is_announced_and_its_width_does_not_matter(
+    registry, toy_run
+):
+    """The toy has a value per chunk; per action it would not fit, if anybody looked at it."""
+    words = [
+        "algorithm.compare=true",
+        "algorithm.group_size=2",
+        "algorithm.reward_type=action_level",
+        "actor.model.add_value_head=true",
+    ]
+    words += ["algorithm.logprob_type=token_level"]
+    config, plan = toy_run(*words)
+    facts = check(config, registry, plan)
+    assert facts.policy.value_dim == 1
+    with pytest.warns(ConfigWarning, match="add_value_head=true: plain trains no critic"):
+        announce(facts)
+
+
+def test_cameras_that_nobody_reads_are_announced(registry, toy_run):
+    config, plan = toy_run()
+    facts = check(config, registry, plan)
+    train = facts.envs["train"]
+    side = replace(train.cameras[0], name="side")
+    envs = {**facts.envs, "train": replace(train, cameras=(*train.cameras, side))}
+    with pytest.warns(ConfigWarning, match="toy reads 1 of 2 cameras .*: top; side is drawn for"):
+        announce(replace(facts, envs=envs, policy=replace(facts.policy, num_images=1)))
+
+
+def test_an_evaluation_on_other_pixels_is_announced(registry, toy_run):
+    config, plan = toy_run()
+    facts = check(config, registry, plan)
+    envs = {
+        side: replace(spec, render_settings={"fast_render": side == "train", "gl": side, **only})
+        for (side, spec), only in zip(facts.envs.items(), ({"here": 1}, {}), strict=True)
+    }
+    with pytest.warns(ConfigWarning) as said:
+        announce(replace(facts, envs=envs))
+    words = [str(one.message) for one in said if "pixels" in str(one.message)]
+    assert [word.split(":")[0] for word in words] == [
+        "fast_render is True in env.train and False in env.eval",
+        "gl is train in env.train and eval in env.eval",
+    ]
+
+
+def test_other_pixels_than_those_of_the_checkpoint_are_announced(registry, toy_run):
+    config, plan = toy_run()
+    facts = check(config, registry, plan)
+    train = replace(facts.envs["train"], render_settings={"fast_render": True})
+    trained = replace(EnvFacts.of(train), render_settings={"fast_render": False, "assets": "own"})
+    envs = {**facts.envs, "train": train}
+    with pytest.warns(ConfigWarning, match="fast_render was False when actor.model.model_path"):
+        announce(replace(facts, envs=envs, trained_in=trained))
+
+
+def test_numbers_are_judged_before_the_components_see_them(registry, toy_run):
+    config, plan = toy_run("env.train.tasks=[nowhere]", "runner.seed=-1")
+    with pytest.raises(ConfigError, match=r"runner\.seed must be at least 0, got -1"):
+        check(config, registry, plan)

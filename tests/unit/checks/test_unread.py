@@ -1,0 +1,80 @@
+"""Keys that do nothing beside others are announced; at their defaults nothing is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.checks.unread import SIDES_OF_ONE, unread
+from rlcore.config import tree
+from rlcore.config.catalog import Catalog
+from rlcore.config.compose import compose
+from rlcore.plugins import load_plugins
+
+TOY = ["env=toy", "model=toy", "algorithm=ppo"]
+
+
+def said(*overrides: str) -> list[str]:
+    return unread(compose([*TOY, *overrides]))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["actor.model.lora_rank=8"],
+         "actor.model.lora_rank=8 does nothing with actor.model.is_lora=false"),
+        (["algorithm=grpo", "actor.optim.value_lr=0.001"],
+         "actor.optim.value_lr=0.001 does nothing with actor.model.add_value_head=false"),
+        (["sft.control=true"], "sft.control=true does nothing with sft.enabled=false"),
+        (["runner.keep_best=true"],
+         "runner.keep_best=true does nothing with runner.save_interval=-1"),
+        (["cluster.backend=local", "cluster.address='10.0.0.1:6379'"],
+         "cluster.address=10.0.0.1:6379 does nothing with cluster.backend=local"),
+        (["env.train.trials_per_task=3"],
+         "env.train.trials_per_task=3 does nothing: training draws from all trials of "
+         "env.train.split"),
+        (["algorithm=grpo", "algorithm.rewards_lower_bound=0.3"],  # of a plugin
+         "algorithm.rewards_lower_bound=0.3 does nothing with algorithm.filter_rewards=false"),
+    ],
+)  # fmt: skip
+def test_what_is_set_in_vain_is_said(overrides: list[str], sentence: str):
+    assert said(*overrides) == [sentence]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["actor.model.is_lora=true", "actor.model.lora_rank=8"],
+        ["actor.optim.value_lr=0.001"],
+        ["sft.enabled=true", "sft.control=true"],
+        ["runner.keep_best=true", "runner.save_interval=2"],
+        ["cluster.address='10.0.0.1:6379'"],
+        ["actor.model.lora_rank=32"],  # as it is by default
+    ],
+)
+def test_what_is_read_is_not(overrides: list[str]):
+    assert said(*overrides) == []
+
+
+def test_what_comes_with_a_choice_was_set_by_nobody():
+    choice = ["env=toy", "model=openvla_tiny", "algorithm=grpo"]  # the model's file has a critic
+    assert unread(compose(choice)) == []
+    assert unread(compose([*choice, "actor.model.critic_hidden=[7]"])) == [
+        "actor.model.critic_hidden=[7] does nothing with actor.model.add_value_head=false"
+    ]
+
+
+def test_every_condition_names_a_key_that_there_is():
+    registry = load_plugins()
+    catalog = Catalog(registry)
+    conditions = 0
+    for group, beside in (("model", "algorithm=ppo"), ("algorithm", "model=toy")):
+        for option in catalog.options(group):
+            config = compose(["env=toy", beside, f"{group}={option}"], registry=registry)
+            for key in tree.walk(config):
+                for when in key.when:
+                    beside_it = tree.join(key.path.rpartition(".")[0], when.key)
+                    tree.value_of(config, when.key if "." in when.key else beside_it)
+                    conditions += 1
+    assert conditions > 100
+    assert set(SIDES_OF_ONE) <= set(tree.paths(compose(TOY, registry=registry)))

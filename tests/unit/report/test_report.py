@@ -1,0 +1,404 @@
+"""report.html of small runs, made with the writers of real ones; figures worked by hand.
+
+Wilson, 95%, z^2 = 3.8415. n = 4, p = 1/4: centre (0.25 + 0.4802) / 1.9604 = 0.3725, half
+1.9600 / 1.9604 * sqrt(0.1875 / 4 + 3.8415 / 64) = 0.3269: [0.046, 0.699]; p = 3/4: [0.301, 0.954].
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64decode
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from rlcore.config.compose import compose, recipe_of, to_yaml
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.report import write_comparison, write_report
+from rlcore.report.chart import Point, Series, chart, number, ticks
+from rlcore.report.clips import Shelf
+from rlcore.report.figures import gain, gains_by_task
+from rlcore.report.record import read_run
+from rlcore.report.text import duration, ranges, value_text
+from rlcore.results.summary import build_summary, write_summary
+from rlcore.results.tables import EpisodeResult, write_results
+from rlcore.track.files import write_text
+from rlcore.track.folder import RunFolder
+from rlcore.track.manifest import build_manifest, write_manifest
+from rlcore.track.protocol import EvaluationProtocol
+from rlcore.track.trackers import MetricsLog
+from rlcore.track.video import write_video
+
+TOY = ["env=toy", "model=toy", "algorithm=ppo"]
+NAN = float("nan")
+BEFORE = {("pull", 0): True, ("pull", 1): False, ("push", 0): False, ("push", 1): False}
+AFTER = {("pull", 0): True, ("pull", 1): True, ("push", 0): True, ("push", 1): False}
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+def results(outcomes):
+    return [
+        EpisodeResult(task, trial, 0, success, float(success), 8, "deterministic")
+        for (task, trial), success in outcomes.items()
+    ]
+
+
+def make_run(
+    log_path: Path,
+    *overrides: str,
+    before=BEFORE,
+    after=AFTER,
+    updates=((0.25, 16), (0.5, 16)),
+    finished=True,
+    filmed=(),
+    groups=None,
+    name="run",
+) -> RunFolder:
+    """A run's folder without what the arguments leave out."""
+    config = compose([*TOY, *overrides])
+    folder = RunFolder.create(log_path, name)
+    folder.write_config(to_yaml(config))
+    write_text(folder.recipe, to_yaml(recipe_of(config)))
+    protocol = EvaluationProtocol(
+        *("toy", {"pull": [0, 1], "push": [0, 1]}, 20, 2, "deterministic"),
+        settings={},
+        facts={},
+        said={},
+    )
+    write_manifest(
+        folder.manifest,
+        build_manifest(
+            seeds={"root": 5},
+            device="cpu",
+            protocol=protocol,
+            render_settings={},
+            task_groups=groups,
+            command=["x"],
+        ),
+    )
+    log = MetricsLog(folder.metrics)
+    for step, (rate, episodes) in enumerate(updates, start=1):
+        metrics = {"env/success_once": rate, "env/episodes": episodes, "env/return": NAN}
+        log.log({**metrics, "time/rollout": 90.0, "time/update": 30.0}, step=step)
+    log.close()
+    sides = {"before": before, "after": after}
+    for label, outcomes in sides.items():
+        if outcomes:
+            write_results(folder.evaluations / f"{label}.parquet", results(outcomes))
+    for label, (task, trial) in filmed:
+        frames = [np.full((16, 16, 3), 40 * i + trial, np.uint8) for i in range(3)]
+        write_video(folder.clip(label, task, trial), frames)
+    if finished:
+        summary = build_summary(
+            before=results(before) if before else None,
+            after=results(after),
+            seed=5,
+            seconds={"rollout": 180.0, "eval_after": 9.0},
+            env_steps=1,
+            episodes=32,
+        )
+        write_summary(folder.summary, summary)
+    return folder
+
+
+class Page(HTMLParser):
+    """Reads a page: its words, and addresses; every tag must be closed by its own end."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.words: list[str] = []
+        self.html = path.read_text(encoding="utf-8")
+        self.feed(self.html)
+        self.close()
+        assert self.open == []
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass  # of an SVG element without content
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+
+def test_figures_of_a_run(log_path):
+    folder = make_run(log_path, "runner.seed=5", "runner.max_epochs=2")
+    page = Page(write_report(folder))
+    assert page.text.startswith("run run toy on toy, ppo. Seed 5, 2 updates, started ")
+    assert "before training 0.250 [0.046, 0.699], 4 episodes" in page.text
+    assert "after training 0.750 [0.301, 0.954], 4 episodes" in page.text
+    # both 1, gained 2, lost 0, neither 1: phi = max(1 - 4/2, 0) = 0, so that
+    # lo = 0.5 - sqrt(0.4494^2 + 0.4494^2) = -0.135, hi = 0.5 + sqrt(2) 0.2044 = 0.789
+    assert "+0.500 [\N{MINUS SIGN}0.135, +0.789], 2 gained, 0 lost" in page.text
+    # 4 of 16: centre (0.25 + 0.1200) / 1.2401 = 0.2984, half 1.5805 * 0.1244 = 0.1966
+    assert "training at 1: 0.25 [0.102, 0.495]" in page.text
+    assert "evaluation at 0: 0.25 [0.046, 0.699]" in page.text
+    assert "evaluation at 2: 0.75 [0.301, 0.954]" in page.text
+    assert "3 min 9 s in all" in page.text
+    assert "trials of a task 0 to 1 episodes 4 time limit 20 env steps" in page.text
+    assert "seeds root 5" in page.text
+    assert "not finished" not in page.text
+
+
+def test_every_task_is_paired():
+    pull, push = gains_by_task(results(BEFORE), results(AFTER))
+    assert (pull.label, pull.before.rate, pull.after.rate) == ("pull", 0.5, 1.0)
+    assert (pull.difference.mean, pull.gained, pull.lost) == (0.5, 1, 0)
+    assert (push.label, push.difference.mean, push.gained) == ("push", 0.5, 1)
+    other = gain(results(BEFORE), results({("pull", 7): True}))
+    assert other.difference is None and other.after.n == 1
+    assert gain(None, results(AFTER)).before is None
+
+
+def test_changes_of_the_recipe_are_listed(log_path):
+    page = Page(write_report(make_run(log_path, "runner.max_epochs=2", "sft.patience=3")))
+    assert (
+        "Differences from the recipe env=toy model=toy algorithm=ppo : key recipe this run "
+        "runner.max_epochs 10 2 sft.patience null 3 Evaluation protocol" in page.text
+    )
+    unchanged = Page(write_report(make_run(log_path)))
+    assert "As the recipe env=toy model=toy algorithm=ppo has it" in unchanged.text
+
+
+def test_a_page_needs_no_network(log_path):
+    filmed = [("after", ("pull", 0)), ("after", ("push", 1)), ("before", ("pull", 1)),
+              ("after", ("pull", 1))]  # fmt: skip
+    folder = make_run(log_path, filmed=filmed)
+    page = Page(write_report(folder))
+    # two successes and a failure; then the start that was gained, on both sides
+    data = [a.partition("base64,")[2] for a in page.addresses if a.startswith("data:video/mp4;")]
+    clips = [("after", "pull", 0), ("after", "pull", 1), ("after", "push", 1),
+             ("before", "pull", 1), ("after", "pull", 1)]  # fmt: skip
+    assert [b64decode(each) for each in data] == [folder.clip(*c).read_bytes() for c in clips]
+    for address in page.addresses:
+        assert address.startswith("data:") or (folder.path / address).is_file(), address
+    for words in ("http:", "https:", "@import", "url(", "<script"):
+        assert words not in page.html
+    assert "return 1.00" in page.text and "return 0.00" in page.text
+
+
+def test_beyond_its_size_a_page_links_videos(log_path):
+    folder = make_run(log_path, filmed=[("after", ("pull", 0)), ("after", ("push", 1))])
+    size = folder.clip("after", "pull", 0).stat().st_size
+    won, lost = Shelf(read_run(folder), folder.path.parent, limit=size).examples()
+    assert [clip.embedded for clip in won] == [True]
+    assert [(clip.embedded, clip.address) for clip in lost] == [
+        (False, "run/video/eval/after/push-1.mp4")
+    ]
+
+
+def test_any_task_name_has_a_clip_and_is_escaped(log_path):
+    task = "put <b>both</b> cups/plates"
+    folder = make_run(log_path, before=None, after={(task, 3): True}, filmed=[("after", (task, 3))])
+    page = Page(write_report(folder, log_path / "elsewhere" / "page.html"))
+    assert f"{task}, trial 3" in page.text
+    assert sum(address.startswith("data:") for address in page.addresses) == 1
+    assert "../run/config.yaml" in page.addresses
+
+
+def test_a_run_that_did_not_finish(log_path):
+    folder = make_run(log_path, after=None, finished=False)
+    with folder.metrics.open("a") as file:
+        file.write('{"step": 3, "env/succ')  # cut short by a kill
+    page = Page(write_report(folder))
+    assert "This run has not finished" in page.text
+    assert "after training not measured" in page.text
+    assert "task episodes before 0 to 1 pull 2 0.500" in page.text
+    assert "4 min 0 s in all, as far as logged" in page.text  # 2 x (90 + 30)
+    assert "No episode was filmed" in page.text
+
+
+def test_a_run_that_has_only_begun(log_path):
+    folder = RunFolder.create(log_path, "run")
+    folder.write_config(to_yaml(compose(TOY)))
+    page = Page(write_report(folder))
+    assert "No evaluation has ended yet" in page.text
+    assert "The recipe of this run is not known" in page.text
+
+
+def test_metrics_that_are_no_numbers_leave_gaps(log_path):
+    folder = make_run(log_path, updates=((0.25, 16), (NAN, 16), (0.5, 16), (0.5, 16)))
+    record = read_run(folder)
+    assert record.series("env/success_once") == [(1, 0.25), (3, 0.5), (4, 0.5)]
+    page = Page(write_report(folder))
+    assert "training at 2" not in page.text
+    assert page.html.count('class="curve"') == 2  # from 3 to 4 only, wide and narrow
+    assert "return of an episode" not in page.text  # all were NaN
+
+
+def test_a_step_logged_again_counts_once(log_path):
+    folder = make_run(log_path, updates=((0.25, 16), (0.5, 16)))
+    log = MetricsLog(folder.metrics)
+    log.log({"env/success_once": 0.75}, step=2)
+    log.close()
+    assert read_run(folder).series("env/success_once") == [(1, 0.25), (2, 0.75)]
+
+
+def test_an_evaluation_alone(log_path):
+    folder = make_run(log_path, before=None, after=None, finished=False, updates=())
+    write_results(folder.evaluations / "eval.parquet", results(AFTER))
+    page = Page(write_report(folder))
+    assert "evaluation 0.750 [0.301, 0.954], 4 episodes" in page.text
+    assert "before training" not in page.text and "By update" not in page.text
+    # no column for what there is none of
+    assert "task episodes success 0 to 1 pull 2 1.000" in page.text
+    assert "difference" not in page.text.partition("By task")[2].partition("Episodes")[0]
+    assert "not measured" not in page.text and "not paired" not in page.text
+
+
+def test_groups_of_tasks_and_both_means(log_path):
+    after = {**AFTER, ("lift", 0): False, ("lift", 1): False}
+    before = {start: False for start in after}
+    groups = {"easy": ["pull", "push"], "hard": ["lift"], "unseen": ["fly"]}
+    folder = make_run(log_path, before=before, after=after, groups=groups)
+    page = Page(write_report(folder))
+    table = page.text.partition("By task")[2].partition("Episodes")[0]
+    # easy: 3 of 4, hard: 0 of 2; (0.75 + 0) / 2; tasks (0 + 1 + 0.5) / 3
+    assert "groups of tasks easy 4 0.000 [0.000, 0.490] 0.750 [0.301, 0.954] +0.750" in table
+    assert "hard 2 0.000 [0.000, 0.658] 0.000 [0.000, 0.658] +0.000" in table
+    assert "unweighted means bucket mean 0.000 0.375 +0.375 task mean 0.000 0.500 +0.500" in table
+    assert "unseen" not in table
+    other = make_run(log_path, before=before, after=before, groups=groups, name="other")
+    both = Page(write_comparison([folder, other], log_path / "all.html")).text
+    assert (
+        "lift 0.000 0.000 pull 1.000 0.000 push 0.500 0.000 groups of tasks easy 0.750 0.000"
+        in both
+    )
+    assert "unweighted means bucket mean 0.375 0.000 task mean 0.500 0.000" in both
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "manifest.json", "metrics.jsonl", "summary.json"])
+def test_a_damaged_file_is_named(log_path, name):
+    folder = make_run(log_path)
+    (folder.path / name).write_text("{]\n")
+    with pytest.raises(CheckpointError, match=f"{name} is damaged"):
+        write_report(folder)
+
+
+@pytest.mark.parametrize("name", ["task_groups", "caveats", "versions"])
+def test_a_manifest_of_something_else_is_named(log_path, name):
+    folder = make_run(log_path)
+    folder.manifest.write_text(f'{{"{name}": "x"}}')
+    with pytest.raises(CheckpointError, match=rf"manifest\.json is damaged: {name} can't be 'x'"):
+        write_report(folder)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[]", "null", "1", "{}", '{"step": "1"}', '{"step": 1, "a": "b"}', '{"step": 1, "a": [1]}',
+     '{"step": 1, "a": NaN}', '{"step": 1, "a": Infinity}', '{"step": 1.5}', '{"step": true}',
+     '{"step": 1, "a": true}', "[" * 10_000],
+)  # fmt: skip
+def test_metrics_that_nobody_logged_are_named_with_their_line(log_path, line):
+    folder = make_run(log_path)
+    first, rest = folder.metrics.read_text().split("\n", 1)
+    folder.metrics.write_text(f"{first}\n{line}\n{rest}")
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged: line 2"):
+        write_report(folder)
+
+
+def test_several_runs(log_path):
+    first = make_run(log_path, "runner.seed=1", name="a/run")
+    worse = {**AFTER, ("pull", 1): False}
+    second = make_run(log_path, "runner.seed=2", after=worse, name="b/run")
+    write_report(second)
+    page = Page(write_comparison([first, second], log_path / "all.html"))
+    assert page.text.startswith("2 runs compared 2 runs compared Success run episodes")
+    assert "a/run 4 0.250 [0.046, 0.699] 0.750 [0.301, 0.954] +0.500" in page.text
+    assert "b/run 4 0.250 [0.046, 0.699] 0.500" in page.text
+    # against a/run: both 2, lost 1, neither 1; p 0.5 and 0.75
+    assert "\N{MINUS SIGN}0.250 [" in page.text
+    assert "key a/run b/run runner.seed 1 2" in page.text
+    assert page.addresses == ["b/run/report.html"]  # the first run has none yet
+    assert "another protocol than" not in page.text
+    manifest = json.loads(second.manifest.read_text())
+    manifest["evaluation_protocol"]["sampling"] = "stochastic"
+    second.manifest.write_text(json.dumps(manifest))
+    page = Page(write_comparison([first, second], log_path / "all.html"))
+    assert "another protocol than" in page.text
+
+
+def test_a_place_that_can_not_be_written_to(log_path):
+    folder = make_run(log_path)
+    with pytest.raises(ConfigError, match="can't be written to") as caught:
+        write_report(folder, folder.config / "report.html")
+    assert "--output" in caught.value.hint
+
+
+# -- parts --------------------------------------------------------------------------------------
+
+
+def test_ticks_are_round_and_inside():
+    assert ticks(0.0, 1.0, 5) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert ticks(-0.3, 0.22, 5) == [-0.2, 0.0, 0.2]
+    assert ticks(1, 3, 8, whole=True) == [1, 2, 3]
+    assert ticks(0, 30, 5, whole=True) == [0, 10, 20, 30]
+
+
+def test_a_gap_splits_a_line_and_names_are_escaped():
+    points = [Point(0, 1.0), Point(1, 2.0), Point(2, NAN), Point(3, 2.0, 1.5, 2.5), Point(4, 1.0)]
+    svg = ElementTree.fromstring(
+        chart([Series("<a&b>", points)], width=400, height=200, label='"x"', y_range=(0.0, 4.0))
+    )
+    lines = svg.findall(".//polyline")
+    assert len(lines) == 2
+    # x: 0..4 on 46..386, y: 0..4 on 162..12
+    assert lines[0].get("points") == "46.0,124.5 131.0,87.0"
+    assert svg.findall(".//title")[0].text == "<a&b> at 0: 1"
+    assert svg.get("aria-label") == '"x"'
+
+
+def test_a_chart_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="no point"):
+        chart([Series("x", [Point(0, NAN)])], width=400, height=200, label="x")
+
+
+def test_one_value_and_equal_values_have_a_chart():
+    for points in ([Point(3, 0.5)], [Point(1, 0.0), Point(2, 0.0)]):
+        svg = ElementTree.fromstring(chart([Series("x", points)], width=400, height=200, label="x"))
+        assert len(svg.findall("text")) >= 4
+
+
+def test_words():
+    assert [duration(s) for s in (0.04, 59.4, 59.6, 200, 7500)] == [
+        "0.0 s", "59 s", "1 min 0 s", "3 min 20 s", "2 h 5 min",
+    ]  # fmt: skip
+    assert ranges([3, 1, 2, 7]) == "1 to 3, 7"
+    assert ranges([]) == "none"
+    assert value_text([None, True, 1e-4, "a"]) == "[null, true, 0.0001, a]"
+    assert [number(v) for v in (0, 0.25, 30000.0, 1e-5, 123456.0)] == [
+        "0", "0.25", "30000", "1.0e-5", "1.2e5",
+    ]  # fmt: skip
+
+
+def test_a_conclusion_with_control(log_path):
+    folder = make_run(log_path)
+    control = [replace(result, success=False) for result in results(AFTER)]
+    write_results(folder.evaluations / "control.parquet", control)
+    assert "control: more imitation 0.000" in Page(write_report(folder)).text
+
+
+def test_what_is_no_file_is_not_replaced(log_path, tmp_path):
+    """With the rights of root, /dev/null would be a report from then on."""
+    folder = make_run(log_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(ConfigError, match="no file"):
+            write_report(folder, tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
