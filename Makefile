@@ -3,7 +3,11 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-DISTRIBUTIONS := . $(wildcard plugins/*/*)
+# what builds wheels stands apart: it needs nothing of what rlcore needs
+BUILD ?= .venv-build
+DIST ?= dist
+PLUGINS := $(wildcard plugins/*/pyproject.toml plugins/*/*/pyproject.toml)
+DISTRIBUTIONS := . $(PLUGINS:/pyproject.toml=)
 CHECKED := rlcore plugins tests benchmarks
 
 # Tests run in as many processes as there are cores, four at most: each may hold a Ray cluster and
@@ -19,7 +23,7 @@ help: ## what there is
 
 install: $(STAMP) ## .venv with everything; does nothing when nothing changed
 
-$(STAMP): pyproject.toml $(wildcard plugins/*/*/pyproject.toml) $(wildcard requirements/*)
+$(STAMP): pyproject.toml $(PLUGINS) $(wildcard requirements/*)
 	@bash requirements/install.sh $(VENV)
 	@touch $@
 
@@ -45,11 +49,16 @@ format: install ## put into style
 	$(BIN)/ruff check --fix $(CHECKED)
 	$(BIN)/ruff format $(CHECKED)
 
-wheels: install ## a wheelhouse in dist/
-	@rm -f dist/rlcore*.whl
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
-	  --no-build-isolation --wheel-dir dist $(DISTRIBUTIONS)
-	@ls dist
+$(BUILD)/bin/hatchling: requirements/build.txt
+	@bash requirements/venv.sh $(BUILD)
+	@$(BUILD)/bin/python -m pip install -qq --disable-pip-version-check -r requirements/build.txt
+	@touch $@
+
+wheels: $(BUILD)/bin/hatchling ## a wheelhouse in dist/
+	@rm -f $(DIST)/rlcore*.whl
+	$(BUILD)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	  --no-build-isolation --wheel-dir $(DIST) $(DISTRIBUTIONS)
+	@ls $(DIST)
 
 clean: ## remove what was built
-	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf dist build .venv-build .pytest_cache .mypy_cache .ruff_cache

@@ -11,7 +11,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${1:-.venv}
 
 say() { printf 'install: %s\n' "$*"; }
-die() { printf 'install: %s\n' "$*" >&2; exit 1; }
 
 # shellcheck source=requirements/apt.sh
 . requirements/apt.sh
@@ -47,46 +46,13 @@ install_gl() {
   say "simulators can't render without ${missing[*]}: apt-get install -y ${missing[*]}" >&2
 }
 
-# -- Python -------------------------------------------------------------------------------------
-python=
-find_python() {
-  local candidate
-  for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
-    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-      python=$candidate
-      return 0
-    fi
-  done
-  return 1
-}
-has_venv() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
-
-make_venv() {
-  [ -x "$venv/bin/python" ] && "$venv/bin/python" -m pip --version >/dev/null 2>&1 && return 0
-  if ! find_python && [ -z "${PYTHON:-}" ] && may_install; then
-    apt_install python3 python3-venv || true
-    find_python || true
-  fi
-  [ -n "$python" ] || die "needs Python 3.10 or newer, found none; set PYTHON=/path/to/python3"
-  if ! has_venv; then
-    local package
-    package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
-    if may_install; then
-      apt_install "$package" || true
-    fi
-    has_venv || die "$python can't make virtual environments: apt-get install -y $package"
-  fi
-  say "$venv with $("$python" --version)"
-  "$python" -m venv "$venv"
-}
-
 pip_install() {
   "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$@"
 }
 
 install_gl
 bash requirements/vulkan.sh
-make_venv
+bash requirements/venv.sh "$venv"
 say "torch (a large download the first time)"
 pip_install -r requirements/torch.txt
 say "rlcore, plugins and tools"

@@ -113,27 +113,48 @@ def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
     assert passed and int(passed[1]) > 25
 
 
+@pytest.fixture(scope="module")
+def wheelhouse(tmp_path_factory) -> Path:
+    """What `make wheels` leaves, by the build tools of the environment that the tests run in."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        ["make", "--silent", "wheels", f"BUILD={sys.prefix}", f"DIST={folder}"],
+        cwd=ROOT, env=os.environ | {"PIP_NO_INDEX": "1", "MAKEFLAGS": ""}, check=True,
+    )  # fmt: skip
+    return folder
+
+
+def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
+    projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/**/pyproject.toml")]
+    names = {
+        re.search(r'^name = "(.+)"', project.read_text(), re.MULTILINE)[1].replace("-", "_")
+        for project in projects
+    }
+    assert {wheel.name.split("-")[0] for wheel in wheelhouse.iterdir()} == names
+
+
 @pytest.mark.parametrize(
-    ("project", "present"),
+    ("distribution", "present"),
     [
-        (".", ("rlcore/configs/train.yaml", "rlcore/py.typed", "rlcore/testing/conf/env/toy.yaml")),
-        ("plugins/algos/ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
-        ("plugins/algos/grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
-        ("plugins/envs/metaworld", ("rlcore_env_metaworld/conf/env/metaworld.yaml",)),
-        ("plugins/envs/maniskill", ("rlcore_env_maniskill/conf/env/maniskill.yaml",)),
-        ("plugins/models/openpi", ("rlcore_model_openpi/conf/model/pi0.yaml",)),
         (
-            "plugins/models/openvla_oft",
-            ("rlcore_model_openvla_oft/conf/model/openvla_oft.yaml",),
+            "rlcore",
+            ("rlcore/configs/train.yaml", "rlcore/py.typed", "rlcore/testing/conf/env/toy.yaml"),
         ),
-        ("plugins/models/prismatic", ("rlcore_prismatic/py.typed",)),
+        ("rlcore_algo_ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
+        ("rlcore_algo_grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
+        ("rlcore_env_metaworld", ("rlcore_env_metaworld/conf/env/metaworld.yaml",)),
+        ("rlcore_env_maniskill", ("rlcore_env_maniskill/conf/env/maniskill.yaml",)),
+        ("rlcore_model_openpi", ("rlcore_model_openpi/conf/model/pi0.yaml",)),
+        ("rlcore_model_openvla", ("rlcore_model_openvla/conf/model/openvla.yaml",)),
+        ("rlcore_model_openvla_oft", ("rlcore_model_openvla_oft/conf/model/openvla_oft.yaml",)),
+        ("rlcore_prismatic", ("rlcore_prismatic/py.typed",)),
     ],
 )
-def test_our_wheels_hold_code_and_configuration_and_nothing_else(project, present, tmp_path):
-    wheel = build(ROOT / project, tmp_path)
+def test_our_wheels_hold_code_and_configuration_and_nothing_else(wheelhouse, distribution, present):
+    (wheel,) = wheelhouse.glob(f"{distribution}-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert set(present) <= set(names)
-    package = present[0].split("/")[0]
     top = {name.split("/")[0] for name in names}
-    assert top == {package, f"{wheel.name.split('-')[0]}-{wheel.name.split('-')[1]}.dist-info"}
+    version = wheel.name.split("-")[1]
+    assert top == {distribution, f"{distribution}-{version}.dist-info"}
     assert not [name for name in names if "tests/" in name or name.endswith(".pyc")]
