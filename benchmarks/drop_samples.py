@@ -33,7 +33,7 @@ from rlcore.learner.samples import Samples, make_samples
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.gather import gather
 from rlcore.placement import Inventory
-from rlcore.plugins import load_target
+from rlcore.targets import load_target
 from rlcore.trajectory import Trajectory
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorkerSettings

@@ -1,12 +1,28 @@
 """rlcore: fine-tune vision-language-action robot policies with reinforcement learning.
 
-Importing this package loads neither torch nor ray.
+Importing this package loads neither torch nor ray; numpy and the standard library are all that a
+simulator process needs of it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from rlcore import kernels
-from rlcore.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from rlcore.hookspecs import hookimpl
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "hookimpl"]
 
 kernels.choose()  # MKL looks at its first call, so before anything else of rlcore is imported
+
+
+def __getattr__(name: str) -> Any:
+    """`hookimpl` when a plugin asks for it: only those who list plugins need pluggy."""
+    if name == "hookimpl":
+        from rlcore.hookspecs import hookimpl
+
+        return hookimpl
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

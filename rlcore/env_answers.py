@@ -1,4 +1,4 @@
-"""What an env hands out, held against its spec.
+"""What an env hands out and is handed, held against its spec.
 
 The one rule for it: env workers let nothing else through, and the conformance checks ask the same.
 Each function gives the first :class:`Fault` it finds, or None. Knows no worker and no policy. Types
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.errors import WorkerError
 from rlcore.protocols import ChunkResult, Demonstration
 from rlcore.specs import EnvSpec, StateChannel
 
@@ -332,3 +333,24 @@ def _at_step(fault: Fault | None) -> Fault | None:
     """Rows of a demonstration are its steps."""
     return None if fault is None else Fault(fault.what, fault.found, fault.expected, fault.hint,
                                             step=fault.row)  # fmt: skip
+
+
+def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
+    """The actions of a chunk, float32 `[B, C, A]`.
+
+    Raises:
+        ValueError: another shape.
+        WorkerError: entries that are not finite.
+    """
+    actions = np.asarray(actions, dtype=np.float32)
+    if actions.ndim != 3 or actions.shape[::2] != (num_envs, spec.action_dim):
+        raise ValueError(
+            f"actions must be [{num_envs}, C, {spec.action_dim}], got {list(actions.shape)}"
+        )
+    bad = np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2)))
+    if bad.size:
+        raise WorkerError(
+            f"actions of rows {bad.tolist()} are not finite: the policy has diverged",
+            hint="look at actor/grad_norm, and lower actor.optim.lr",
+        )
+    return actions

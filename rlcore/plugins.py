@@ -3,7 +3,8 @@
     entry points --load--> module --RLCORE_API, hooks--> ComponentSpecs --> Registry
 
 A plugin that fails becomes a BAD row with the reason; it never takes a command down. Nothing
-heavy is imported here: a component's factory stays a string until :func:`load_target`.
+heavy is imported here: a component's factory stays a string until somebody loads it
+(:func:`rlcore.targets.load_target`).
 
 Environment variables:
     RLCORE_PLUGINS        comma list: load only these (entry point or distribution names) and core
@@ -13,10 +14,8 @@ Environment variables:
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -27,7 +26,7 @@ from typing import Any, get_args
 import pluggy
 
 from rlcore import extras, hookspecs
-from rlcore.errors import PluginError, UserError, did_you_mean, nearest
+from rlcore.errors import PluginError, did_you_mean, nearest
 from rlcore.specs import ComponentSpec, Kind
 
 GROUP = "rlcore.plugins"
@@ -286,36 +285,6 @@ class Registry:
 def load_plugins() -> Registry:
     """The registry of this process, loaded once."""
     return Registry.load()
-
-
-def load_target(target: str) -> Any:
-    """The object `"module:attr"` names.
-
-    Raises:
-        PluginError: the module does not import, or has no such attribute. A `UserError` that it
-            raises stays what it is.
-    """
-    module_name, _, attribute = target.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise PluginError(
-            f"{target} can't be loaded: {error}", hint="rlcore plugins; rlcore doctor"
-        ) from error
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:
-        text = "".join(traceback.format_exception(error)).rstrip()
-        raise PluginError(
-            f"{target} can't be loaded: {module_name} failed while it was imported:\n{text}",
-            hint="the plugin is at fault; rlcore plugins tells whose it is",
-        ) from error
-    if attribute not in vars(module):
-        raise PluginError(
-            f"{target} can't be loaded: {module_name} has no {attribute!r}."
-            f"{did_you_mean(attribute, vars(module))}"
-        )
-    return vars(module)[attribute]
 
 
 def _names(environ: Mapping[str, str], variable: str) -> set[str]:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from rlcore.loop.assembly import Assembly
-from rlcore.plugins import load_target
 from rlcore.protocols import Observation, Policy
 from rlcore.rng import RowKeys, generator
 from rlcore.specs import Episode
+from rlcore.targets import load_target
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 

@@ -21,8 +21,9 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
 from rlcore.errors import AssetError, ConfigError, PluginError
 from rlcore.output import lasting
-from rlcore.plugins import Registry, load_plugins, load_target
+from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import PolicySpec
+from rlcore.targets import load_target
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 0, 0)
 CLUSTER_SESSION = "rlcore.workers.cluster:cluster_session"  # jobs of a sweep share one cluster

@@ -28,8 +28,9 @@ from rlcore.config.schema import (
     Settings,
 )
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins import Registry, load_target
+from rlcore.plugins import Registry
 from rlcore.specs import Kind
+from rlcore.targets import load_target
 
 MISSING = "???"
 

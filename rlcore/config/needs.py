@@ -7,8 +7,9 @@ from typing import Any
 
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError, UserError
-from rlcore.plugins import Registry, load_target
+from rlcore.plugins import Registry
 from rlcore.specs import AlgorithmNeeds, Kind
+from rlcore.targets import load_target
 
 
 def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:

@@ -14,7 +14,8 @@ from pathlib import Path
 from rlcore.checks.facts import gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
-from rlcore.plugins import Registry, load_target
+from rlcore.plugins import Registry
+from rlcore.targets import load_target
 from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
 from rlcore.track.checkpoint import Checkpoint, read_learner, writing
 from rlcore.track.env_facts import write_env_facts

@@ -25,7 +25,7 @@ from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.evaluate import evaluate
 from rlcore.loop.session import Session, caveat, open_session, protocol, sampling
-from rlcore.plugins import Registry, load_plugins, load_target
+from rlcore.plugins import Registry, load_plugins
 from rlcore.reading import read_json
 from rlcore.results.tables import (
     EpisodeResult,
@@ -36,6 +36,7 @@ from rlcore.results.tables import (
     read_results,
 )
 from rlcore.specs import ProtocolSpec
+from rlcore.targets import load_target
 from rlcore.track.adapters import base_of_adapters
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder

@@ -13,7 +13,8 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, PluginError
 from rlcore.placement.grammar import KEY, Placement, Process, parse, parse_ranks
 from rlcore.placement.inventory import Inventory
-from rlcore.plugins import Registry, load_plugins, load_target
+from rlcore.plugins import Registry, load_plugins
+from rlcore.targets import load_target
 
 
 @dataclass(frozen=True)

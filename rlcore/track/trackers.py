@@ -22,9 +22,10 @@ from typing import Any
 
 from rlcore.config.schema import LoggerConfig, TimeoutsConfig
 from rlcore.errors import PluginError, UserError
-from rlcore.plugins import Registry, load_target
+from rlcore.plugins import Registry
 from rlcore.protocols import Tracker
 from rlcore.reading import parse_json, read_lines
+from rlcore.targets import load_target
 from rlcore.track.files import sync, write_text
 from rlcore.track.folder import RunFolder
 from rlcore.track.metrics import with_aliases

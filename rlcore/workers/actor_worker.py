@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config.schema import SFTConfig
 from rlcore.errors import WorkerError
-from rlcore.plugins import load_target
 from rlcore.rollout.messages import Conversation
+from rlcore.targets import load_target
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from typing import Any
 from rlcore.config.schema import EnvConfig
 from rlcore.env_answers import described
 from rlcore.errors import EnvError, WorkerError
-from rlcore.plugins import load_target
 from rlcore.protocols import Demonstration, Env
 from rlcore.rollout.messages import (
     ActionMessage,
@@ -31,6 +30,7 @@ from rlcore.rollout.messages import (
     Send,
 )
 from rlcore.specs import EnvSpec, Episode
+from rlcore.targets import load_target
 from rlcore.workers.played import PlayedEnv
 from rlcore.workers.stage import StagePlayer
 from rlcore.workers.survive import SurvivingEnv

@@ -19,6 +19,7 @@ from rlcore.config.schema import OWN
 from rlcore.env_answers import (
     Fault,
     accepted,
+    checked_actions,
     chunk_fault,
     demonstration_fault,
     described,
@@ -27,7 +28,6 @@ from rlcore.env_answers import (
 )
 from rlcore.errors import EnvError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
-from rlcore.simulation.checks import checked_actions
 from rlcore.specs import EnvSpec, Episode
 from rlcore.workers.survive import SurvivingEnv
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.errors import WorkerError
 from rlcore.kernels import Rounding
-from rlcore.plugins import load_target
 from rlcore.specs import EnvSpec, PolicySpec
+from rlcore.targets import load_target
 
 if TYPE_CHECKING:
     from rlcore.protocols import Policy

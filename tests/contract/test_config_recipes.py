@@ -22,7 +22,8 @@ from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.plugins import load_plugins, load_target
+from rlcore.plugins import load_plugins
+from rlcore.targets import load_target
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLUGINS = {folder.name for folder in ROOT.glob("plugins/*/*") if folder.is_dir()}
+KINDS = ("envs", "models", "algos")  # what plugins/kit holds has no kind: anybody may need it
+PLUGINS = {folder.name for kind in KINDS for folder in ROOT.glob(f"plugins/{kind}/*")}
 # of the design, whether built already or not
 PLANNED = {"metaworld", "maniskill", "libero", "robotwin", "openvla", "openpi", "ppo", "grpo"}
 NAMES = PLUGINS | PLANNED | {"pi0", "pi05"}

@@ -13,8 +13,9 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.learner.update import Learner
-from rlcore.plugins import load_plugins, load_target
+from rlcore.plugins import load_plugins
 from rlcore.rng import RowKeys
+from rlcore.targets import load_target
 from rlcore.testing.conformance.paper import paper_observation
 from rlcore.track.checkpoint import POLICY, save_checkpoint, write_learner
 from rlcore.track.folder import RunFolder

@@ -9,8 +9,8 @@ import torch
 
 from rlcore.algo.advantage import Advantages
 from rlcore.errors import UserError
-from rlcore.plugins import load_target
 from rlcore.specs import AlgorithmNeeds
+from rlcore.targets import load_target
 from rlcore.testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
 from rlcore.testing.conformance.base import Deviation, require, require_equal, skip_unless
 from rlcore.testing.conformance.trajectories import padded, reordered

@@ -11,8 +11,8 @@ from torch import Tensor
 from rlcore.algo.metric import Metric
 from rlcore.algo.reduce import Weights
 from rlcore.learner.samples import Samples, make_samples
-from rlcore.plugins import load_target
 from rlcore.protocols import Algorithm
+from rlcore.targets import load_target
 from rlcore.testing.conformance.threads import OneThread
 from rlcore.testing.conformance.trajectories import random_trajectory
 from rlcore.trajectory import Trajectory

@@ -28,8 +28,9 @@ from rlcore.config.catalog import TYPE_KEYS
 from rlcore.config.schema import Settings
 from rlcore.env_answers import Fault
 from rlcore.errors import ConfigError
-from rlcore.plugins import load_plugins, load_target
+from rlcore.plugins import load_plugins
 from rlcore.specs import ComponentSpec, Kind
+from rlcore.targets import load_target
 
 HEAVY = ("torch", "ray", "gymnasium", "transformers", "jax")
 """What listing, checking and planning a run must not load."""

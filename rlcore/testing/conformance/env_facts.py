@@ -7,9 +7,9 @@ from dataclasses import fields
 import numpy as np
 
 from rlcore.env_answers import described, observation_fault
-from rlcore.plugins import load_target
 from rlcore.protocols import Observation
 from rlcore.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.targets import load_target
 from rlcore.testing.conformance.base import (
     require,
     require_equal,

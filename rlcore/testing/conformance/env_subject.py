@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlcore.plugins import load_target
 from rlcore.protocols import ChunkResult, Demonstration, Env, Observation
 from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
+from rlcore.targets import load_target
 from rlcore.testing.conformance.base import Conformance, require_equal, skip_unless
 
 ROWS = 3

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import UserError
-from rlcore.plugins import load_target
 from rlcore.specs import PolicySpec
+from rlcore.targets import load_target
 from rlcore.testing.conformance.base import Deviation, Finding, check, require, require_equal
 from rlcore.testing.conformance.paper import paper_demonstration
 from rlcore.testing.conformance.policy_acting import (

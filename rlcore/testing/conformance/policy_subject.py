@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.plugins import load_target
 from rlcore.protocols import Evaluation, Inputs, Observation, Policy, PolicyOutput
 from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
+from rlcore.targets import load_target
 from rlcore.testing.conformance.base import require
 from rlcore.testing.conformance.paper import paper_env, paper_observation
 from rlcore.testing.conformance.threads import OneThread

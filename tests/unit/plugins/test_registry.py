@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rlcore.errors import PluginError
-from rlcore.plugins import Registry, load_target
+from rlcore.plugins import Registry
+from rlcore.targets import load_target
 
 GOOD = """
     from rlcore.hookspecs import hookimpl

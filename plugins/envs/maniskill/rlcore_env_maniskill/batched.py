@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from rlcore_simulation.checks import checked_actions, checked_episode, counted_episodes
+from rlcore_simulation.row import EpisodeRules
 
 from rlcore.errors import UserError, WorkerError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
-from rlcore.simulation.checks import checked_actions, checked_episode, counted_episodes
-from rlcore.simulation.row import EpisodeRules
 from rlcore.specs import EnvSpec, Episode
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.raw import capture, make_raw, prepare_frames, proprioception, sentences

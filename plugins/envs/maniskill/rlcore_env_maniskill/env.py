@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.simulator import SimulatorSource
+
 from rlcore.protocols import Env
-from rlcore.simulation.env import SimulatedEnv
-from rlcore.simulation.simulator import SimulatorSource
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.vulkan import driver, environment

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.simulation.cache import SimulatorCache
+from rlcore_simulation.cache import SimulatorCache
+
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.simulator import Simulator
 from rlcore_env_maniskill.spec import env_spec

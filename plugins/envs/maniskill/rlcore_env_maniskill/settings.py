@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlcore_simulation.settings import SimulatedEnvConfig
+
 from rlcore.config.schema import Door, key
-from rlcore.simulation.settings import SimulatedEnvConfig
 from rlcore_env_maniskill.robots import ARM_COMMANDS
 
 THIRD_PERSON = "third_person"

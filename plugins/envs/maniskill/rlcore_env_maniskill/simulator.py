@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from rlcore_simulation.simulator import Step
 
-from rlcore.simulation.simulator import Step
 from rlcore.specs import Episode
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.experts import Expert, expert_for
@@ -30,7 +30,7 @@ from rlcore_env_maniskill.starts import reset_exactly, start_of
 
 
 class Simulator:
-    """One task in one scene (see :class:`rlcore.simulation.simulator.Simulator`).
+    """One task in one scene (see :class:`rlcore_simulation.simulator.Simulator`).
 
     Args:
         config: settings.

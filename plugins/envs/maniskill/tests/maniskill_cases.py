@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlcore_env_maniskill.settings import ManiSkillConfig
-
-from rlcore.simulation.env import SimulatedEnv
+from rlcore_simulation.env import SimulatedEnv
 
 PICK, PUSH = "PickCube-v1", "PushCube-v1"
 CAMERA = "third_person"

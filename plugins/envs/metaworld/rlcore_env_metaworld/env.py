@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlcore.simulation.env import SimulatedEnv
-from rlcore.simulation.simulator import SimulatorSource
+from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.simulator import SimulatorSource
+
 from rlcore_env_metaworld.gl import choose_gl
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec

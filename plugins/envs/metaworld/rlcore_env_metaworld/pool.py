@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.simulation.cache import SimulatorCache
+from rlcore_simulation.cache import SimulatorCache
+
 from rlcore_env_metaworld.render import Renderers, View
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.simulator import MetaWorldSimulator

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlcore_simulation.settings import SimulatedEnvConfig
+
 from rlcore.config.schema import key
-from rlcore.simulation.settings import SimulatedEnvConfig
 from rlcore_env_metaworld.cameras import CAMERAS
 
 

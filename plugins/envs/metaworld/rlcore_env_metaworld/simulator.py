@@ -20,9 +20,9 @@ from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.policies import ENV_POLICY_MAP
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from metaworld.types import Task
+from rlcore_simulation.simulator import Step
 
 from rlcore.rng import generator
-from rlcore.simulation.simulator import Step
 from rlcore.specs import Episode
 from rlcore_env_metaworld.render import Renderers, prepare_model
 from rlcore_env_metaworld.tasks import SENTENCES
@@ -37,7 +37,7 @@ NO_LIMIT = 10**9
 
 
 class MetaWorldSimulator:
-    """One task in one MuJoCo model (see :class:`rlcore.simulation.simulator.Simulator`).
+    """One task in one MuJoCo model (see :class:`rlcore_simulation.simulator.Simulator`).
 
     Args:
         task: MetaWorld's name of the task.

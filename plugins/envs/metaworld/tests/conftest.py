@@ -9,8 +9,7 @@ import pytest
 from metaworld_cases import BUTTON, REACH, EnvMaker, small_config
 from rlcore_env_metaworld.env import make_env
 from rlcore_env_metaworld.gl import choose_gl
-
-from rlcore.simulation.env import SimulatedEnv
+from rlcore_simulation.env import SimulatedEnv
 
 # Tests import MuJoCo into this process; it reads the variable once.
 os.environ["MUJOCO_GL"] = choose_gl() or ""

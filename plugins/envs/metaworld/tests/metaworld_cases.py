@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlcore_env_metaworld.settings import MetaWorldConfig
-
-from rlcore.simulation.env import SimulatedEnv
+from rlcore_simulation.env import SimulatedEnv
 
 BUTTON, DRAWER, REACH = "button-press-topdown-v3", "drawer-close-v3", "reach-v3"
 CAMERA = "corner2_published"

@@ -17,8 +17,8 @@ from rlcore_env_metaworld.render import Renderers, View
 from rlcore_env_metaworld.simulator import MetaWorldSimulator
 from rlcore_env_metaworld.spec import HELDOUT_TRIALS, TRAIN_TRIALS
 from rlcore_env_metaworld.tasks import SENTENCES
+from rlcore_simulation.env import SimulatedEnv
 
-from rlcore.simulation.env import SimulatedEnv
 from rlcore.specs import Episode
 
 SETTLE = 15

@@ -59,7 +59,7 @@ class Simulator(Protocol):
 class SimulatorPool(Protocol):
     """The simulators of one process; rows borrow them for the length of an episode.
 
-    :class:`rlcore.simulation.cache.SimulatorCache` is one.
+    :class:`rlcore_simulation.cache.SimulatorCache` is one.
     """
 
     def take(self, task: int) -> Simulator:

@@ -1,4 +1,4 @@
-"""Main of a simulator process: `rlcore.simulation.serve PIPE MEMORY`.
+"""Main of a simulator process: `rlcore_simulation.serve PIPE MEMORY`.
 
 consumes   commands over the pipe (the first message says which rows to host)
 produces   answers over the pipe, observations in the shared memory
@@ -17,9 +17,9 @@ import time
 from multiprocessing.connection import Connection
 
 from rlcore.signals import ENDS
-from rlcore.simulation.block import ObservationBlock
-from rlcore.simulation.host import RowHost
-from rlcore.simulation.messages import Failure, Hosting, Reply
+from rlcore_simulation.block import ObservationBlock
+from rlcore_simulation.host import RowHost
+from rlcore_simulation.messages import Failure, Hosting, Reply
 
 # Seconds between looks at whether the parent still lives.
 ORPHAN_CHECK_INTERVAL = 1.0

@@ -9,9 +9,9 @@ import numpy as np
 
 from rlcore.errors import UserError
 from rlcore.protocols import Demonstration
-from rlcore.simulation.settings import SimulatedEnvConfig
-from rlcore.simulation.simulator import SimulatorSource
 from rlcore.specs import EnvSpec, Episode
+from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_simulation.simulator import SimulatorSource
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from rlcore_simulation.cache import SimulatorCache
+from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_simulation.simulator import SimulatorSource, Step
 
 from rlcore.config.schema import key
 from rlcore.errors import AssetError
 from rlcore.rng import generator
-from rlcore.simulation.cache import SimulatorCache
-from rlcore.simulation.env import SimulatedEnv
-from rlcore.simulation.settings import SimulatedEnvConfig
-from rlcore.simulation.simulator import SimulatorSource, Step
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
 
 GOALS = (-1.0, 1.0)
@@ -69,7 +69,7 @@ class LineAssetError(AssetError):
 
 
 class LineSimulator:
-    """See :class:`rlcore.simulation.simulator.Simulator`."""
+    """See :class:`rlcore_simulation.simulator.Simulator`."""
 
     def __init__(self, task: int, config: LineConfig) -> None:
         if config.pause < 0:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlcore.errors import EnvError
-from rlcore.simulation.checks import checked_step
-from rlcore.simulation.settings import SimulatedEnvConfig
-from rlcore.simulation.simulator import Simulator
 from rlcore.specs import Episode
+from rlcore_simulation.checks import checked_step
+from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_simulation.simulator import Simulator
 
 
 @dataclass(frozen=True)

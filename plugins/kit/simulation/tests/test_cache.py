@@ -7,11 +7,11 @@ import pickle
 
 import pytest
 from line_simulator import LineConfig, LineSimulator, env_spec
+from rlcore_simulation.cache import SimulatorCache
+from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.simulator import SimulatorSource
 
 from rlcore.errors import AssetError
-from rlcore.simulation.cache import SimulatorCache
-from rlcore.simulation.env import SimulatedEnv
-from rlcore.simulation.simulator import SimulatorSource
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Simulation in the caller's own process (`num_processes: 0`), so that pdb works in it.
 
-It answers as :class:`rlcore.simulation.process.SimulatorProcess` does, but carries out a command
+It answers as :class:`rlcore_simulation.process.SimulatorProcess` does, but carries out a command
 when it is sent.
 """
 
@@ -10,10 +10,10 @@ import os
 import sys
 
 from rlcore.errors import AssetError
-from rlcore.simulation.block import ObservationBlock
-from rlcore.simulation.host import RowHost
-from rlcore.simulation.messages import Command, Hosting, Reply
-from rlcore.simulation.simulator import SimulatorSource
+from rlcore_simulation.block import ObservationBlock
+from rlcore_simulation.host import RowHost
+from rlcore_simulation.messages import Command, Hosting, Reply
+from rlcore_simulation.simulator import SimulatorSource
 
 
 class InProcessSimulators:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rlcore.simulation.simulator import Simulator
+from rlcore_simulation.simulator import Simulator
 
 S = TypeVar("S", bound=Simulator)
 
 
 class SimulatorCache(Generic[S]):
-    """Lends simulators by task (see :class:`rlcore.simulation.simulator.SimulatorPool`).
+    """Lends simulators by task (see :class:`rlcore_simulation.simulator.SimulatorPool`).
 
     Args:
         build: makes a simulator of a task.

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from line_simulator import LineConfig, make_env
-
-from rlcore.simulation.env import SimulatedEnv
+from rlcore_simulation.env import SimulatedEnv
 
 
 @pytest.fixture

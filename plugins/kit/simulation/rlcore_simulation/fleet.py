@@ -11,13 +11,13 @@ from typing import TypeVar
 
 from rlcore.errors import UserError
 from rlcore.protocols import Demonstration
-from rlcore.simulation.block import ObservationBlock
-from rlcore.simulation.inprocess import InProcessSimulators
-from rlcore.simulation.messages import Command, Demonstrate, Hosting, Reply
-from rlcore.simulation.process import SimulatorProcess
-from rlcore.simulation.settings import SimulatedEnvConfig
-from rlcore.simulation.simulator import SimulatorSource
 from rlcore.specs import EnvSpec
+from rlcore_simulation.block import ObservationBlock
+from rlcore_simulation.inprocess import InProcessSimulators
+from rlcore_simulation.messages import Command, Demonstrate, Hosting, Reply
+from rlcore_simulation.process import SimulatorProcess
+from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_simulation.simulator import SimulatorSource
 
 Simulators = SimulatorProcess | InProcessSimulators
 # What all answers to one command are.
@@ -30,7 +30,7 @@ class SimulatorFleet:
     """All rows of an env, spread over processes in order.
 
     Args:
-        spec, source, config: of the env; see :class:`rlcore.simulation.env.SimulatedEnv`.
+        spec, source, config: of the env; see :class:`rlcore_simulation.env.SimulatedEnv`.
         num_envs: rows.
         num_processes: 0 simulates in this process.
         block: where observations go.

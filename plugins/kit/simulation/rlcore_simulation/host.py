@@ -11,12 +11,12 @@ from contextlib import contextmanager
 import numpy as np
 
 from rlcore.errors import EnvError
-from rlcore.plugins import load_target
 from rlcore.protocols import Demonstration
-from rlcore.simulation.block import ObservationBlock
-from rlcore.simulation.checks import draw_into
-from rlcore.simulation.expert import play_expert
-from rlcore.simulation.messages import (
+from rlcore.targets import load_target
+from rlcore_simulation.block import ObservationBlock
+from rlcore_simulation.checks import draw_into
+from rlcore_simulation.expert import play_expert
+from rlcore_simulation.messages import (
     Command,
     Demonstrate,
     Hosting,
@@ -28,8 +28,8 @@ from rlcore.simulation.messages import (
     Started,
     TakeFrames,
 )
-from rlcore.simulation.row import EpisodeRules, Row
-from rlcore.simulation.simulator import SimulatorPool
+from rlcore_simulation.row import EpisodeRules, Row
+from rlcore_simulation.simulator import SimulatorPool
 
 
 class RowHost:

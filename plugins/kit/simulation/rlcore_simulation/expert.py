@@ -7,10 +7,10 @@ import numpy as np
 from rlcore.errors import EnvError
 from rlcore.protocols import Demonstration
 from rlcore.rng import generator
-from rlcore.simulation.checks import checked_step, draw_into
-from rlcore.simulation.messages import Demonstrate
-from rlcore.simulation.simulator import Simulator
 from rlcore.specs import EnvSpec
+from rlcore_simulation.checks import checked_step, draw_into
+from rlcore_simulation.messages import Demonstrate
+from rlcore_simulation.simulator import Simulator
 
 
 def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demonstration:

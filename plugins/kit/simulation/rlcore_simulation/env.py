@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.env_answers import checked_actions
 from rlcore.errors import ConfigError, UserError, WorkerError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
-from rlcore.simulation.block import ObservationBlock
-from rlcore.simulation.checks import checked_actions, checked_episode, counted_episodes
-from rlcore.simulation.fleet import SimulatorFleet, Simulators
-from rlcore.simulation.messages import Demonstrate, Play, Played, Record, Reset, Started, TakeFrames
-from rlcore.simulation.settings import SimulatedEnvConfig
-from rlcore.simulation.simulator import SimulatorSource
 from rlcore.specs import EnvSpec, Episode
+from rlcore_simulation.block import ObservationBlock
+from rlcore_simulation.checks import checked_episode, counted_episodes
+from rlcore_simulation.fleet import SimulatorFleet, Simulators
+from rlcore_simulation.messages import Demonstrate, Play, Played, Record, Reset, Started, TakeFrames
+from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_simulation.simulator import SimulatorSource
 
 
 class SimulatedEnv:

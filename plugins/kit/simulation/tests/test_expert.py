@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 from line_simulator import LineConfig, env_spec
+from rlcore_simulation.expert import play_expert
+from rlcore_simulation.messages import Demonstrate
+from rlcore_simulation.simulator import Step
 
-from rlcore.simulation.expert import play_expert
-from rlcore.simulation.messages import Demonstrate
-from rlcore.simulation.simulator import Step
 from rlcore.specs import ActionChannel, Episode
 
 MIDDLE = np.array([0.0, 0.5, 2.0], dtype=np.float32)
@@ -18,7 +18,7 @@ STEPS = 2000
 
 
 class Still:
-    """See :class:`rlcore.simulation.simulator.Simulator`: keeps what was executed. Its expert
+    """See :class:`rlcore_simulation.simulator.Simulator`: keeps what was executed. Its expert
     always asks for the middle of the range."""
 
     def __init__(self) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import psutil
 import pytest
+from rlcore_simulation.env import SimulatedEnv
 
 from rlcore.protocols import ChunkResult
-from rlcore.simulation.env import SimulatedEnv
 from rlcore.specs import Episode
 from rlcore.workers.survive import SurvivingEnv
 

@@ -1,4 +1,4 @@
-"""Keys of every env on :mod:`rlcore.simulation`. Light."""
+"""Keys of every env on :mod:`rlcore_simulation`. Light."""
 
 from __future__ import annotations
 

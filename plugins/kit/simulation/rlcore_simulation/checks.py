@@ -1,5 +1,5 @@
-"""What an env of simulators takes: episodes that exist, actions that can be played, frames that
-were drawn."""
+"""What an env of simulators takes: episodes that exist, steps that are steps, frames that were
+drawn."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.errors import ConfigError, EnvError, WorkerError
-from rlcore.simulation.simulator import Simulator, Step
+from rlcore.errors import ConfigError, EnvError
 from rlcore.specs import EnvSpec, Episode
+from rlcore_simulation.simulator import Simulator, Step
 
 
 def checked_episode(spec: EnvSpec, episode: Episode) -> Episode:
@@ -42,34 +42,13 @@ def counted_episodes(
     return [Episode(slot % tasks, trials[(seed + slot // tasks) % len(trials)]) for slot in slots]
 
 
-def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
-    """The actions of a chunk, float32 `[B, C, A]`.
-
-    Raises:
-        ValueError: another shape.
-        WorkerError: entries that are not finite.
-    """
-    actions = np.asarray(actions, dtype=np.float32)
-    if actions.ndim != 3 or actions.shape[::2] != (num_envs, spec.action_dim):
-        raise ValueError(
-            f"actions must be [{num_envs}, C, {spec.action_dim}], got {list(actions.shape)}"
-        )
-    bad = np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2)))
-    if bad.size:
-        raise WorkerError(
-            f"actions of rows {bad.tolist()} are not finite: the policy has diverged",
-            hint="look at actor/grad_norm, and lower actor.optim.lr",
-        )
-    return actions
-
-
 def checked_step(outcome: Any, where: str) -> Step:
     """What a step of a simulator gave, at this address.
 
     Raises:
         EnvError: it is no Step, or its reward or an info is no number.
     """
-    hint = "the env is at fault: see rlcore.simulation.simulator.Step"
+    hint = "the env is at fault: see rlcore_simulation.simulator.Step"
     if not isinstance(outcome, Step) or not isinstance(outcome.info, Mapping):
         found = outcome if not isinstance(outcome, Step) else outcome.info
         what, wanted = ("step", "a Step") if found is outcome else ("info", "a dict of numbers")

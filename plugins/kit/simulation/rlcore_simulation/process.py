@@ -14,9 +14,9 @@ from multiprocessing.connection import Connection
 
 from rlcore import interpreters
 from rlcore.errors import SimulatorError, WorkerError
-from rlcore.simulation.block import ObservationBlock
-from rlcore.simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
 from rlcore.specs import Episode
+from rlcore_simulation.block import ObservationBlock
+from rlcore_simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
 
 # Seconds for a process to end by itself once its pipe is closed.
 STOP_GRACE = 5.0
@@ -52,7 +52,7 @@ class SimulatorProcess:
         self._pipe, theirs = Pipe()
         descriptors = (theirs.fileno(), self._block.descriptor)
         self._process = subprocess.Popen(
-            interpreters.command("rlcore.simulation.serve", *map(str, descriptors)),
+            interpreters.command("rlcore_simulation.serve", *map(str, descriptors)),
             pass_fds=descriptors,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
