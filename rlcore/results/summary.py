@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from rlcore.errors import CheckpointError
+from rlcore.reading import read_json, reason_of
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
-from rlcore.reading import read_json, reason_of
 from rlcore.track.files import write_text
 from rlcore.track.manifest import versions
 
@@ -57,9 +57,9 @@ class Summary(_Measured, total=False):
     groups and averages only where the env has groups of tasks, `caveat` only where it has one.
 
     `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
-    :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps` and
-    `episodes` count training, evaluation apart; `control_difference` is control -
-    before on the same episodes.
+    :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
+    and `episodes` count training, evaluation apart; `control_difference` is control - before on
+    the same episodes.
     """
 
     success_control: SuccessFigures | None

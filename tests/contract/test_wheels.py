@@ -159,3 +159,7 @@ def test_our_wheels_hold_code_and_configuration_and_nothing_else(wheelhouse, dis
     version = wheel.name.split("-")[1]
     assert top == {distribution, f"{distribution}-{version}.dist-info"}
     assert not [name for name in names if "tests/" in name or name.endswith(".pyc")]
+    # a rule of .gitignore that matches a folder of ours would leave it out
+    (package,) = [*ROOT.glob(distribution), *ROOT.glob(f"plugins/**/{distribution}")]
+    modules = {str(file.relative_to(package.parent)) for file in package.rglob("*.py")}
+    assert modules == {name for name in names if name.endswith(".py")}

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rlcore.errors import CheckpointError
-from rlcore.results.tables import EpisodeResult
 from rlcore.results.summary import build_summary, read_summary, write_summary
+from rlcore.results.tables import EpisodeResult
 
 KEYS = [
     "success_before", "success_after", "paired_difference", "seed", "seconds", "env_steps",
