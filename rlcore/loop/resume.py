@@ -30,6 +30,7 @@ from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.track.contents import Extent, check_seal
 from rlcore.track.folder import METRICS, RunFolder
 from rlcore.track.headers import damaged
+from rlcore.track.imitation import check_history
 from rlcore.track.protocol import told_apart
 from rlcore.track.state import STANDS_ON, STATE, relied_on
 from rlcore.track.trackers import cut_metrics
@@ -323,6 +324,7 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
     facts = _facts_with(config, folder.sft if started else None)
     if started:
         check_seal(folder.sft, config.runner.seed)
+        check_history(folder.path / "sft.json", folder.metrics)
     if not started or config.sft.control:
         path = Path(config.collect.path) if config.collect.path else folder.demonstrations
         check_folder(path, facts.envs["train"], config.collect, seed=config.runner.seed)

@@ -12,10 +12,9 @@ from rlcore.config.schema import RunConfig
 from rlcore.loop.collect import collect
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session
-from rlcore.reading import read_json, reason_of
 from rlcore.track.contents import seal
 from rlcore.track.files import new_folder, write_text
-from rlcore.track.headers import damaged
+from rlcore.track.state import read_json
 
 
 def run(config: RunConfig) -> Path:
@@ -37,21 +36,12 @@ def starting_policy(session: Session) -> Path:
         session.group.policy("load", path=str(path))
         session.group.sync()
         if not session.folder.metrics.stat().st_size:  # taken back, for want of a checkpoint
-            history = _history(session.folder.path / "sft.json")
-            _log(session, history, "sft")
+            _log(session, read_json(session.folder.path / "sft.json"), "sft")
         return path
     data = collect(session)
     history = _learn(session, "sft", "supervised training", data, session.config.sft.max_steps)
     _log(session, history, "sft")
     return _share(session, path)
-
-
-def _history(path: Path) -> Any:
-    """Losses of the supervised start. Raises CheckpointError where they can't be read."""
-    try:
-        return read_json(path)
-    except (OSError, ValueError) as error:
-        raise damaged(path, reason_of(error)) from error
 
 
 def go_on(session: Session, start: Path, *, seconds: float) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rlcore.errors import ConfigError
 from rlcore.report.page import comparison_page, run_page
-from rlcore.report.record import read_run
+from rlcore.report.record import RunRecord, read_run
 from rlcore.report.sameness import first_difference
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
@@ -23,7 +23,7 @@ __all__ = ["compare_metrics", "write_comparison", "write_report"]
 
 
 class DoubtWarning(UserWarning):
-    """A file of a run that is not what its checkpoints were written with."""
+    """A file of a run that is not the one that the run wrote."""
 
 
 def write_report(folder: RunFolder, output: Path | None = None) -> Path:
@@ -34,9 +34,7 @@ def write_report(folder: RunFolder, output: Path | None = None) -> Path:
         ConfigError: `output` can't be written.
     """
     target = (output or folder.report).absolute()
-    record = read_run(folder)
-    for doubt in record.doubts:
-        warnings.warn(f"{folder.path}: {doubt}", DoubtWarning, stacklevel=2)
+    record = _read(folder)
     return _write(target, run_page(record, target.parent))
 
 
@@ -48,7 +46,7 @@ def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
         ConfigError: `output` can't be written.
     """
     target = output.absolute()
-    records = [read_run(folder) for folder in folders]
+    records = [_read(folder) for folder in folders]
     return _write(target, comparison_page(records, target.parent))
 
 
@@ -66,6 +64,14 @@ def compare_metrics(first: RunFolder, other: RunFolder) -> str:
     if part is None:
         return f"{names} have identical metrics (times aside)"
     return f"{names} have metrics that first differ {part}"
+
+
+def _read(folder: RunFolder) -> RunRecord:
+    """All there is of a run; what of it is doubtful is said."""
+    record = read_run(folder)
+    for doubt in record.doubts:
+        warnings.warn(f"{folder.path}: {doubt}", DoubtWarning, stacklevel=3)
+    return record
 
 
 def _write(target: Path, html: str) -> Path:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import read_json, read_yaml, reason_of
+from rlcore.report.doubts import doubts_of
 from rlcore.results.parquet import read_note
 from rlcore.results.tables import EpisodeResult, comparable, read_results
-from rlcore.track.course import read_course
 from rlcore.track.files import is_partial
 from rlcore.track.folder import RunFolder
 from rlcore.track.links import leads_out, require_inside
 from rlcore.track.protocol import told_apart
-from rlcore.track.state import STATE, read_facts, relied_on
 from rlcore.track.trackers import read_metrics
 
 Values = Mapping[str, Any]
@@ -38,7 +37,7 @@ class RunRecord:
         metrics: lines of `metrics.jsonl`.
         evaluations: episodes by label ("before", "after", "step_000010", ...).
         protocols: likewise, under which rules they were played, as their files say.
-        doubts: which files are not those that the run's latest checkpoint was written with.
+        doubts: which files are not the ones that the run wrote, in one sentence each.
     """
 
     folder: RunFolder
@@ -126,7 +125,7 @@ def read_run(folder: RunFolder) -> RunRecord:
         for path in sorted(folder.evaluations.glob("*.parquet"))
         if not is_partial(path.name)
     }
-    return RunRecord(
+    record = RunRecord(
         folder=folder,
         config=_yaml(folder.config) or {},
         recipe=_yaml(folder.recipe),
@@ -135,23 +134,18 @@ def read_run(folder: RunFolder) -> RunRecord:
         metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.exists() else [],
         evaluations={label: read_results(path) for label, path in files.items()},
         protocols={label: _protocol(path) for label, path in files.items()},
-        doubts=_doubts(folder),
+        doubts=(),
     )
-
-
-def _doubts(folder: RunFolder) -> list[str]:
-    """What is not as the latest checkpoint was written with, in one sentence each."""
-    latest = read_course(folder.checkpoints).latest
-    path = folder.checkpoints / (latest or "") / STATE
-    if latest is None or not path.is_file():
-        return []
-    files = relied_on(path, read_facts(path)["state"])
-    faults = {name: extent.fault(folder.path / name) for name, extent in files.items()}
-    return [
-        f"{name} {fault}: it is not the one that {latest} was written with"
-        for name, fault in faults.items()
-        if fault is not None
-    ]
+    doubts = doubts_of(
+        folder,
+        config=record.config,
+        manifest=record.manifest,
+        summary=record.summary,
+        metrics=record.metrics,
+        evaluations=record.evaluations,
+        conclusion=record.conclusion,
+    )
+    return replace(record, doubts=doubts)
 
 
 def _protocol(path: Path) -> Values:

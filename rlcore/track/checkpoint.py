@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError, did_you_mean
-from rlcore.track.contents import DIGEST, check_digests, check_sizes
+from rlcore.track.contents import DIGEST, check_digests, check_sizes, digests
 from rlcore.track.course import (
     BEST,
     LATEST,
@@ -145,7 +145,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
             _check_learner(found)
         check_digests(found, facts[DIGEST])
     except CheckpointError as error:
-        raise CheckpointError(error.message, hint=_earlier(found) or error.hint) from error
+        message = _of_another(found) or error.message
+        raise CheckpointError(message, hint=_earlier(found) or error.hint) from error
     require_own_name(found, facts["step"])
     return Checkpoint(
         path=found,
@@ -266,6 +267,24 @@ def _check_learner(folder: Path) -> Any:
             f"{path} {problem} the tensor {name!r}: it is not of {path.stem}.json"
         )
     return plain
+
+
+def _of_another(path: Path) -> str | None:
+    """That `state.json` and not the files beside it seems to be the wrong one, in words: of several
+    files it says what none of them is. None if it seems to be right."""
+    try:
+        facts = read_facts(path / STATE)
+        missing = [name for name in facts["files"] if not (path / name).is_file()]
+        there = digests(path)
+    except (CheckpointError, OSError, ValueError):
+        return None
+    others = [name for name, digest in facts[DIGEST].items() if there.get(name) != digest]
+    if missing or len(others) < 2:
+        return None
+    return (
+        f"{path / STATE} is of another checkpoint, or several files beside it are damaged: it says "
+        f"that it was written with other {', '.join(others)}"
+    )
 
 
 def _earlier(path: Path) -> str | None:

@@ -73,7 +73,7 @@ def make_run(
     write_manifest(
         folder.manifest,
         build_manifest(
-            seeds={"root": 5},
+            seeds={"root": config.runner.seed},
             device="cpu",
             protocol=protocol,
             render_settings={},
@@ -97,7 +97,7 @@ def make_run(
         summary = build_summary(
             before=results(before) if before else None,
             after=results(after),
-            seed=5,
+            seed=config.runner.seed,
             seconds={"rollout": 180.0, "eval_after": 9.0},
             env_steps=1,
             episodes=32,

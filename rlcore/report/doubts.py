@@ -1,0 +1,127 @@
+"""Which files of a run are not the ones that it wrote: of another run, or changed since.
+
+A file that can be read may still be another run's, copied here by mistake. What a run writes tells
+of its other files, so they are held against each other. Knows nothing of how doubts are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rlcore.results.statistics import success_rate
+from rlcore.results.summary import DIGITS
+from rlcore.results.tables import EpisodeResult, comparable, read_results, success_by_start
+from rlcore.track import attempts
+from rlcore.track.course import read_course
+from rlcore.track.folder import RunFolder
+from rlcore.track.imitation import HISTORIES, unlike_log
+from rlcore.track.state import STATE, read_facts, read_json, relied_on
+
+Values = Mapping[str, Any]
+Evaluations = Mapping[str, Sequence[EpisodeResult]]
+FROZEN = "evaluation.parquet"
+"""In a checkpoint: the evaluation that the run ended with there, see :mod:`rlcore.loop.verify`."""
+SIDES = {"before": "success_before", "control": "success_control"}
+"""Keys of the summary by the labels of the evaluations they are the rates of."""
+
+
+def doubts_of(
+    folder: RunFolder,
+    *,
+    config: Values,
+    manifest: Values,
+    summary: Values | None,
+    metrics: Sequence[Values],
+    evaluations: Evaluations,
+    conclusion: str | None,
+) -> list[str]:
+    """A sentence for each file that is not what the others say that it is.
+
+    Args:
+        folder: of the run.
+        config, manifest, summary, metrics, evaluations: what its files hold.
+        conclusion: label of the evaluation it ended with.
+
+    Raises:
+        CheckpointError: a file that is looked at is damaged.
+    """
+    found = [*_since_checkpoint(folder), *_of_another_seed(config, manifest, summary)]
+    found += _of_no_attempt(folder, manifest)
+    found += _of_other_rates(summary or {}, evaluations, conclusion)
+    found += _not_as_frozen(folder, evaluations)
+    for name in HISTORIES:
+        path = folder.path / f"{name}.json"
+        if path.is_file() and (fault := unlike_log(read_json(path), metrics, name)):
+            found.append(f"{path.name} {fault}")
+    return found
+
+
+def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
+    """What is not as the latest checkpoint was written with."""
+    latest = read_course(folder.checkpoints).latest
+    path = folder.checkpoints / (latest or "") / STATE
+    if latest is None or not path.is_file():
+        return
+    for name, extent in relied_on(path, read_facts(path)["state"]).items():
+        fault = extent.fault(folder.path / name)
+        if fault is not None:
+            yield f"{name} {fault}: it is not the one that {latest} was written with"
+
+
+def _of_another_seed(config: Values, manifest: Values, summary: Values | None) -> Iterator[str]:
+    seed = _at(config, "runner", "seed")
+    others = {"manifest.json": _at(manifest, "seeds", "root"), "summary.json": _at(summary, "seed")}
+    for name, other in others.items():
+        if None not in (seed, other) and other != seed:
+            yield f"{name} is of a run with seed {other}, config.yaml has seed {seed}"
+
+
+def _of_no_attempt(folder: RunFolder, manifest: Values) -> Iterator[str]:
+    """Whether the manifest is that of an attempt; how frames are rendered is added to it later."""
+    papers = attempts.papers(folder.path, folder.manifest.name)
+    told = [_of_beginning(read_json(paper)) for paper in papers]
+    if told and manifest and _of_beginning(manifest) not in told:
+        yield f"{folder.manifest.name} is not the one of any attempt of this run"
+
+
+def _of_beginning(manifest: Any) -> tuple[Any, ...]:
+    return tuple(_at(manifest, name) for name in ("started", "command", "seeds"))
+
+
+def _of_other_rates(
+    summary: Values, evaluations: Evaluations, conclusion: str | None
+) -> Iterator[str]:
+    for label, name in {**SIDES, **({conclusion: "success_after"} if conclusion else {})}.items():
+        said, rows = summary.get(name), evaluations.get(label)
+        if not isinstance(said, Mapping) or not rows or not comparable(rows):
+            continue
+        rate, n, _, _ = success_rate(success_by_start(rows))
+        if (said.get("rate"), said.get("n")) != (round(rate, DIGITS), n):
+            yield (
+                f"summary.json and eval/{label}.parquet are not of one run: {said.get('rate')} of "
+                f"{said.get('n')} episodes succeeded there, {round(rate, DIGITS)} of {n} here"
+            )
+
+
+def _not_as_frozen(folder: RunFolder, evaluations: Evaluations) -> Iterator[str]:
+    """Whether training ended with the evaluation that its last checkpoint keeps."""
+    latest = read_course(folder.checkpoints).latest
+    path = folder.checkpoints / (latest or "") / FROZEN
+    if latest is None or "after" not in evaluations or not path.is_file():
+        return
+    if _sorted(read_results(path)) != _sorted(evaluations["after"]):
+        yield f"eval/after.parquet is not the evaluation that {latest} keeps as {FROZEN}"
+
+
+def _sorted(rows: Sequence[EpisodeResult]) -> list[EpisodeResult]:
+    return sorted(rows, key=lambda row: (row.task, row.trial, row.replica))
+
+
+def _at(values: Any, *names: str) -> Any:
+    """A value by its path; None where files of another version, or of nobody, have none."""
+    for name in names:
+        if not isinstance(values, Mapping):
+            return None
+        values = values.get(name)
+    return values
