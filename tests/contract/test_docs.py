@@ -14,6 +14,10 @@ from rlcore import hookspecs
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+# a path of the repository, written from its root; `rlcore/PART` and `plugins/<name>` stand for some
+FOLDERS = "rlcore|plugins|configs|docs|benchmarks|examples|requirements|tests/(?:unit|contract|e2e)"
+PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
+PLACEHOLDER = re.compile(r"\b[A-Z]+\b")
 
 
 def without_code(text: str) -> str:
@@ -34,6 +38,25 @@ def test_links_lead_somewhere(page):
         if not target.startswith(("http://", "https://", "#", "mailto:")):
             path = page.parent / target.split("#")[0]
             assert path.exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_paths_exist(page):
+    for path in PATH.findall(page.read_text()):
+        if not PLACEHOLDER.search(path):
+            assert (ROOT / path).exists(), f"{page.name} names {path}"
+
+
+def test_the_table_of_where_a_line_belongs_names_paths_from_the_root():
+    """A module without its folder is one that a plugin or the package before it has."""
+    page = (ROOT / "docs/design.md").read_text()
+    rows = page.split("| you want to change |")[1].split("\n\n")[0].splitlines()[2:]
+    assert len(rows) > 15
+    ours = {path.name for folder in ("rlcore", "plugins") for path in (ROOT / folder).rglob("*.py")}
+    for row in rows:
+        assert PATH.search(row), f"no path: {row}"
+        for name in re.findall(r"`([\w./-]+\.py)`", row):
+            assert name in ours or PATH.match(f"`{name}`"), f"{name} in: {row}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,4 +1,4 @@
-"""Imports lead one way: no circle of files or folders, in core or in a plugin."""
+"""Imports lead one way: no circle of files or folders. Tests stand where what they test stands."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ def test_no_file_leads_back_to_itself(package):
 @pytest.mark.parametrize("package", PACKAGES, ids=NAMES)
 def test_no_folder_leads_back_to_itself(package):
     assert circle(folders(imports_of(package), package)) == []
+
+
+def test_unit_tests_stand_where_what_they_test_stands():
+    tests = ROOT / "tests/unit"
+    parts = {file.relative_to(tests).parts[0] for file in tests.rglob("test_*.py")}
+    names = {part.removeprefix("test_").removesuffix(".py") for part in parts}
+    parts_of_core = {path.stem for path in (ROOT / "rlcore").iterdir()}
+    assert not [name for name in names if name not in parts_of_core and not (ROOT / name).is_dir()]
 
 
 def write(package: Path, **files: str) -> Path:
