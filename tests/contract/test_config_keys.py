@@ -20,7 +20,7 @@ ANY_NUMBER = {"reward_coef", "entropy_bonus", "rewards_lower_bound", "rewards_up
 def names_read() -> set[str]:
     """Attributes that some code reads, `config.NAME`. Declarations, assignments and texts don't
     count."""
-    files = [*CORE.rglob("*.py"), *PLUGINS.glob("*/*/rlcore_*/**/*.py")]
+    files = [*CORE.rglob("*.py"), *PLUGINS.glob("**/rlcore_*/**/*.py")]
     return {
         node.attr
         for file in files

@@ -76,7 +76,7 @@ def test_extras_exist(page):
 
 
 def test_all_distributions_have_one_version_and_pin_core_to_it():
-    projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/*/pyproject.toml")]
+    projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/**/pyproject.toml")]
     versions = {re.search(r'^version = "(.+)"', p.read_text(), re.MULTILINE)[1] for p in projects}
     (version,) = versions
     major, minor, _ = version.split(".")

@@ -8,12 +8,15 @@ import pytest
 from import_graph import circle, folders, imports_of
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = [ROOT / "rlcore", *sorted(ROOT.glob("plugins/*/*/rlcore_*"))]
+PACKAGES = [
+    ROOT / "rlcore",
+    *sorted(path.parent for path in ROOT.glob("plugins/**/rlcore_*/__init__.py")),
+]
 NAMES = [package.name for package in PACKAGES]
 
 
 def test_all_packages_are_looked_at():
-    assert len(PACKAGES) == 1 + len(list(ROOT.glob("plugins/*/*/pyproject.toml")))
+    assert len(PACKAGES) == 1 + len(list(ROOT.glob("plugins/**/pyproject.toml")))
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=NAMES)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("envs", "models", "algos")  # what plugins/kit holds has no kind: anybody may need it
+KINDS = ("envs", "models", "algos")  # what is beside them has no kind
 PLUGINS = {folder.name for kind in KINDS for folder in ROOT.glob(f"plugins/{kind}/*")}
 # of the design, whether built already or not
 PLANNED = {"metaworld", "maniskill", "libero", "robotwin", "openvla", "openpi", "ppo", "grpo"}
