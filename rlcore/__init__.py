@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from rlcore import kernels
 
 if TYPE_CHECKING:
-    from rlcore.hookspecs import hookimpl
+    from rlcore.hookspecs import hookimpl, observer
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "hookimpl"]
+__all__ = ["__version__", "hookimpl", "observer"]
 
 kernels.choose()  # MKL looks at its first call, so before anything else of rlcore is imported
 
 
 def __getattr__(name: str) -> Any:
-    """`hookimpl` when a plugin asks for it: only those who list plugins need pluggy."""
-    if name == "hookimpl":
-        from rlcore.hookspecs import hookimpl
+    """The markers of hooks when a plugin asks for them: only those who list plugins need pluggy."""
+    if name in ("hookimpl", "observer"):
+        from rlcore import hookspecs
 
-        return hookimpl
+        return vars(hookspecs)[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

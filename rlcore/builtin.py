@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from rlcore.hookspecs import hookimpl
+from rlcore.observers import rlcore_after_eval as rlcore_after_eval
+from rlcore.observers import rlcore_after_rollout as rlcore_after_rollout
+from rlcore.observers import rlcore_after_run as rlcore_after_run
 from rlcore.specs import ComponentSpec
 
 RLCORE_API = (0, 1)

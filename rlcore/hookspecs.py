@@ -20,16 +20,28 @@ Signatures behind the strings of a :class:`~rlcore.specs.ComponentSpec`:
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
 if TYPE_CHECKING:
+    from rlcore.episodes import EpisodeOutcome, Film
+    from rlcore.run import Run
     from rlcore.specs import ComponentSpec
 
 hookspec = pluggy.HookspecMarker("rlcore")
 hookimpl = pluggy.HookimplMarker("rlcore")
+OBSERVER = "rlcore_observer"  # the mark, an attribute of the function
+Hook = TypeVar("Hook", bound=Callable[..., object])
+
+
+def observer(hook: Hook) -> Hook:
+    """In place of :data:`hookimpl`: the hook of a run only watches, and what it raises never costs
+    the run."""
+    vars(hook)[OBSERVER] = True
+    return hookimpl(hook)
+
 
 # -- listing: called by every command, so strings only -------------------------------------
 
@@ -99,45 +111,63 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     return []
 
 
-# -- during a run: called in the driver, in this order each update; results are ignored. To
-# -- `metrics` a hook may add: names, and numbers for them; those that are there stay as they are
+# -- during a run: called in the driver, not in the workers; results are ignored. `run` is how a
+# -- plugin reads and steers it. To `metrics` a hook may add: a name, and a number for it; those
+# -- that are there stay as they are. Each plugin's hook is called by itself, and may take
+# -- `cluster.timeouts.hook` seconds. What it costs when it raises, or adds what is no metric:
+# --
+# --     @hookimpl    it steers: the run ends with one error that names the plugin, once the
+# --                  finished updates are in a checkpoint
+# --     @observer    it watches: one warning that names plugin and hook, and the run goes on
 
 
 @hookspec
-def rlcore_before_rollout(run: Any, update: int) -> None:
-    """A rollout is about to start."""
+def rlcore_after_rollout(
+    run: Run,
+    outcomes: Sequence[EpisodeOutcome],
+    films: Sequence[Film],
+    metrics: dict[str, float],
+) -> None:
+    """The episodes of an update were played; the update comes next.
+
+    Args:
+        run: `run.update` updates are done.
+        outcomes: how each episode ended, in the order of their addresses, those included that the
+            algorithm gives up (`filter_rewards`).
+        films: of the episodes that were filmed (`env.train.video_cfg`).
+        metrics: `env/*`, `rollout/*` and `time/*` so far; logged once the update is made.
+    """
 
 
 @hookspec
-def rlcore_after_rollout(run: Any, update: int, metrics: dict[str, float]) -> None:
-    """A rollout ended; `metrics` may be added to."""
+def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
+    """The policy was updated.
+
+    Args:
+        run: `run.update` updates are done, this one included.
+        metrics: `train/*` and `time/*` of the update.
+    """
 
 
 @hookspec
-def rlcore_before_update(run: Any, update: int) -> None:
-    """The policy is about to be updated."""
+def rlcore_after_eval(
+    run: Run, label: str, films: Sequence[Film], metrics: dict[str, float]
+) -> None:
+    """An evaluation was made; its episodes are in `eval/LABEL.parquet`.
+
+    Args:
+        label: "before", "step_000010", "after", "control"; "eval" or "sft" of those commands; of
+            a protocol "PROTOCOL/ROW".
+        films: of the episodes that were filmed (`env.eval.video_cfg`).
+        metrics: `eval/*`.
+    """
 
 
 @hookspec
-def rlcore_after_update(run: Any, update: int, metrics: dict[str, float]) -> None:
-    """The policy was updated; `metrics` may be added to."""
+def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
+    """A run is finished: all its files are there. Called once, and not for one that was
+    interrupted or failed.
 
-
-@hookspec
-def rlcore_before_eval(run: Any, update: int) -> None:
-    """An evaluation is about to start."""
-
-
-@hookspec
-def rlcore_after_eval(run: Any, update: int, metrics: dict[str, float]) -> None:
-    """An evaluation ended; `metrics` may be added to."""
-
-
-@hookspec
-def rlcore_before_checkpoint(run: Any, update: int) -> None:
-    """A checkpoint is about to be written."""
-
-
-@hookspec
-def rlcore_after_checkpoint(run: Any, update: int, path: Path) -> None:
-    """A checkpoint was written to `path`."""
+    Args:
+        summary: what `summary.json` holds (:class:`rlcore.results.summary.Summary`).
+    """

@@ -69,6 +69,9 @@ class PolicyOptimizer:
     Each group counts its own steps: a policy that waits for its critic's warm-up begins its own
     warm-up when its turn comes.
 
+    Attributes:
+        lr_factors: what the scheduled rate of a group is multiplied by; 1 where it isn't named.
+
     Args:
         groups: `{"policy": [...], "value": [...]}`, disjoint lists; "value" has its own rate.
         config: settings.
@@ -84,6 +87,7 @@ class PolicyOptimizer:
             if parameter.element_size() < torch.float32.itemsize
         }
         self._steps = dict.fromkeys(groups, 0)
+        self.lr_factors: Mapping[str, float] = {}
         self.skipped_steps = 0
         self._adam = torch.optim.AdamW(
             [
@@ -110,7 +114,9 @@ class PolicyOptimizer:
     def learning_rates(self) -> dict[str, float]:
         """The rate of each group at its next step."""
         return {
-            name: self._base_rate(name) * learning_rate_factor(self._config, self._steps[name])
+            name: self._base_rate(name)
+            * learning_rate_factor(self._config, self._steps[name])
+            * self.lr_factors.get(name, 1.0)
             for name in self._parameters
         }
 

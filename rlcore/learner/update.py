@@ -65,12 +65,15 @@ class Learner:
 
     # -- one update ---------------------------------------------------------------------------
 
-    def update(self, trajectory: Trajectory, update: int) -> dict[str, float]:
+    def update(
+        self, trajectory: Trajectory, update: int, lr_factors: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
         """Train on a batch.
 
         Args:
             trajectory: what this rank gathered; the other ranks' is added here.
             update: number of updates done before this one; part of the shuffle's key.
+            lr_factors: see :class:`PolicyOptimizer`; None: 1 for all.
 
         Returns:
             Metrics under their canonical names, the same on all ranks.
@@ -78,6 +81,7 @@ class Learner:
         Raises:
             TrainingError: no step could be made, as all gradients hold NaN or infinity.
         """
+        self._optimizer.lr_factors = lr_factors or {}
         batch = ranks.whole_batch(trajectory)
         advantages = self._algorithm.advantages(batch)
         samples = make_samples(batch, advantages, self._config)

@@ -18,9 +18,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
+from rlcore.episodes import EpisodeOutcome
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session
-from rlcore.rollout.messages import EpisodeOutcome
 from rlcore.rollout.schedule import Column, filmed_columns, groups_per_update, training_columns
 from rlcore.specs import GroupFilter
 
@@ -83,6 +83,7 @@ def within_bounds(
 
 def _columns(session: Session, update: int, groups: range) -> list[Column]:
     config, assembly = session.config, session.assembly
+    weights = list(session.run.task_weights.values()) if session.steering.task_weights else None
     return training_columns(
         assembly.env_specs["train"],
         config.env.train,
@@ -91,6 +92,7 @@ def _columns(session: Session, update: int, groups: range) -> list[Column]:
         num_action_chunks=assembly.policy_spec.num_action_chunks,
         group_size=config.algorithm.group_size,
         groups=groups,
+        weights=weights,
     )
 
 

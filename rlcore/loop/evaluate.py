@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rlcore.config.schema import RunConfig
+from rlcore.episodes import Film
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, caveat, made_with, open_session, protocol, sampling
-from rlcore.report import write_report
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import Summary, build_summary, write_summary
 from rlcore.results.tables import (
@@ -19,8 +17,8 @@ from rlcore.results.tables import (
     write_results,
 )
 from rlcore.rollout.schedule import evaluation_columns, filmed_columns
+from rlcore.specs import EnvSpec
 from rlcore.track.metrics import env_metrics
-from rlcore.track.video import Film, caption, mosaic, write_video
 
 EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired
 
@@ -38,8 +36,7 @@ def evaluate(
 ) -> list[EpisodeResult]:
     """Play the protocol once with the present weights.
 
-    Writes `eval/LABEL.parquet` and, where asked for, `video/eval/LABEL.mp4` and
-    `video/eval/LABEL/`; logs `eval/*`.
+    Writes `eval/LABEL.parquet`; logs `eval/*`.
 
     Args:
         session: the run.
@@ -54,7 +51,6 @@ def evaluate(
     spec = assembly.env_specs["eval"]
     columns = evaluation_columns(spec, config.env.eval)
     video = config.env.eval.video_cfg
-    session.hooks.call("rlcore_before_eval", run=session, update=update)
     with (
         session.clock.measure(f"eval_{label}"),
         session.progress.phase(f"evaluate ({label})", total=len(columns)) as phase,
@@ -80,10 +76,14 @@ def evaluate(
     results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config), rules)
     path = session.folder.evaluations / f"{label}.parquet"
     write_results(path, results, made_with(assembly))
-    if gathered.videos:
-        film(session, gathered, "eval", label)
     metrics = env_metrics(gathered.outcomes, prefix="eval" if side == "eval" else f"eval/{side}")
-    session.hooks.call("rlcore_after_eval", run=session, update=update, metrics=metrics)
+    session.hooks.call(
+        "rlcore_after_eval",
+        run=session.run,
+        label=label,
+        films=films(gathered, spec),
+        metrics=metrics,
+    )
     session.trackers.log(metrics, step=update)
     rate, said = success_rate(success_by_start(results)), caveat(assembly)
     session.progress.line(
@@ -108,7 +108,11 @@ def conclude(
     before: list[EpisodeResult] | None = None,
     control: list[EpisodeResult] | None = None,
 ) -> Summary:
-    """Write `summary.json` and `report.html`, and say last what came out and where it is."""
+    """Write `summary.json`, and say last what came out and where it is.
+
+    Raises:
+        HookError: a hook of a plugin failed; the run is finished all the same.
+    """
     summary = build_summary(
         before=before,
         after=after,
@@ -119,6 +123,7 @@ def conclude(
         env_steps=session.totals.env_steps,
         episodes=session.totals.episodes,
         caveat=caveat(session.assembly),
+        stopped=session.steering.stopped,
     )
     session.folder.require_held()
     session.trackers.sync()  # a run with a summary is never gone on with to log it again
@@ -126,11 +131,9 @@ def conclude(
     session.progress.line(table(session, after, "success after"))
     for line in _closing(summary):
         session.progress.line(line)
-    try:
-        session.progress.line(f"report: {write_report(session.folder)}")
-    except Exception as error:  # a page that can't be drawn is no reason to lose a run
-        session.progress.line(f"no report: {error!r}; try: rlcore report {session.folder.path}")
+    session.hooks.call("rlcore_after_run", run=session.run, summary=summary)
     session.progress.line(f"run folder: {session.folder.path}")
+    session.hooks.check()
     return summary
 
 
@@ -162,23 +165,13 @@ def report_incidents(session: Session, gathered: Gathered) -> None:
         session.progress.line(f"survived: {incident}")
 
 
-def film(session: Session, gathered: Gathered, side: str, label: str) -> None:
-    """Write the filmed episodes as one mosaic, and those of an evaluation one by one too, for the
-    report."""
-    spec, video = session.assembly.env_specs[side], session.assembly.sides[side].config.video_cfg
-    films = [
-        Film(footage, spec.descriptions[footage.episode.task])
+def films(gathered: Gathered, spec: EnvSpec) -> list[Film]:
+    """The filmed episodes, in the order of their columns.
+
+    Args:
+        spec: of the env that they were played on.
+    """
+    return [
+        Film(footage, spec.tasks[footage.episode.task], spec.descriptions[footage.episode.task])
         for _, footage in sorted(gathered.videos.items())
     ]
-    shown = [caption(film) if video.info_on_video else film.footage.frames for film in films]
-    base = (
-        session.folder.own_place(Path(video.video_base_dir))
-        if video.video_base_dir
-        else session.folder.video(side)
-    )
-    grid = mosaic(shown, [film.success for film in films])
-    write_video(base / f"{label}.mp4", grid, fps=video.fps)
-    if side == "eval":
-        for film, frames in zip(films, shown, strict=True):
-            task, trial = spec.tasks[film.footage.episode.task], film.footage.episode.trial
-            write_video(session.folder.clip(label, task, trial), frames, fps=video.fps)

@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rlcore.episodes import EpisodeOutcome, Footage
 from rlcore.errors import WorkerError
 from rlcore.loop.assembly import Assembly
 from rlcore.placement import route
-from rlcore.rollout.messages import EpisodeOutcome, Footage, InteractJob, Route, Trace
+from rlcore.rollout.messages import InteractJob, Route, Trace
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.plan import OnCount

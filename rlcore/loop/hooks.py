@@ -1,8 +1,9 @@
 """The hooks that plugins have during a run. One that fails is told by name, and costs no update.
 
-What a hook raises is kept until the loop has come to a good place: the updates that are finished
-are in a checkpoint by then (see :func:`rlcore.loop.train.reinforce`). Metrics are handed out as a
-copy, and what hooks add comes back only where it can be logged.
+An observer that fails is warned of once. What others raise is kept until the loop has come to a
+good place: the updates that are finished are in a checkpoint by then (see
+:func:`rlcore.loop.train.reinforce`). Metrics are handed out as a copy, and what hooks add comes
+back only where it can be logged.
 """
 
 from __future__ import annotations
@@ -10,19 +11,29 @@ from __future__ import annotations
 import inspect
 import numbers
 import traceback
+import warnings
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import pluggy
 
 from rlcore import watchdog
 from rlcore.errors import PluginError, UserError
+from rlcore.hookspecs import OBSERVER
+
+LEAVE_OUT = "RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out"
+FINISHED = "rlcore_after_run"
 
 
 class HookError(PluginError):
     """A hook of a plugin raised."""
 
     exit_code = 1
+
+
+class ObserverWarning(UserWarning):
+    """A hook of a plugin that only watches raised."""
 
 
 class RunHooks:
@@ -37,14 +48,16 @@ class RunHooks:
         self._manager = manager
         self._timeout = timeout
         self._failure: HookError | None = None
+        self._warned: set[tuple[str, str]] = set()  # plugin, hook
 
     @property
     def failed(self) -> bool:
-        """Whether a hook has raised."""
+        """Whether a hook has raised that is no observer's."""
         return self._failure is not None
 
     def call(self, hook: str, *, metrics: dict[str, float] | None = None, **arguments: Any) -> None:
-        """Call a hook of all plugins; what it raises is kept for :meth:`check`.
+        """Call a hook of all plugins, one after another; what it raises is kept for :meth:`check`,
+        or where it is an observer's, warned of.
 
         Args:
             metrics: for a hook that may add to them; what it does to those that are there already,
@@ -53,33 +66,18 @@ class RunHooks:
         Raises:
             KeyboardInterrupt: the user's, who is not to be kept waiting.
         """
-        caller = self._manager.subset_hook_caller(hook, [])
-        if not caller.get_hookimpls():
-            return
-        names = ", ".join(impl.plugin_name for impl in caller.get_hookimpls())
-        told = None if metrics is None else dict(metrics)
-        if told is not None:
-            arguments["metrics"] = told
-        late = f"{hook} of plugin {names} has not returned within {self._timeout:.0f} s"
-        hint = "raise cluster.timeouts.hook, or set RLCORE_BLOCK_PLUGINS to leave a plugin out"
-        with watchdog.limit(HookError(late, hint=hint), self._timeout):
-            try:
-                caller(**arguments)
-            except KeyboardInterrupt:
-                raise
-            except (
-                BaseException
-            ) as error:  # SystemExit, GeneratorExit, a plugin's own: all the same
-                self._failure = self._failure or self._named(hook, error)
-        if metrics is not None and told is not None:
-            added, wrong = _additions(metrics, dict(told))  # a thread may still be writing to it
-            metrics |= added
-            if wrong:
-                hint = (
-                    "a hook may add metrics: a name, and a number for it; rlcore resume RUN goes on"
-                )
-                failure = HookError(f"{hook} of plugin {names} {wrong}", hint=hint)
-                self._failure = self._failure or failure
+        impls = self._manager.subset_hook_caller(hook, []).get_hookimpls()
+        for impl in reversed(impls):  # as pluggy does
+            if metrics is None:
+                error = self._call(hook, impl, arguments)
+            else:
+                told = dict(metrics)
+                error = self._call(hook, impl, {**arguments, "metrics": told})
+                added, wrong = _additions(metrics, dict(told))  # a thread may still write to it
+                metrics |= added
+                error = error or (_misused(hook, impl, wrong) if wrong else None)
+            if error is not None:
+                self._note(hook, impl, error)
 
     def check(self) -> None:
         """Raise what the first failing hook raised.
@@ -90,29 +88,75 @@ class RunHooks:
         if self._failure is not None:
             raise self._failure
 
-    def _named(self, hook: str, error: BaseException) -> HookError:
-        """The error with its plugin, which is the one whose function stands in the traceback."""
-        whose, trace = "a plugin", error.__traceback__
-        impls = self._manager.subset_hook_caller(hook, []).get_hookimpls()
-        called = {inspect.unwrap(impl.function).__code__: impl.plugin_name for impl in impls}
-        at = trace
-        while at is not None:
-            if at.tb_frame.f_code in called:
-                whose, trace = f"plugin {called[at.tb_frame.f_code]!r}", at
-                break
-            at = at.tb_next
-        hint = "rlcore resume RUN goes on; RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out"
-        if isinstance(error, UserError):
-            return HookError(f"{whose} failed in {hook}: {error.message}", hint=error.hint or hint)
-        text = "".join(traceback.format_exception(type(error), error, trace))
-        return HookError(f"{whose} failed in {hook}:\n{text.rstrip()}", hint=hint)
+    def _call(
+        self, hook: str, impl: pluggy.HookImpl, arguments: Mapping[str, Any]
+    ) -> HookError | None:
+        """Call one plugin's hook; what it raised, with the plugin's name."""
+        others = [plugin for plugin in self._manager.get_plugins() if plugin is not impl.plugin]
+        late = HookError(
+            f"plugin {impl.plugin_name!r}: its {hook} has not returned within "
+            f"{self._timeout:.0f} s",
+            hint=f"raise cluster.timeouts.hook; {LEAVE_OUT}",
+        )
+        with watchdog.limit(late, self._timeout):
+            try:
+                self._manager.subset_hook_caller(hook, others)(**arguments)
+            except KeyboardInterrupt:
+                raise
+            except (
+                BaseException
+            ) as error:  # SystemExit, GeneratorExit, a plugin's own: all the same
+                return _named(hook, impl, error)
+        return None
+
+    def _note(self, hook: str, impl: pluggy.HookImpl, error: HookError) -> None:
+        if not _observes(impl):
+            self._failure = self._failure or error
+        elif (impl.plugin_name, hook) not in self._warned:
+            self._warned.add((impl.plugin_name, hook))
+            warnings.warn(f"{error}", ObserverWarning, stacklevel=3)
+
+
+def _named(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:
+    """The error with its plugin and the traceback from the plugin's own frame on."""
+    whose = f"plugin {impl.plugin_name!r} failed in {hook}"
+    if isinstance(error, UserError):
+        return HookError(f"{whose}: {error.message}", hint=error.hint or _hint(hook, impl))
+    trace = _from_its_frame(impl, error.__traceback__)
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    return HookError(f"{whose}:\n{text.rstrip()}", hint=_hint(hook, impl))
+
+
+def _misused(hook: str, impl: pluggy.HookImpl, wrong: str) -> HookError:
+    return HookError(
+        f"plugin {impl.plugin_name!r}: its {hook} {wrong}",
+        hint=f"a hook may add metrics: a name, and a number for it; {_hint(hook, impl)}",
+    )
+
+
+def _from_its_frame(impl: pluggy.HookImpl, trace: TracebackType | None) -> TracebackType | None:
+    code, at = inspect.unwrap(impl.function).__code__, trace
+    while at is not None and at.tb_frame.f_code is not code:
+        at = at.tb_next
+    return at or trace
+
+
+def _observes(impl: pluggy.HookImpl) -> bool:
+    # a stranger's function: it may lack the mark
+    return bool(getattr(impl.function, OBSERVER, False))
+
+
+def _hint(hook: str, impl: pluggy.HookImpl) -> str:
+    if _observes(impl):
+        return f"it only watches: the run goes on; {LEAVE_OUT}"
+    return LEAVE_OUT if hook == FINISHED else f"rlcore resume RUN goes on; {LEAVE_OUT}"
 
 
 def _additions(
     before: Mapping[str, float], after: Mapping[Any, Any]
 ) -> tuple[dict[str, float], str]:
-    """What hooks added to metrics, as floats, and what they did wrong: the first such thing, in
-    words that follow "rlcore_... of plugin NAME"; empty where nothing is."""
+    """What a hook added to metrics, as floats, and what it did wrong: the first such thing, in
+    words that follow "its rlcore_..."; empty where nothing is."""
     for name, value in before.items():
         if name not in after:
             return {}, f"took out the metric {name!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from rlcore.checks.limits import OFF
 from rlcore.config.recipes import read_mapping
@@ -21,11 +22,15 @@ class Done:
         updates: policy updates.
         env_steps: those of training.
         finished: whether it came to its end, with evaluation and summary.
+        stopped: why a plugin ended its training; empty: none did, or it is to go on all the same.
+        checkpoint: where it stands.
     """
 
     updates: int
     env_steps: int
     finished: bool
+    stopped: str
+    checkpoint: Path
 
 
 def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
@@ -42,7 +47,8 @@ def check_left(config: RunConfig, folder: RunFolder, done: Done) -> None:
         folder: of the run; its configuration says which limits it had so far.
 
     Raises:
-        ConfigError: limits below what was done, or nothing is left to do.
+        ConfigError: limits below what was done, or nothing is left to do: it reached them, or a
+            plugin stopped it.
     """
     limits = list(_limits(config.runner, done))
     for key, limit, count, what in limits:
@@ -53,6 +59,12 @@ def check_left(config: RunConfig, folder: RunFolder, done: Done) -> None:
                 hint=f"runner.{key}={count} or more; an earlier state: rlcore resume "
                 f"{folder.checkpoints}/step_NNNNNN",
             )
+    if done.finished and done.stopped:
+        raise ConfigError(
+            f"{folder.path} is finished: a plugin stopped training after update {done.updates}: "
+            f"{done.stopped}",
+            hint=f"to train it further all the same: rlcore resume {done.checkpoint}",
+        )
     if done.finished and not goes_on(config.runner, done.updates, done.env_steps):
         key, limit, count, what = next(each for each in limits if each[2] >= each[1])
         raise ConfigError(

@@ -20,7 +20,8 @@ from typing import Any, Literal
 import numpy as np
 from rich.console import Console
 
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import RunConfig, VideoConfig
+from rlcore.episodes import Film
 from rlcore.errors import ConfigError
 from rlcore.loop.alike import computed
 from rlcore.loop.assembly import Assembly, assemble
@@ -38,7 +39,7 @@ from rlcore.track.files import replacing, write_text
 from rlcore.track.folder import RunFolder
 from rlcore.track.links import require_inside
 from rlcore.track.manifest import versions
-from rlcore.track.video import Film, caption, write_video
+from rlcore.track.video import caption, write_video
 from rlcore.workers.backends import make_group
 
 VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
@@ -140,7 +141,8 @@ def run(
     (result,) = from_outcomes(gathered.outcomes, spec.tasks, words, rules)
     replayed = Replayed(folder, result, evaluated)
     trace = gathered.traces[COLUMN]
-    _film(gathered, assembly, phase, trace.sentence, folder / VIDEO)
+    film = Film(gathered.videos[COLUMN], result.task, trace.sentence)
+    _write_film(film, assembly.sides[phase].config.video_cfg, folder / VIDEO)
     _write_arrays(folder / ARRAYS, trace)
     facts = _facts(assembly, replayed, trace, phase, checkpoint)
     write_text(folder / FACTS, json.dumps(facts, indent=1) + "\n")
@@ -196,9 +198,7 @@ def _make_folder(path: Path) -> Path:
 # -- what is left behind ----------------------------------------------------------------------
 
 
-def _film(gathered: Gathered, assembly: Assembly, side: str, sentence: str, path: Path) -> None:
-    video = assembly.sides[side].config.video_cfg
-    film = Film(gathered.videos[COLUMN], sentence)
+def _write_film(film: Film, video: VideoConfig, path: Path) -> None:
     frames = caption(film) if video.info_on_video else film.footage.frames
     write_video(path, frames, fps=video.fps)
 

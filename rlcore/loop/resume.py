@@ -18,12 +18,13 @@ from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
 from rlcore.errors import CheckpointError, WorkerError
 from rlcore.loop.left import Done, check_left, is_evaluation
-from rlcore.loop.session import Session, Totals, made_with, protocol
+from rlcore.loop.session import Session, made_with, protocol
 from rlcore.loop.settled import check_settled
 from rlcore.loop.trained import check_untrained
 from rlcore.plugins import load_plugins
 from rlcore.results.parquet import read_note
 from rlcore.results.tables import EpisodeResult, read_results
+from rlcore.run import Steering, Totals
 from rlcore.track import course
 from rlcore.track.attempts import set_aside
 from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
@@ -46,6 +47,7 @@ it."""
 STATE_TYPES: dict[str, type | tuple[type, ...]] = {
     "seed": int,
     "totals": dict,
+    "steering": dict,
     "seconds": dict,
     "best": (float, int, type(None)),
     STANDS_ON: dict,
@@ -59,10 +61,12 @@ class Saved:
     Attributes:
         folder: where it is.
         checkpoint: where it stood; None if it was interrupted before the first.
+        named: whether that checkpoint was asked for, and not just the run.
     """
 
     folder: RunFolder
     checkpoint: Checkpoint | None
+    named: bool = False
 
     @property
     def step(self) -> int:
@@ -163,6 +167,7 @@ def state(session: Session) -> dict[str, Any]:
     return {
         "seed": session.config.runner.seed,
         "totals": vars(session.totals),
+        "steering": vars(session.steering),
         "seconds": session.clock.seconds,
         "best": session.best,
         SUCCESSES: session.successes,
@@ -187,13 +192,31 @@ def restore(session: Session, saved: Saved | None) -> int:
         session.group.policy("load", path=str(at.policy_path))
     session.group.actor("load_learner", path=str(at.path))
     session.group.sync()
+    session.update = at.step
     session.totals = Totals(**kept["totals"])
+    session.steering = Steering(**kept["steering"])
     for phase, seconds in kept["seconds"].items():
         session.clock.add(phase, seconds)
     session.best = kept["best"]
     session.successes = list(kept.get(SUCCESSES, []))
     session.progress.line(f"resumed after update {at.step}")
+    _steer_on(session, saved)
     return at.step
+
+
+def _steer_on(session: Session, saved: Saved) -> None:
+    """Take up what plugins had set, and say where that is more than going on as before."""
+    steering, tasks = session.steering, session.run.tasks
+    if steering.stopped and saved.named:
+        session.progress.line(f"training was stopped here: {steering.stopped}; it goes on as asked")
+        steering.stopped = ""
+    unknown = [task for task in steering.task_weights if task not in tasks]
+    if unknown:
+        session.progress.line(
+            f"the weights of tasks that a plugin set are dropped: {', '.join(unknown)} is not "
+            "trained on any more"
+        )
+        steering.task_weights = {}
 
 
 def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] | None:
@@ -243,7 +266,9 @@ def same_evaluation(
 def _done(saved: Saved) -> Done:
     assert saved.checkpoint is not None
     steps = saved.checkpoint.state["totals"]["env_steps"]
-    return Done(saved.step, steps, finished=saved.folder.summary.is_file())
+    stopped = "" if saved.named else saved.checkpoint.state["steering"]["stopped"]
+    finished = saved.folder.summary.is_file()
+    return Done(saved.step, steps, finished, stopped, saved.checkpoint.path)
 
 
 def _check(at: Checkpoint, config: RunConfig) -> Facts:
@@ -264,12 +289,24 @@ def _check(at: Checkpoint, config: RunConfig) -> Facts:
     wanted = {field.name for field in fields(Totals)}
     if set(totals) != wanted or not all(type(count) is int for count in totals.values()):
         raise damaged(file, f"state.totals must be counts of {sorted(wanted)}, got {totals}")
+    _check_steering(file, kept["steering"])
     if kept["seed"] != config.runner.seed:
         raise CheckpointError(
             f"{at.path} is of a run with seed {kept['seed']}, runner.seed is {config.runner.seed}"
         )
     _check_log(at)
     return _facts_with(config, at.policy_path)
+
+
+def _check_steering(file: Path, kept: dict[str, Any]) -> None:
+    """Raise CheckpointError unless it is a :class:`Steering`."""
+    like = vars(Steering())
+    sound = kept.keys() == like.keys() and all(
+        type(value) is type(like[name]) for name, value in kept.items()
+    )
+    factors = [*kept["lr_factors"].values(), *kept["task_weights"].values()] if sound else []
+    if not sound or not all(type(number) is float and number >= 0 for number in factors):
+        raise damaged(file, f"state.steering can't be {kept!r:.200}")
 
 
 def _extents(at: Checkpoint) -> dict[str, Extent]:
@@ -350,4 +387,4 @@ def _saved(path: Path) -> Saved:
             hint=f"rlcore resume {folder.path}",
         )
     course.require_on_course(folder.checkpoints, checkpoint.path.name)
-    return Saved(folder, checkpoint)
+    return Saved(folder, checkpoint, named=path != folder.path)

@@ -19,6 +19,7 @@ from rlcore.loop.hooks import RunHooks
 from rlcore.loop.progress import Clock, Progress
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
+from rlcore.run import Run, Steering, Totals
 from rlcore.track import attempts
 from rlcore.track.env_facts import EnvFacts
 from rlcore.track.folder import CONFIG, RECIPE, RunFolder
@@ -27,14 +28,6 @@ from rlcore.track.protocol import EvaluationProtocol, settings_of
 from rlcore.track.trackers import Trackers, open_trackers
 from rlcore.workers.backends import make_group
 from rlcore.workers.group import WorkerGroup
-
-
-@dataclass
-class Totals:
-    """What a run has used so far: training only, evaluations are counted apart."""
-
-    env_steps: int = 0
-    episodes: int = 0
 
 
 @dataclass
@@ -49,7 +42,9 @@ class Session:
         trackers, progress, clock: who is told.
         hooks: those that plugins have during a run.
         manifest: what `manifest.json` holds.
+        update: policy updates done.
         totals: env steps and episodes of training.
+        steering: what plugins have set.
         successes: success of each update's episodes since the last regular checkpoint.
         best: the highest mean of these so far, None before the first.
     """
@@ -63,13 +58,28 @@ class Session:
     clock: Clock
     hooks: RunHooks
     manifest: dict[str, Any]
+    update: int = 0
     totals: Totals = field(default_factory=Totals)
+    steering: Steering = field(default_factory=Steering)
     successes: list[float] = field(default_factory=list)
     best: float | None = None
 
     @property
     def config(self) -> RunConfig:
         return self.assembly.config
+
+    @property
+    def run(self) -> Run:
+        """The run as hooks see it."""
+        return Run(
+            config=self.config,
+            folder=self.folder.path,
+            tasks=self.assembly.env_specs["train"].tasks,
+            update=self.update,
+            totals=self.totals,
+            steering=self.steering,
+            say=self.progress.line,
+        )
 
     def note_rendering(self, side: str, settings: Mapping[str, str | int | float | bool]) -> None:
         """Keep in the manifest how frames of a side were really made: only simulators that have

@@ -8,14 +8,14 @@ demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable
-from dataclasses import replace
 
 from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.errors import WorkerError
 from rlcore.loop import resume, sft
 from rlcore.loop.batch import gather_batch
-from rlcore.loop.evaluate import conclude, evaluate, film, report_incidents
+from rlcore.loop.evaluate import conclude, evaluate, films, report_incidents
 from rlcore.loop.gather import Gathered
 from rlcore.loop.hooks import HookError
 from rlcore.loop.left import goes_on
@@ -74,8 +74,8 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
 
 
 def reinforce(session: Session, done: int = 0) -> int:
-    """Rollouts and updates until the configured number is reached, and a checkpoint of where
-    that led; returns updates done.
+    """Rollouts and updates until the configured number is reached or a plugin stops training, and
+    a checkpoint of where that led; returns updates done.
 
     Args:
         done: updates that were made before, by the run that this one goes on with.
@@ -93,6 +93,8 @@ def reinforce(session: Session, done: int = 0) -> int:
             f"stopped after update {update}; go on with: rlcore resume {session.folder.path}"
         )
         raise stop.interruption
+    if session.steering.stopped:
+        session.progress.line(f"training stopped after update {update}: {session.steering.stopped}")
     return update
 
 
@@ -103,11 +105,11 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     def ending() -> bool:
         return stop.requested or session.hooks.failed
 
-    while goes_on(runner, update, session.totals.env_steps):
-        totals = replace(session.totals)
+    while _trains_on(session, update):
+        before = copy.deepcopy((session.totals, session.steering))
         metrics = rollout(session, update, ending)
         if ending():  # give up what was gathered: the policy is as the last update left it
-            session.totals = totals
+            session.totals, session.steering = before
             return update
         metrics |= improve(session, update)
         update += 1
@@ -118,7 +120,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             session.progress.line(f"warning: {said}")
         if ending():
             return update
-        last = update == runner.max_epochs
+        last = update == runner.max_epochs or bool(session.steering.stopped)
         if runner.val_check_interval > 0 and update % runner.val_check_interval == 0 and not last:
             with contextlib.suppress(HookError):  # raised once there is a checkpoint
                 evaluate(session, f"step_{update:06d}", update=update)
@@ -134,24 +136,26 @@ def rollout(
 ) -> dict[str, float]:
     """Gather one update's episodes, or what there is of them where the run is to end; the
     trajectory stays with the workers that acted."""
-    session.hooks.call("rlcore_before_rollout", run=session, update=update)
     with session.clock.measure("rollout") as took:
         gathered, fill = gather_batch(session, update, stopped)
     session.note_rendering("train", gathered.render_settings)
     report_incidents(session, gathered)
-    if gathered.videos:
-        film(session, gathered, "train", f"update_{update + 1:06d}")
     session.totals.env_steps += gathered.env_steps
     session.totals.episodes += sum(outcome.finished for outcome in gathered.outcomes)
     metrics = env_metrics(gathered.outcomes, prefix="env") | fill
     metrics |= _times(gathered, took.seconds)
-    session.hooks.call("rlcore_after_rollout", run=session, update=update, metrics=metrics)
+    session.hooks.call(
+        "rlcore_after_rollout",
+        run=session.run,
+        outcomes=gathered.outcomes,
+        films=films(gathered, session.assembly.env_specs["train"]),
+        metrics=metrics,
+    )
     return metrics
 
 
 def improve(session: Session, update: int) -> dict[str, float]:
     """One policy update from what was gathered."""
-    session.hooks.call("rlcore_before_update", run=session, update=update)
     with session.clock.measure("sync") as moved:
         if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
             session.group.env("suspend", [{}] * session.group.ranks("env"))
@@ -160,13 +164,16 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.clock.measure("update") as took,
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
-        metrics: dict[str, float] = session.group.actor("update", update=update)[0]
+        metrics: dict[str, float] = session.group.actor(
+            "update", update=update, lr_factors=session.steering.lr_factors
+        )[0]
         phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
     with session.clock.measure("sync") as told:
         session.group.sync()
     metrics["time/update"] = took.seconds
     metrics["time/sync"] = moved.seconds + told.seconds
-    session.hooks.call("rlcore_after_update", run=session, update=update, metrics=metrics)
+    session.update = update + 1
+    session.hooks.call("rlcore_after_update", run=session.run, metrics=metrics)
     return metrics
 
 
@@ -177,14 +184,13 @@ def checkpoint(session: Session, update: int) -> None:
     folder, runner = session.folder.checkpoints, session.config.runner
     if read_course(folder).latest == checkpoint_name(update):
         return
-    session.hooks.call("rlcore_before_checkpoint", run=session, update=update)
     # one that is made because the run stops must not change which is the best: the next that the
     # run would have made anyway judges, over all updates since the last such one
-    regular = _is_due(runner, update) or not goes_on(runner, update, session.totals.env_steps)
+    regular = _is_due(runner, update) or not _trains_on(session, update)
     best = regular and _is_best(session)
     with session.clock.measure("checkpoint"):
         on_first = session.group.actor_on_first
-        path = save_checkpoint(
+        save_checkpoint(
             folder,
             update,
             save_policy=lambda path: on_first("save", path=str(path)),
@@ -193,7 +199,12 @@ def checkpoint(session: Session, update: int) -> None:
             best=best,
             keep=runner.keep_last,
         )
-    session.hooks.call("rlcore_after_checkpoint", run=session, update=update, path=path)
+
+
+def _trains_on(session: Session, update: int) -> bool:
+    """Whether there is a further update to make."""
+    limited = goes_on(session.config.runner, update, session.totals.env_steps)
+    return limited and not session.steering.stopped
 
 
 def _is_due(runner: RunnerConfig, update: int) -> bool:

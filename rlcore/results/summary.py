@@ -54,7 +54,8 @@ class _Measured(TypedDict):
 
 class Summary(_Measured, total=False):
     """The keys of `summary.json`; None where a run did not measure. Control keys only where asked,
-    groups and averages only where the env has groups of tasks, `caveat` only where it has one.
+    groups and averages only where the env has groups of tasks, `caveat` only where it has one,
+    `stopped` only where a plugin ended training: the reason.
 
     `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
     :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
@@ -65,6 +66,7 @@ class Summary(_Measured, total=False):
     success_control: SuccessFigures | None
     control_difference: DifferenceFigures | None
     caveat: str
+    stopped: str
     groups: dict[str, Sides]
     averages: dict[str, Sides]
 
@@ -80,6 +82,7 @@ def build_summary(
     env_steps: int,
     episodes: int,
     caveat: str = "",
+    stopped: str = "",
 ) -> Summary:
     """Rates with Wilson intervals and differences paired on (task, trial), which there are only
     between sides that were played under one protocol.
@@ -90,6 +93,7 @@ def build_summary(
         seed: root seed of the run.
         seconds, env_steps, episodes: see :class:`Summary`.
         caveat: :attr:`rlcore.specs.EnvSpec.caveat` of what was evaluated.
+        stopped: why a plugin ended training; empty: none did.
 
     Raises:
         ValueError: the sides are not the same episodes, each once.
@@ -112,6 +116,8 @@ def build_summary(
         summary["averages"] = _sides(before, after, groups, "average")
     if caveat:
         summary["caveat"] = caveat
+    if stopped:
+        summary["stopped"] = stopped
     return summary
 
 

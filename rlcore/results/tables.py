@@ -11,9 +11,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from rlcore.episodes import EpisodeOutcome
 from rlcore.results.parquet import read_rows, write_rows
 from rlcore.results.statistics import wilson
-from rlcore.rollout.messages import EpisodeOutcome
 
 COLUMNS = pa.schema(
     [

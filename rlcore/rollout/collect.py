@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import WorkerError
 from rlcore.protocols import Inputs, Observation, Policy, PolicyOutput
 from rlcore.rng import RowKeys
@@ -20,7 +21,6 @@ from rlcore.rollout.messages import (
     Conversation,
     Count,
     EnvMessage,
-    EpisodeOutcome,
     Receive,
     Route,
     Send,

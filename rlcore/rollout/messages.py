@@ -7,12 +7,13 @@ code runs under Ray and under pdb.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlcore.episodes import EpisodeOutcome, Footage
 from rlcore.protocols import Observation
 from rlcore.rollout.schedule import Column
 from rlcore.specs import Episode
@@ -69,25 +70,6 @@ class Route(NamedTuple):
     def actions(self) -> str:
         """Key of the queue rollout -> env."""
         return f"act/{self.env_rank}/{self.stage}"
-
-
-@dataclass(frozen=True)
-class EpisodeOutcome:
-    """How one episode ended.
-
-    Attributes:
-        episode: its address.
-        success: whether it succeeded at any step.
-        episode_return: sum of rewards.
-        length: env steps simulated.
-        finished: false where the column ended before the episode did.
-    """
-
-    episode: Episode
-    success: bool
-    episode_return: float
-    length: int
-    finished: bool = True
 
 
 @dataclass
@@ -161,54 +143,6 @@ class InteractJob:
     chunks_per_column: int | None
     bootstrap: bool
     record: frozenset[int] = frozenset()
-
-
-@dataclass
-class Footage:
-    """A filmed episode, the first of its column; F frames, four lists of length F.
-
-    Attributes:
-        episode: its address.
-        frames: uint8 `[H, W, 3]`.
-        steps: env steps done when a frame was taken; 0 at the start, where the env films it.
-        returns: sum of rewards up to then.
-        successes: whether it had succeeded by then, as far as the env said: it says so once a
-            chunk.
-    """
-
-    episode: Episode
-    frames: list[np.ndarray] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
-    successes: list[bool] = field(default_factory=list)
-
-    def add_chunk(
-        self,
-        frames: Sequence[np.ndarray],
-        *,
-        step: int,
-        total: float,
-        rewards: np.ndarray,
-        success: bool,
-    ) -> None:
-        """Append the frames of a chunk, in order; nothing if there are none.
-
-        The last frames belong to the chunk's steps, those before them to its start.
-
-        Args:
-            step, total: env steps and sum of rewards before the chunk.
-            rewards: of its executed steps, float `[S]`.
-            success: after it.
-        """
-        if not frames:
-            return
-        known = bool(self.successes) and self.successes[-1]
-        count = len(frames)
-        steps = range(step + 1, step + 1 + len(rewards))
-        self.frames.extend(frames)
-        self.steps.extend([*[step] * count, *steps][-count:])
-        self.returns.extend([*[total] * count, *(total + np.cumsum(rewards)).tolist()][-count:])
-        self.successes.extend([known] * (count - 1) + [success])
 
 
 @dataclass(frozen=True)

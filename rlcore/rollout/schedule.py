@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rlcore.config.schema import EnvConfig, VideoConfig
 from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
@@ -38,16 +40,19 @@ def training_columns(
     num_action_chunks: int,
     group_size: int = 1,
     groups: range | None = None,
+    weights: Sequence[float] | None = None,
 ) -> list[Column]:
     """Columns of one update, tasks balanced: those of its groups, or of some of them.
 
-    Tasks come from keyed permutations, so that every task is visited equally often up to one;
-    trials are keyed draws from the split's range. The `group_size` columns of a group share
-    (task, trial) and differ in replica. How the groups of an update are cut into ranges makes no
-    difference to the episodes; columns are numbered within a range.
+    Tasks come from keyed permutations, so that every task is visited equally often up to one, or
+    as often as its weight says up to one; trials are keyed draws from the split's range. The
+    `group_size` columns of a group share (task, trial) and differ in replica. How the groups of an
+    update are cut into ranges makes no difference to the episodes; columns are numbered within a
+    range.
 
     Args:
         groups: by number, also of further ones; None: the :func:`groups_per_update`.
+        weights: of each task, 0 or more, not all 0; None: all alike.
     """
     if groups is None:
         groups = range(groups_per_update(config, group_size))
@@ -55,7 +60,7 @@ def training_columns(
     taken: Counter[tuple[int, int]] = Counter()
     drawn: list[tuple[Episode, ...]] = []
     for group in range(groups.stop):
-        starts = [_start(spec, config, seed, update, group, k) for k in range(length)]
+        starts = [_start(spec, config, seed, update, group, k, weights) for k in range(length)]
         for _ in range(group_size):
             episodes = []
             for task, trial in starts:
@@ -102,7 +107,13 @@ def deal(columns: list[Column], hands: int) -> list[list[Column]]:
 
 
 def _start(
-    spec: EnvSpec, config: EnvConfig, seed: int, update: int, group: int, k: int
+    spec: EnvSpec,
+    config: EnvConfig,
+    seed: int,
+    update: int,
+    group: int,
+    k: int,
+    weights: Sequence[float] | None,
 ) -> tuple[int, int]:
     """(task, trial) of the k-th episode of a group."""
     tasks = len(spec.tasks)
@@ -110,4 +121,20 @@ def _start(
     order = generator(seed, "tasks", update, turn).permutation(tasks)
     trials = spec.trials(config.split)
     draw = generator(seed, "trials", update, group, k).integers(len(trials))
-    return int(order[place]), trials[int(draw)]
+    task = int(order[place])
+    if weights is not None:
+        offset = generator(seed, "task weights", update, turn).random()
+        task = _in_proportion(weights, offset)[task]
+    return task, trials[int(draw)]
+
+
+def _in_proportion(weights: Sequence[float], offset: float) -> list[int]:
+    """As many tasks as there are weights, each floor or ceil of `n w_i / sum(w)` times, and that
+    often on average over `offset` in [0, 1): systematic sampling. Equal weights: each once.
+
+        task of place j: the least i with  sum_{k <= i} w_k > (offset + j) sum(w) / n
+    """
+    count, ends = len(weights), np.cumsum(weights)
+    marks = (offset + np.arange(count)) * (ends[-1] / count)
+    last = max(i for i, weight in enumerate(weights) if weight > 0)  # should rounding lead beyond
+    return np.minimum(np.searchsorted(ends, marks, side="right"), last).tolist()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlcore.algo.advantage import Advantages
-    from rlcore.rollout.messages import EpisodeOutcome
+    from rlcore.episodes import EpisodeOutcome
     from rlcore.trajectory import Trajectory
 
 ALIASES: dict[str, str] = {

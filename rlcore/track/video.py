@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlcore.episodes import Film
 from rlcore.errors import AssetError
-from rlcore.rollout.messages import Footage
 from rlcore.track.files import replacing
 
 if TYPE_CHECKING:
@@ -34,24 +33,6 @@ PREFERRED_CODECS = ("libx264", "mpeg4")
 # Constant quality, so that a small clip is a small file; the index first, for browsers.
 ENCODER_OPTIONS = {"libx264": {"crf": "24", "preset": "veryfast"}, "mpeg4": {}}
 CONTAINER_OPTIONS = {"movflags": "+faststart"}
-
-
-@dataclass(frozen=True)
-class Film:
-    """One recorded episode.
-
-    Attributes:
-        footage: its frames with steps, returns and successes; at least one.
-        sentence: its task description.
-    """
-
-    footage: Footage
-    sentence: str
-
-    @property
-    def success(self) -> bool:
-        """Whether it succeeded."""
-        return self.footage.successes[-1]
 
 
 def caption(film: Film) -> list[np.ndarray]:

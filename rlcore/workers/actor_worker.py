@@ -6,7 +6,7 @@ produces   weights/ROLLOUT_RANK           its weights, by version, after each ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,14 +71,17 @@ class ActorWorker(PolicyWorker):
 
     # -- learning -----------------------------------------------------------------------------
 
-    def update(self, update: int) -> dict[str, float]:
-        """One policy update from the trajectory, which is given up; returns metrics."""
+    def update(
+        self, update: int, lr_factors: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """One policy update from the trajectory, which is given up; returns metrics. For the
+        arguments see :meth:`rlcore.learner.update.Learner.update`."""
         if self._trajectory is None:
             raise WorkerError("asked to update without a trajectory")
         trajectory, self._trajectory = self._trajectory, None
         self.policy.set_progress(update)  # as it was when it acted
         self._changed("trained")
-        return self.learner.update(trajectory, update)
+        return self.learner.update(trajectory, update, lr_factors)
 
     def supervised(
         self,

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import WorkerError
-from rlcore.rollout.messages import Conversation, EpisodeOutcome, Trace
+from rlcore.rollout.messages import Conversation, Trace
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:

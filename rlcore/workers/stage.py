@@ -8,14 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlcore.episodes import EpisodeOutcome, Footage
 from rlcore.protocols import ChunkResult, Observation, take_rows
-from rlcore.rollout.messages import (
-    ChunkOutcome,
-    EnvMessage,
-    EpisodeOutcome,
-    Footage,
-    InteractJob,
-)
+from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob
 from rlcore.rollout.schedule import Column
 from rlcore.specs import Episode
 from rlcore.workers.played import PlayedEnv

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 from resume_cases import COMMON, go_on
 from sameness import assert_same
 
-from rlcore import hookimpl
+from rlcore import hookimpl, observer
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import train
-from rlcore.loop.hooks import HookError
+from rlcore.loop.hooks import HookError, ObserverWarning
 from rlcore.plugins import load_plugins
+from rlcore.run import Run
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
 
@@ -32,41 +34,48 @@ class Nosy:
         self._wanted = (hook, update)
         self._fail = fail
 
-    def _maybe(self, hook: str, update: int) -> None:
-        if (hook, update) == self._wanted:
+    def _maybe(self, hook: str, run: Run) -> None:
+        if (hook, run.update) == self._wanted:
             self._fail()
 
     @hookimpl
-    def rlcore_before_rollout(self, run: Any, update: int) -> None:
-        self._maybe("before_rollout", update)
+    def rlcore_after_rollout(self, run: Run) -> None:
+        self._maybe("after_rollout", run)
 
     @hookimpl
-    def rlcore_after_rollout(self, run: Any, update: int) -> None:
-        self._maybe("after_rollout", update)
+    def rlcore_after_update(self, run: Run) -> None:
+        self._maybe("after_update", run)
 
     @hookimpl
-    def rlcore_before_update(self, run: Any, update: int) -> None:
-        self._maybe("before_update", update)
+    def rlcore_after_eval(self, run: Run) -> None:
+        self._maybe("after_eval", run)
 
     @hookimpl
-    def rlcore_after_update(self, run: Any, update: int) -> None:
-        self._maybe("after_update", update)
+    def rlcore_after_run(self, run: Run) -> None:
+        self._maybe("after_run", run)
 
-    @hookimpl
-    def rlcore_before_eval(self, run: Any, update: int) -> None:
-        self._maybe("before_eval", update)
 
-    @hookimpl
-    def rlcore_after_eval(self, run: Any, update: int) -> None:
-        self._maybe("after_eval", update)
+class Watching:
+    """An observer that fails, each time it is called."""
 
-    @hookimpl
-    def rlcore_before_checkpoint(self, run: Any, update: int) -> None:
-        self._maybe("before_checkpoint", update)
+    def __init__(self, fail: Callable[[], None]) -> None:
+        self._fail = fail
+        self.called: list[str] = []
 
-    @hookimpl
-    def rlcore_after_checkpoint(self, run: Any, update: int) -> None:
-        self._maybe("after_checkpoint", update)
+    @observer
+    def rlcore_after_rollout(self) -> None:
+        self.called.append("after_rollout")
+        self._fail()
+
+    @observer
+    def rlcore_after_update(self, metrics: dict[str, float]) -> None:
+        self.called.append("after_update")
+        metrics.clear()
+
+    @observer
+    def rlcore_after_run(self) -> None:
+        self.called.append("after_run")
+        self._fail()
 
 
 @contextmanager
@@ -98,14 +107,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("hook", "update", "saved"),
     [
-        pytest.param("before_rollout", 2, 2, marks=pytest.mark.long),
         ("after_rollout", 2, 2),  # two updates were finished
-        ("before_update", 2, 3),  # the third is finished before the run ends
-        pytest.param("after_update", 2, 3, marks=pytest.mark.long),
-        pytest.param("before_eval", 2, 2, marks=pytest.mark.long),
+        ("after_update", 3, 3),
         ("after_eval", 2, 2),
-        pytest.param("before_checkpoint", 4, 4, marks=pytest.mark.long),
-        ("after_checkpoint", 4, 4),
     ],
 )
 def test_the_finished_updates_are_kept(
@@ -135,6 +139,44 @@ def leave() -> None:
     raise SystemExit(0)
 
 
+def test_one_that_fails_at_the_end_leaves_a_finished_run(log_path: Path):
+    told = words(log_path, "ended", "runner.max_epochs=1")
+    with plugged_in(Nosy("after_run", 1, divide)), pytest.raises(HookError, match="nosy") as caught:
+        train.run(compose(told))
+    assert "resume" not in str(caught.value.hint)
+    assert (log_path / "ended" / "summary.json").is_file()
+    assert (log_path / "ended" / "report.html").is_file()  # the others were told all the same
+
+
+@pytest.mark.parametrize("fail", [divide, leave])
+def test_an_observer_costs_nothing_and_is_warned_of_once(
+    log_path: Path, whole: Path, fail: Callable[[], None]
+):
+    watching = Watching(fail)
+    with plugged_in(watching), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train.run(compose(words(log_path, "watched", "runner.val_check_interval=2")))
+    said = [str(one.message) for one in caught if one.category is ObserverWarning]
+    assert [text.splitlines()[0].partition(" 'rollout")[0] for text in said] == [
+        "plugin 'nosy' failed in rlcore_after_rollout:",
+        "plugin 'nosy': its rlcore_after_update took out the metric",
+        "plugin 'nosy' failed in rlcore_after_run:",
+    ]
+    assert all("the run goes on" in text and "resume" not in text for text in said)
+    assert watching.called == ["after_rollout", "after_update"] * 4 + ["after_run"]
+    assert_same(log_path / "watched", whole)
+
+
+def test_the_command_announces_an_observer_that_fails(
+    log_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with plugged_in(Watching(divide)):
+        assert main(["train", *words(log_path, "told", "runner.max_epochs=1")]) == 0
+    err = capsys.readouterr().err
+    assert "warning: plugin 'nosy' failed in rlcore_after_run:\nTraceback" in err
+    assert "\nerror:" not in err
+
+
 def refuse() -> None:
     raise ConfigError("this board has no channel", hint="name another one")
 
@@ -142,14 +184,14 @@ def refuse() -> None:
 @pytest.mark.parametrize(
     ("fail", "said"),
     [
-        (leave, "error: plugin 'nosy' failed in rlcore_before_rollout:\nTraceback"),
-        (refuse, "error: plugin 'nosy' failed in rlcore_before_rollout: this board has no channel"),
+        (leave, "error: plugin 'nosy' failed in rlcore_after_rollout:\nTraceback"),
+        (refuse, "error: plugin 'nosy' failed in rlcore_after_rollout: this board has no channel"),
     ],
 )
 def test_the_command_ends_with_one_error(
     log_path: Path, fail: Callable[[], None], said: str, capsys: pytest.CaptureFixture[str]
 ):
-    with plugged_in(Nosy("before_rollout", 0, fail)):
+    with plugged_in(Nosy("after_rollout", 0, fail)):
         assert main(["train", *words(log_path, "left")]) == 1
     err = capsys.readouterr().err
     assert err.count("error:") == 1
@@ -171,7 +213,7 @@ def close() -> None:
 
 @pytest.mark.parametrize("fail", [odd, close])
 def test_exceptions_of_any_class_cost_no_update(log_path: Path, fail: Callable[[], None]):
-    with plugged_in(Nosy("before_rollout", 1, fail)), pytest.raises(HookError, match="nosy"):
+    with plugged_in(Nosy("after_rollout", 1, fail)), pytest.raises(HookError, match="nosy"):
         train.run(compose(words(log_path, "odd")))
     assert load_checkpoint(log_path / "odd").step == 1
 
@@ -183,8 +225,8 @@ class Counting:
         self._mess = mess
 
     @hookimpl
-    def rlcore_after_update(self, run: Any, update: int, metrics: dict[Any, Any]) -> None:
-        if update == 1:
+    def rlcore_after_update(self, run: Run, metrics: dict[Any, Any]) -> None:
+        if run.update == 2:
             self._mess(metrics)
 
 
@@ -207,8 +249,7 @@ def test_metrics_that_cannot_be_logged_cost_no_update(
 ):
     with plugged_in(Counting(mess)), pytest.raises(HookError) as caught:
         train.run(compose(words(log_path, "counting")))
-    assert caught.value.message.startswith("rlcore_after_update of plugin ")
-    assert "nosy" in caught.value.message
+    assert caught.value.message.startswith("plugin 'nosy': its rlcore_after_update ")
     assert said in caught.value.message
     assert load_checkpoint(log_path / "counting").step == 2
     last = list(read_metrics(log_path / "counting" / "metrics.jsonl"))[-1]
@@ -231,6 +272,6 @@ def interrupt() -> None:
 
 
 def test_ctrl_c_in_a_hook_stays_what_it_is(log_path: Path, capsys: pytest.CaptureFixture[str]):
-    with plugged_in(Nosy("before_rollout", 0, interrupt)):
+    with plugged_in(Nosy("after_rollout", 0, interrupt)):
         assert main(["train", *words(log_path, "interrupted")]) == 130
     assert "rlcore: interrupted" in capsys.readouterr().err

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rlcore.episodes import EpisodeOutcome
 from rlcore.loop.batch import within_bounds
-from rlcore.rollout.messages import EpisodeOutcome
 from rlcore.rollout.schedule import Column
 from rlcore.specs import Episode, GroupFilter
 

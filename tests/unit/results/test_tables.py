@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import CheckpointError
 from rlcore.results.tables import (
     EpisodeResult,
@@ -14,7 +15,6 @@ from rlcore.results.tables import (
     success_rows,
     write_results,
 )
-from rlcore.rollout.messages import EpisodeOutcome
 from rlcore.specs import Episode
 
 

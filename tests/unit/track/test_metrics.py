@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlcore.algo.advantage import Advantages
-from rlcore.rollout.messages import EpisodeOutcome
+from rlcore.episodes import EpisodeOutcome
 from rlcore.specs import Episode
 from rlcore.track.metrics import (
     ALIASES,

@@ -6,10 +6,10 @@ import av
 import numpy as np
 import pytest
 
+from rlcore.episodes import Film, Footage
 from rlcore.errors import AssetError
-from rlcore.rollout.messages import Footage
 from rlcore.specs import Episode
-from rlcore.track.video import GREEN, RED, Film, caption, mosaic, write_video
+from rlcore.track.video import GREEN, RED, caption, mosaic, write_video
 
 
 def film(frames, size=(8, 6), value=0):
@@ -28,7 +28,7 @@ def episode(frames, size=(8, 6), value=0, returns=None, success_at=None):
         returns or [0.0] * frames,
         [success_at is not None and step >= success_at for step in steps],
     )
-    return Film(footage, "push")
+    return Film(footage, "push-v3", "push")
 
 
 def test_mosaic_places_holds_and_colours():

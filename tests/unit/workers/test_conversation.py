@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from rlcore.episodes import Footage
 from rlcore.errors import WorkerError
 from rlcore.rollout.collect import CollectJob, converse
-from rlcore.rollout.messages import Footage, InteractJob, Receive, Route, Send
+from rlcore.rollout.messages import InteractJob, Receive, Route, Send
 from rlcore.rollout.schedule import (
     chunks_per_column,
     deal,

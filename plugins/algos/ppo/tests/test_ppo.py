@@ -10,9 +10,9 @@ from rlcore_algo_ppo.settings import PPOConfig, needs
 
 from rlcore.algo.reduce import Weights
 from rlcore.config.schema import ActorConfig
+from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import ConfigError
 from rlcore.learner.update import Learner
-from rlcore.rollout.messages import EpisodeOutcome
 from rlcore.specs import Episode
 from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases

@@ -1,0 +1,68 @@
+"""What watches a run and is core's own: its films, and its report.
+
+Through the hooks that everybody has. What they need is imported when there is something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlcore.hookspecs import observer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rlcore.config.schema import VideoConfig
+    from rlcore.episodes import Film
+    from rlcore.run import Run
+
+
+@observer
+def rlcore_after_rollout(run: Run, films: Sequence[Film]) -> None:
+    """`video/train/update_000001.mp4`: the filmed episodes side by side."""
+    if films:
+        video = run.config.env.train.video_cfg
+        _write_mosaic(run, films, video, "train", f"update_{run.update + 1:06d}")
+
+
+@observer
+def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
+    """`video/eval/LABEL.mp4`: the filmed episodes side by side; for the report each of them by
+    itself too, in `video/eval/LABEL/`."""
+    if films:
+        from rlcore.track.folder import RunFolder
+        from rlcore.track.video import write_video
+
+        video = run.config.env.eval.video_cfg
+        shown = _write_mosaic(run, films, video, "eval", label)
+        for film, frames in zip(films, shown, strict=True):
+            path = RunFolder(run.folder).clip(label, film.task, film.footage.episode.trial)
+            write_video(path, frames, fps=video.fps)
+
+
+@observer
+def rlcore_after_run(run: Run) -> None:
+    """`report.html`."""
+    from rlcore.report import write_report
+    from rlcore.track.folder import RunFolder
+
+    run.line(f"report: {write_report(RunFolder(run.folder))}")
+
+
+def _write_mosaic(
+    run: Run, films: Sequence[Film], video: VideoConfig, side: str, label: str
+) -> list[list[np.ndarray]]:
+    """Write the films as one; returns their frames, as they are shown."""
+    from rlcore.track.folder import RunFolder
+    from rlcore.track.video import caption, mosaic, write_video
+
+    folder = RunFolder(run.folder)
+    shown = [caption(film) if video.info_on_video else film.footage.frames for film in films]
+    base = (
+        folder.own_place(Path(video.video_base_dir)) if video.video_base_dir else folder.video(side)
+    )
+    grid = mosaic(shown, [film.success for film in films])
+    write_video(base / f"{label}.mp4", grid, fps=video.fps)
+    return shown
