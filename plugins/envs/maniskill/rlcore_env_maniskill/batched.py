@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from rlcore_simulation.checks import checked_actions, checked_episode, counted_episodes
+from rlcore_simulation.checks import checked_episode, counted_episodes
 from rlcore_simulation.row import EpisodeRules
 
+from rlcore.env_answers import checked_actions
 from rlcore.errors import UserError, WorkerError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
 from rlcore.specs import EnvSpec, Episode

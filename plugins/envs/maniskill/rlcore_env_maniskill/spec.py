@@ -235,8 +235,10 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
         )
     for task, robot in robots.items():
         its = task_of(task).cameras
-        known = None if its is None else (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
-        for name in names if known else ():  # of other tasks a simulator tells
+        if its is None:
+            continue  # a simulator tells
+        known = (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
+        for name in names:
             if name not in known:
                 raise ConfigError(
                     f"task {task!r} has no camera {name!r}, it has {', '.join(known)}."

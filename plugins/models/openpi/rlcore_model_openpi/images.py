@@ -28,5 +28,5 @@ def resize_with_pad(frames: np.ndarray, height: int, width: int) -> np.ndarray:
         scaled = Image.fromarray(frame).resize(
             (inner_width, inner_height), Image.Resampling.BILINEAR
         )
-        result[row, top : top + inner_height, left : left + inner_width] = scaled
+        result[row, top : top + inner_height, left : left + inner_width] = np.asarray(scaled)
     return result

@@ -126,9 +126,9 @@ def _norm(name: str, width: int, adaptive: bool) -> Shapes:
 def _vision(size: NetworkSize, name: str) -> Shapes:
     width = size.vision_width
     if size.vision == "conv":
-        for layer, (a, b) in enumerate(pairwise(conv_channels(size))):
-            yield f"{name}.convs.{layer}.weight", (b, a, 3, 3)
-            yield f"{name}.convs.{layer}.bias", (b,)
+        for number, (a, b) in enumerate(pairwise(conv_channels(size))):
+            yield f"{name}.convs.{number}.weight", (b, a, 3, 3)
+            yield f"{name}.convs.{number}.bias", (b,)
         yield f"{name}.position_embedding.weight", (size.image_tokens, width)
         yield from _scale_and_shift(f"{name}.norm", width)
         return

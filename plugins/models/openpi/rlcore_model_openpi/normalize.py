@@ -42,6 +42,12 @@ class Stats:
     def size(self) -> int:
         return len(self.mean)
 
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """`q01` and `q99` of statistics that have them."""
+        assert self.q01 is not None and self.q99 is not None  # read_stats refuses those without
+        return self.q01, self.q99
+
     @classmethod
     def identity(cls, size: int) -> Stats:
         """Statistics that leave values as they are, up to the formulas' epsilon."""
@@ -88,7 +94,7 @@ class Normalizer:
 def _normalize(values: np.ndarray, stats: Stats, quantile: bool) -> np.ndarray:
     size = values.shape[-1]
     if quantile:
-        low, high = stats.q01[:size], stats.q99[:size]
+        low, high = (bound[:size] for bound in stats.bounds)
         result = (values - low) / (high - low + _EPSILON) * 2.0 - 1.0
     else:
         result = (values - stats.mean[:size]) / (stats.std[:size] + _EPSILON)
@@ -99,7 +105,7 @@ def _unnormalize(values: np.ndarray, stats: Stats, quantile: bool) -> np.ndarray
     size = values.shape[-1]
     if quantile:
         known = min(size, stats.size)
-        low, high = stats.q01[:known], stats.q99[:known]
+        low, high = (bound[:known] for bound in stats.bounds)
         inner = (values[..., :known] + 1.0) / 2.0 * (high - low + _EPSILON) + low
         result = np.concatenate([inner, values[..., known:]], axis=-1)
     else:
@@ -174,10 +180,11 @@ def _parse(
     if not isinstance(entry, dict):
         raise CheckpointError(f"{path} lacks statistics of {name!r}")
     arrays = {field: _array(path, f"{name}.{field}", entry.get(field)) for field in _FIELDS}
-    missing = [field for field in needed if arrays[field] is None]
+    present = {field: array for field, array in arrays.items() if array is not None}
+    missing = [field for field in needed if field not in present]
     if missing:
         raise CheckpointError(f"{path} lacks {', '.join(f'{name}.{field}' for field in missing)}")
-    lengths = {field: len(array) for field, array in arrays.items() if array is not None}
+    lengths = {field: len(array) for field, array in present.items()}
     if len(set(lengths.values())) > 1:
         raise CheckpointError(f"{path}: lengths of {name!r} differ: {lengths}")
     if lengths["mean"] < least:
@@ -185,9 +192,9 @@ def _parse(
             f"{path}: {name!r} has {lengths['mean']} entries, the env has {least}",
             hint="the checkpoint was made for another robot; choose another model_path",
         )
-    stats = Stats(**arrays)
-    _check_scales(path, name, stats, needed, least)
-    return stats
+    parsed = Stats(**present)
+    _check_scales(path, name, parsed, needed, least)
+    return parsed
 
 
 def _check_scales(path: Path, name: str, stats: Stats, needed: Sequence[str], used: int) -> None:

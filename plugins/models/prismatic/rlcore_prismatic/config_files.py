@@ -93,6 +93,8 @@ def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
         raise CheckpointError(
             f"{path} asks for image_resize_strategy {strategy!r}, known is {_RESIZE!r}"
         )
+    means: Any
+    stds: Any
     rounded = content.get("tvf_normalize_params")
     if rounded and isinstance(rounded, list) and all(isinstance(each, dict) for each in rounded):
         means, stds = ([each.get(name) for each in rounded] for name in ("mean", "std"))

@@ -46,7 +46,9 @@ class PromptTokenizer:
         self.max_length = max_length
         self.pad = size.pad
         self._check(size)
-        self.space: int = tokenizer.token_to_id(SPACE)
+        space = tokenizer.token_to_id(SPACE)
+        assert space is not None  # or the check would have failed
+        self.space: int = space
         self._ids = lru_cache(maxsize=4096)(self._encode)
 
     def __call__(self, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

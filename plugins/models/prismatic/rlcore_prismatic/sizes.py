@@ -118,16 +118,16 @@ class PrismaticSize:
         return self.vocab - self.action_bins
 
 
-_IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
-_HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
+_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_HALF = (0.5, 0.5, 0.5)
 
 DINOV2 = TowerSize(
     width=1024, depth=24, heads=16, mlp=4096, timm_id="vit_large_patch14_reg4_dinov2.lvd142m",
-    class_token=True, registers=4, layer_scale=True, **_IMAGENET,
+    class_token=True, registers=4, layer_scale=True, mean=_IMAGENET_MEAN, std=_IMAGENET_STD,
 )  # fmt: skip
 SIGLIP = TowerSize(
     width=1152, depth=27, heads=16, mlp=4304, timm_id="vit_so400m_patch14_siglip_224",
-    pooling=True, **_HALF,
+    pooling=True, mean=_HALF, std=_HALF,
 )  # fmt: skip
 
 SIZES: dict[str, PrismaticSize] = {

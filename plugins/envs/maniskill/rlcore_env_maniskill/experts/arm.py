@@ -88,7 +88,9 @@ class Arm:
         """
         base = row(self._agent.robot.pose.q)
         move = speed * _within_one(self._gain * _rotate(qconjugate(base), way) / self._metres)
-        turn = [] if self._radians is None else speed * self._turn(base)
+        turn: np.ndarray | list[float] = []
+        if self._radians is not None:
+            turn = speed * self._turn(base)
         return np.concatenate([move, turn, [grip]]).astype(np.float32)
 
     def _turn(self, base: np.ndarray) -> np.ndarray:

@@ -9,7 +9,8 @@ Legend: B rows, Q queries, K keys, N heads, G key heads, d head size, W width.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -211,9 +212,14 @@ class Gemma(nn.Module):
         self.norm = (AdaRMSNorm if adaptive else RMSNorm)(width)
 
     @property
+    def stack(self) -> Sequence[GemmaLayer]:
+        """`layers`, with the type that a ModuleList does not keep."""
+        return cast(Sequence[GemmaLayer], self.layers)
+
+    @property
     def dtype(self) -> torch.dtype:
         """Of the projections, in which the stack computes; norms may be kept in fp32."""
-        return self.layers[0].self_attn.q_proj.weight.dtype
+        return self.stack[0].self_attn.q_proj.weight.dtype
 
     def encode(
         self, x: Tensor, positions: Tensor, mask: AttentionMask, *, need_output: bool
@@ -225,12 +231,12 @@ class Gemma(nn.Module):
         x = x.to(self.dtype)
         rotate = rotation(positions, self.head_dim, self.dtype)
         cache = []
-        for layer in self.layers if need_output else self.layers[:-1]:
+        for layer in self.stack if need_output else self.stack[:-1]:
             x, own = self._run(layer, x, rotate, mask, None, None)
             cache.append(own)
         if need_output:
             return cache, self.norm(x, None)[0]
-        last = self.layers[-1]
+        last = self.stack[-1]
         cache.append(last.self_attn.keys_values(last.input_layernorm(x, None)[0], rotate))
         return cache, None
 
@@ -245,7 +251,7 @@ class Gemma(nn.Module):
         """The normed output `[B, Q, W]` for x after the tokens of `past`, which is not changed."""
         x = x.to(self.dtype)
         rotate = rotation(positions, self.head_dim, self.dtype)
-        for layer, before in zip(self.layers, past, strict=True):
+        for layer, before in zip(self.stack, past, strict=True):
             x, _ = self._run(layer, x, rotate, mask, before, condition)
         return self.norm(x, condition)[0]
 

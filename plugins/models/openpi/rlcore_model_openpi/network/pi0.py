@@ -122,7 +122,7 @@ class PiNetwork(nn.Module):
             self.action_time_mlp_out = nn.Linear(width, width)
 
     @property
-    def vlm(self) -> nn.Module:
+    def vlm(self) -> _PaliGemma:
         """Vision tower, projector and language model."""
         return self.paligemma_with_expert.paligemma
 

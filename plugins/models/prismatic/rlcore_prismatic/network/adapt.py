@@ -27,7 +27,7 @@ def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
 
     config = LoraConfig(
         r=rank,
-        lora_alpha=alpha,  # any number, though declared an integer
+        lora_alpha=alpha,  # type: ignore[arg-type]  # any number, though declared an integer
         lora_dropout=0.0,
         init_lora_weights="gaussian",
         target_modules=list(LORA_TARGETS),

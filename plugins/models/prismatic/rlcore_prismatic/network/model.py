@@ -50,6 +50,9 @@ class PrismaticModel(nn.Module):
         film: whether the sentence modulates the vision towers.
     """
 
+    pixel_mean: Tensor
+    pixel_std: Tensor
+
     def __init__(self, size: PrismaticSize, *, film: bool = False) -> None:
         super().__init__()
         self.size = size
