@@ -94,6 +94,11 @@ class PolicyError(WorkerError):
     setting mends it."""
 
 
+class AlgorithmError(WorkerError):
+    """An algorithm that hands out what can't be: tensors of another type or shape than the contract
+    says, advantages that are not finite. No setting mends it."""
+
+
 class SimulatorError(WorkerError):
     """A simulator that died or hangs. An env raises it where its episodes may be played again
     in a new one; a simulator that raises an error by itself is not worth a second try."""

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 
+from rlcore.decisions import Evaluation as Evaluation
+from rlcore.decisions import PolicyOutput as PolicyOutput
 from rlcore.specs import AlgorithmNeeds, EnvSpec, Episode, PolicySpec
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from rlcore.algo.advantage import Advantages
     from rlcore.algo.metric import Metric
-    from rlcore.algo.reduce import Weights
+    from rlcore.algo.minibatch import Minibatch
     from rlcore.rng import RowKeys
     from rlcore.trajectory import Trajectory
 
@@ -184,41 +186,6 @@ class SuspendableEnv(Env, Protocol):
         ...
 
 
-@dataclass
-class PolicyOutput:
-    """What a policy decided for B rows.
-
-    Attributes:
-        actions: float32 numpy `[B, C, A]`, in the env's units, ready to execute.
-        logprobs: float32 tensor `[B, C, A]`, elementwise (zeros in deterministic mode).
-        values: float32 tensor `[B, V]` (V may be 0).
-        replay: tensors `[B, ...]` from which :meth:`Policy.evaluate` recomputes; no pixels.
-    """
-
-    actions: np.ndarray
-    logprobs: torch.Tensor
-    values: torch.Tensor
-    replay: dict[str, torch.Tensor]
-
-
-@dataclass
-class Evaluation:
-    """Recomputed quantities, all float32 with gradients.
-
-    Attributes:
-        logprobs: elementwise `[B, C, A]`.
-        values: `[B, V]`.
-        entropy: elementwise `[B, C, A]` or broadcastable to it, summed up to
-            `algorithm.entropy_type`; or one entry per chunk `[B, 1, 1]`, which the policy has
-            reduced itself (to a mean over steps and entries, say) and which is never summed
-            again: it counts once per chunk.
-    """
-
-    logprobs: torch.Tensor
-    values: torch.Tensor
-    entropy: torch.Tensor
-
-
 Inputs = dict[str, np.ndarray]
 """Per-row arrays a policy made of observations: uint8 images after its resize, states, token
 ids. Stored in the trajectory, so they must be all that `act` and `evaluate` need."""
@@ -301,32 +268,24 @@ class Algorithm(Protocol):
 
     def advantages(self, trajectory: Trajectory) -> Advantages:
         """Advantages, value targets and what is trained on, for the whole batch, before any
-        sharding."""
+        sharding. Finite numbers; nothing is trained on that was not executed."""
         ...
 
     def trains_policy(self, update: int) -> bool:
         """Whether update number `update` (from 0) trains the policy, or the critic alone."""
         ...
 
-    def loss(
-        self,
-        *,
-        logprobs: torch.Tensor,
-        values: torch.Tensor,
-        entropy: torch.Tensor,
-        old_logprobs: torch.Tensor,
-        old_values: torch.Tensor,
-        reference_logprobs: torch.Tensor | None,
-        advantages: torch.Tensor,
-        returns: torch.Tensor,
-        valid: torch.Tensor,
-        weights: Weights,
-    ) -> tuple[torch.Tensor, dict[str, Metric]]:
-        """This micro-batch's share of its minibatch's loss, and metrics by canonical name.
+    def loss(self, now: Evaluation, batch: Minibatch) -> tuple[torch.Tensor, dict[str, Metric]]:
+        """What B samples add to the loss of their minibatch, and metrics by canonical name.
 
-        Shapes: log-probs `[B, C, A]`, entropy as in :class:`Evaluation`, values, returns `[B, V]`,
-        advantages `[B, 1]` or `[B, C]`, valid bool `[B, C]`; all float32. `weights` add up to
-        the minibatch's loss over micro-batches and ranks, so the loss is a weighted sum.
+        Args:
+            now: what the policy says of them now, with gradients.
+            batch: what was stored of them. Its weights add up to the minibatch's loss over
+                micro-batches and ranks, so the loss is a weighted sum.
+
+        Returns:
+            The loss, a scalar with gradients, and `{name: Metric}`; where `target_kl` is set,
+            `train/actor/approx_kl` is among them.
         """
         ...
 

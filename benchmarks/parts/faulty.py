@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from rlcore_algo_ppo.ppo import PPO
 from torch import Tensor
 
 from rlcore.algo.metric import Metric
+from rlcore.algo.minibatch import Minibatch
+from rlcore.protocols import Evaluation
 
 ORDERS = "RLCORE_FAULTS_ORDERS"  # variable that names the file
 
@@ -21,9 +22,9 @@ class Faulty(PPO):
         ArithmeticError: on command.
     """
 
-    def loss(self, **given: Any) -> tuple[Tensor, dict[str, Metric]]:
+    def loss(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
         """PPO's loss, unless it is told otherwise."""
-        loss, parts = super().loss(**given)
+        loss, parts = super().loss(now, batch)
         orders = Path(os.environ[ORDERS])
         order = orders.read_text(encoding="utf-8") if orders.is_file() else None
         if order == "raise":

@@ -9,8 +9,10 @@ from torch import Tensor
 
 from rlcore.algo.loss import entropy_mean, kl_to_reference, policy_loss
 from rlcore.algo.metric import Metric
-from rlcore.algo.reduce import Weights, at_level, entropy_at_level
+from rlcore.algo.minibatch import Minibatch
+from rlcore.algo.reduce import at_level, entropy_at_level
 from rlcore.config.schema import AlgorithmConfig
+from rlcore.decisions import Evaluation
 
 
 class ClippedSurrogate:
@@ -25,50 +27,38 @@ class ClippedSurrogate:
         """Every update trains the policy."""
         return True
 
-    def surrogate(
-        self,
-        *,
-        logprobs: Tensor,
-        old_logprobs: Tensor,
-        reference_logprobs: Tensor | None,
-        entropy: Tensor,
-        advantages: Tensor,
-        valid: Tensor,
-        weights: Weights,
-    ) -> tuple[Tensor, dict[str, Metric]]:
-        """Loss of the policy without a critic.
+    def surrogate(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
+        """Loss of the policy without a critic; values play no part.
 
         Args:
-            logprobs, old_logprobs: float32 `[B, C, A]`.
-            reference_logprobs: likewise, or None where `kl_beta` is 0.
-            entropy: elementwise `[B, C, A]` (or `[B, C, 1]`, `[B, 1, A]`, spread over it), or one
-                entry per chunk `[B, 1, 1]`, see :func:`entropy_at_level`.
-            advantages: `[B, D]`, D = 1 or C.
-            valid: bool `[B, C]`.
-            weights: of the B samples.
+            now: what the policy says of B samples now. An entropy `[B, C, 1]` or `[B, 1, A]` is
+                spread over `[B, C, A]`; of one entry per chunk see :func:`entropy_at_level`.
+            batch: the B samples; with reference log-probs, the KL to them costs `kl_beta`.
         """
         shared = self._shared
         level = shared.logprob_type
-        new = at_level(logprobs, valid, level)
+        valid, weights = batch.valid, batch.weights
+        new = at_level(now.logprobs, valid, level)
         loss, metrics = policy_loss(
             logprobs=new,
-            old_logprobs=at_level(old_logprobs, valid, level),
-            advantages=advantages.unsqueeze(-1),
+            old_logprobs=at_level(batch.old_logprobs, valid, level),
+            advantages=batch.advantages.unsqueeze(-1),
             weights=weights.policy,
             clip_ratio_low=shared.clip_ratio_low,
             clip_ratio_high=shared.clip_ratio_high,
             clip_ratio_c=shared.clip_ratio_c,
             clip_log_ratio=shared.clip_log_ratio,
         )
+        entropy = now.entropy
         if entropy.shape[1:] != (1, 1):
-            entropy = entropy.expand_as(logprobs)
+            entropy = entropy.expand_as(now.logprobs)
         entropies = entropy_at_level(entropy, valid, shared.entropy_type)
         bonus, more = entropy_mean(entropy=entropies, weights=weights.entropy)
         loss, metrics = loss - shared.entropy_bonus * bonus, {**metrics, **more}
-        if reference_logprobs is not None:
+        if batch.reference_logprobs is not None:
             kl, more = kl_to_reference(
                 logprobs=new,
-                reference_logprobs=at_level(reference_logprobs, valid, level),
+                reference_logprobs=at_level(batch.reference_logprobs, valid, level),
                 weights=weights.policy,
             )
             loss, metrics = loss + shared.kl_beta * kl, {**metrics, **more}

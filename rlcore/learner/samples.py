@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rlcore.algo.advantage import Advantages
+from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.reduce import Weights, batch_weights, valid_at_level
 from rlcore.config.schema import AlgorithmConfig
 from rlcore.rng import generator
@@ -19,32 +20,18 @@ from rlcore.trajectory import Trajectory
 
 
 @dataclass
-class Samples:
-    """P = T N places, sample p = t N + n; places without a decision are invalid.
+class Samples(Minibatch):
+    """A batch as one great minibatch: P = T N places, sample p = t N + n; places without a
+    decision are invalid. Minibatches are taken from it by place, `samples[places]`.
 
     Attributes:
-        old_logprobs, old_values: `[P, C, A]`, `[P, V]`.
-        reference_logprobs: `[P, C, A]`, or None without a KL to reference weights.
-        advantages, returns: `[P, D]`, `[P, V]`.
-        valid: bool `[P, C]`.
         row: int64 `[P]`, row of `inputs` / `replay` of this rank; -1 where there is none.
-        weights: of the whole batch.
         inputs, replay: `{name: [M, ...]}`.
     """
 
-    old_logprobs: Tensor
-    old_values: Tensor
-    reference_logprobs: Tensor | None
-    advantages: Tensor
-    returns: Tensor
-    valid: Tensor
     row: Tensor
-    weights: Weights
     inputs: dict[str, Tensor]
     replay: dict[str, Tensor]
-
-    def __len__(self) -> int:
-        return len(self.row)
 
     @property
     def has_rows(self) -> bool:

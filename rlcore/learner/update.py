@@ -17,10 +17,11 @@ from torch import Tensor
 
 from rlcore.algo import metric
 from rlcore.algo.metric import Metrics
-from rlcore.algo.reduce import Weights
+from rlcore.algo.minibatch import Minibatch
 from rlcore.config.schema import ActorConfig, AlgorithmConfig
 from rlcore.errors import CheckpointError, ConfigError, TrainingError
 from rlcore.learner import ranks, trained
+from rlcore.learner.algorithm_answers import checked_advantages, checked_loss
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
@@ -59,6 +60,7 @@ class Learner:
         self._groups = groups = policy.parameter_groups()
         self._optimizer = PolicyOptimizer(groups, actor.optim)
         self._device = next(p for ps in groups.values() for p in ps).device
+        self._watched = None if algorithm.target_kl is None else APPROX_KL
         self._reference: list[Tensor] | None = None
         if algorithm.needs.reference_logprobs:
             self._reference = [p.detach().clone() for p in groups["policy"]]
@@ -80,10 +82,11 @@ class Learner:
 
         Raises:
             TrainingError: no step could be made, as all gradients hold NaN or infinity.
+            AlgorithmError, PolicyError: an answer that breaks the contract.
         """
         self._optimizer.lr_factors = lr_factors or {}
         batch = ranks.whole_batch(trajectory)
-        advantages = self._algorithm.advantages(batch)
+        advantages = checked_advantages(self._config.name, batch, self._algorithm.advantages(batch))
         samples = make_samples(batch, advantages, self._config)
         if self._config.recompute_logprobs:
             samples.old_logprobs = self._logprobs(samples)
@@ -133,8 +136,9 @@ class Learner:
                 update=update,
                 epoch=epoch,
             ):
-                weights = samples.weights[places].as_whole_batch(totals)
-                part = self._backward(samples, places, weights)
+                batch = samples[places]
+                batch.weights = batch.weights.as_whole_batch(totals)
+                part = self._backward(samples, places, batch)
                 if self._drifted(part):
                     self._optimizer.zero_grad()
                     if not steps:  # what was measured is all there is to say
@@ -149,34 +153,22 @@ class Learner:
                     idle += report.grad_norm == 0.0
         return metrics, steps, idle
 
-    def _backward(self, samples: Samples, places: Tensor, weights: Weights) -> Metrics:
-        """Add the gradient of one minibatch, micro-batch by micro-batch; its metrics.
+    def _backward(self, samples: Samples, places: Tensor, batch: Minibatch) -> Metrics:
+        """Add the gradient of one minibatch, the samples at `places`, micro-batch by micro-batch;
+        its metrics.
 
         The weights of the minibatch are already divided by their sum over all ranks, so the
         losses of micro-batches and ranks simply add up.
         """
         metrics = Metrics()
         mine = samples.row[places] >= 0
-        places, weights = places[mine], weights[mine]
-        pieces = torch.arange(len(places)).split(self._actor.micro_batch_size)
+        rows, batch = samples.row[places[mine]], batch[mine]
+        pieces = torch.arange(len(rows)).split(self._actor.micro_batch_size)
         for piece in pieces:
-            chosen = places[piece]
-            new = self._evaluate(samples, samples.row[chosen])
-            reference = samples.reference_logprobs
-            loss, parts = self._algorithm.loss(
-                logprobs=new.logprobs.float(),
-                values=new.values.float(),
-                entropy=new.entropy.float(),
-                old_logprobs=samples.old_logprobs[chosen].to(self._device),
-                old_values=samples.old_values[chosen].to(self._device),
-                reference_logprobs=(
-                    None if reference is None else reference[chosen].to(self._device)
-                ),
-                advantages=samples.advantages[chosen].to(self._device),
-                returns=samples.returns[chosen].to(self._device),
-                valid=samples.valid[chosen].to(self._device),
-                weights=weights[piece].to(self._device),
-            )
+            new = self._evaluate(samples, rows[piece])
+            now = Evaluation(new.logprobs.float(), new.values.float(), new.entropy.float())
+            answer = self._algorithm.loss(now, batch[piece].to(self._device))
+            loss, parts = checked_loss(self._config.name, answer, required=self._watched)
             if loss.requires_grad:  # not so where the policy is frozen and nothing has a value
                 loss.backward()
             metrics.add({**parts, "train/actor/total_loss": metric.step_mean(loss)})

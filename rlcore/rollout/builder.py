@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from rlcore.protocols import Inputs, PolicyOutput
+from rlcore.rollout.messages import ChunkOutcome
 from rlcore.specs import Episode
 from rlcore.trajectory import Trajectory
 
@@ -75,23 +76,15 @@ class TrajectoryBuilder:
                 _Decision(episode, number, len(self._batches) - 1, row)
             )
 
-    def add_outcome(
-        self,
-        columns: Sequence[int],
-        rewards: np.ndarray,
-        valid: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        success: np.ndarray,
-    ) -> None:
-        """Outcome `[R, C]` of the last decision of each of these columns."""
-        for row, column in enumerate(columns):
+    def add_outcome(self, outcome: ChunkOutcome) -> None:
+        """What came of the last decision of each of its columns."""
+        for row, column in enumerate(outcome.columns):
             decision = self._columns[column][-1]
-            decision.rewards = np.array(rewards[row])
-            decision.valid = np.array(valid[row])
-            decision.terminated = np.array(terminated[row])
-            decision.truncated = np.array(truncated[row])
-            decision.success = bool(success[row])
+            decision.rewards = np.array(outcome.rewards[row])
+            decision.valid = np.array(outcome.valid[row])
+            decision.terminated = np.array(outcome.terminated[row])
+            decision.truncated = np.array(outcome.truncated[row])
+            decision.success = bool(outcome.success[row])
 
     def add_bootstrap(self, columns: Sequence[int], values: torch.Tensor) -> None:
         """Values `[R, V]` after the last decision of each of these columns."""

@@ -177,14 +177,7 @@ def _account(
     outcome = message.outcome
     if outcome is None or before is None:
         return
-    builder.add_outcome(
-        outcome.columns,
-        outcome.rewards,
-        outcome.valid,
-        outcome.terminated,
-        outcome.truncated,
-        outcome.success,
-    )
+    builder.add_outcome(outcome)
     if outcome.bootstrap_observation is None:
         return
     rows = outcome.bootstrap_rows

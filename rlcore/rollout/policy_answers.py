@@ -50,7 +50,7 @@ def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
         right = isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS
         if not right or array.shape[:1] != (rows,):
             what = f"a numpy array of numbers with {rows} rows"
-            raise _error(spec, "prepare", f"{name!r}", _described(array), what)
+            raise _error(spec, "prepare", f"{name!r}", described_answer(array), what)
     return dict(inputs)
 
 
@@ -76,7 +76,7 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
     for name, tensor in output.replay.items():
         if not (isinstance(tensor, torch.Tensor) and tensor.shape[:1] == (rows,)):
             what = f"a tensor with {rows} rows"
-            raise _error(spec, "act", f"replay[{name!r}]", _described(tensor), what)
+            raise _error(spec, "act", f"replay[{name!r}]", described_answer(tensor), what)
     return output
 
 
@@ -95,7 +95,7 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
     fits = isinstance(entropy, torch.Tensor) and entropy.dim() == 3 and len(entropy) == rows
     if not fits or any(n not in (1, m) for n, m in zip(entropy.shape, shape, strict=True)):
         what = f"floats {list(shape)}, or one entry per chunk {[rows, 1, 1]}"
-        raise _error(spec, "evaluate", "entropy", _described(entropy), what)
+        raise _error(spec, "evaluate", "entropy", described_answer(entropy), what)
     return evaluation
 
 
@@ -103,7 +103,7 @@ def _require(spec: PolicySpec, call: str, what: str, value: Any, shape: tuple[in
     right = isinstance(value, torch.Tensor) and value.is_floating_point()
     if not right or tuple(value.shape) != shape:
         expected = f"a tensor of floats {list(shape)}"
-        raise _error(spec, call, what, _described(value), expected)
+        raise _error(spec, call, what, described_answer(value), expected)
 
 
 def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
@@ -127,7 +127,8 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
     )
 
 
-def _described(value: Any) -> str:
+def described_answer(value: Any) -> str:
+    """Type and shape of what a stranger handed out, to be read behind "is"."""
     if isinstance(value, torch.Tensor):
         return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     return described(value)

@@ -35,14 +35,17 @@ class ActorWorker(PolicyWorker):
     def learner(self) -> Learner:
         """Built when first needed, so that an evaluation holds no optimizer."""
         if self._learner is None:
+            from rlcore.learner.algorithm_answers import checked_algorithm
             from rlcore.learner.update import Learner
 
-            algorithm = load_target(self._settings.algorithm_target)(self._settings.algorithm)
+            config, target = self._settings.algorithm, self._settings.algorithm_target
+            algorithm = load_target(target)(config)
+            checked_algorithm(config.name, target, algorithm)
             self._learner = Learner(
                 self.policy,
                 algorithm,
                 self._settings.actor,
-                self._settings.algorithm,
+                config,
                 seed=self._settings.seed,
             )
         return self._learner

@@ -296,16 +296,16 @@ def test_a_broken_policy(broken):
 class MaximisesItsLoss(PPO):
     """A sign too many."""
 
-    def loss(self, *, advantages, **others):
-        return super().loss(advantages=-advantages, **others)
+    def loss(self, now, batch):
+        return super().loss(now, replace(batch, advantages=-batch.advantages))
 
 
 class AveragesAgain(PPO):
     """Takes a mean of its own over the micro-batch."""
 
-    def loss(self, *, valid, **others):
-        loss, metrics = super().loss(valid=valid, **others)
-        return loss / len(valid), metrics
+    def loss(self, now, batch):
+        loss, metrics = super().loss(now, batch)
+        return loss / len(batch), metrics
 
 
 class NormalisesIdlePlaces(PPO):
@@ -369,8 +369,8 @@ class GroupRelative(ClippedSurrogate):
     def advantages(self, trajectory):
         return group_relative(trajectory, group_size=self._shared.group_size)
 
-    def loss(self, *, values, old_values, returns, **others):
-        return self.surrogate(**others)
+    def loss(self, now, batch):
+        return self.surrogate(now, batch)
 '''
 
 

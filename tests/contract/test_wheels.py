@@ -1,4 +1,5 @@
-"""A stranger's package: the env of docs/plugins.md, built, installed, planned and trained on."""
+"""A stranger's package: the env and the algorithm of docs/plugins.md, built, installed, planned and
+trained with."""
 
 from __future__ import annotations
 
@@ -38,16 +39,25 @@ def build(project: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory) -> Path:
-    """A folder of installed packages that holds the env of docs/plugins.md."""
+    """A folder of installed packages that holds what docs/plugins.md shows."""
     base = tmp_path_factory.mktemp("stranger")
     files = dict(FILE.findall((ROOT / "docs/plugins.md").read_text()))
     assert set(files) == {
         "pyproject.toml",
         *(
             f"acme_slider/{name}.py"
-            for name in ("__init__", "plugin", "settings", "env", "simulator")
+            for name in (
+                "__init__",
+                "plugin",
+                "settings",
+                "env",
+                "simulator",
+                "learning",
+                "montecarlo",
+            )
         ),
         "tests/test_slider.py",
+        "tests/test_montecarlo.py",
     }
     for name, text in files.items():
         path = base / "source" / name
@@ -92,9 +102,11 @@ def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_trained_on(stranger, tmp_path):
+@pytest.mark.parametrize("algorithm", ["ppo", "montecarlo"])
+def test_it_is_trained_on(stranger, tmp_path, algorithm):
     rlcore(
-        "train", *CHOICE, "cluster.backend=local", "runner.max_epochs=1",
+        "train", "env=slider", "model=toy", f"algorithm={algorithm}",
+        "cluster.backend=local", "runner.max_epochs=1",
         "cluster.component_placement={env: '0:0', rollout: '0:0', actor: '0:0'}",
         "env.eval.trials_per_task=3", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
         "actor.global_batch_size=16", "actor.micro_batch_size=16", "runner.logger.log_path=logs",
@@ -110,7 +122,7 @@ def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
     shown = run("-m", "pytest", "-q", "-p", "no:cacheprovider", checks,
                 cwd=tmp_path, packages=stranger)  # fmt: skip
     passed = re.search(r"(\d+) passed, \d+ skipped", shown)
-    assert passed and int(passed[1]) > 25
+    assert passed and int(passed[1]) > 50  # of two envs and an algorithm
 
 
 @pytest.fixture(scope="module")

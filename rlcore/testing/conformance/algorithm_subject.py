@@ -11,7 +11,7 @@ from torch import Tensor
 from rlcore.algo.metric import Metric
 from rlcore.algo.reduce import Weights
 from rlcore.learner.samples import Samples, make_samples
-from rlcore.protocols import Algorithm
+from rlcore.protocols import Algorithm, Evaluation
 from rlcore.targets import load_target
 from rlcore.testing.conformance.threads import OneThread
 from rlcore.testing.conformance.trajectories import random_trajectory
@@ -22,17 +22,9 @@ DRIFT = 0.05  # of log-probs and values since the rollout
 
 
 @dataclass
-class Present:
-    """What the policy says now of all P samples: leaves that gather gradients.
-
-    Attributes:
-        logprobs, entropy: `[P, C, A]`.
-        values: `[P, V]`.
-    """
-
-    logprobs: Tensor
-    values: Tensor
-    entropy: Tensor
+class Present(Evaluation):
+    """What the policy says now of all P samples: leaves that gather gradients; entropy
+    elementwise."""
 
     def gradients(self) -> dict[str, Tensor]:
         """Of the log-probs and values; zeros where none came."""
@@ -109,16 +101,10 @@ class AlgorithmSubject(OneThread):
     ) -> tuple[Tensor, dict[str, Metric]]:
         """The loss of the samples at `places` (all that are trained on)."""
         places = samples.trained.nonzero().squeeze(1) if places is None else places
-        reference = samples.reference_logprobs
-        return self.algorithm.loss(
+        now = Evaluation(
             logprobs=present.logprobs[places],
             values=present.values[places],
             entropy=(present.entropy if entropy is None else entropy)[places],
-            old_logprobs=samples.old_logprobs[places],
-            old_values=samples.old_values[places],
-            reference_logprobs=None if reference is None else reference[places],
-            advantages=samples.advantages[places],
-            returns=samples.returns[places],
-            valid=samples.valid[places],
-            weights=(samples.weights if weights is None else weights)[places],
         )
+        batch = samples if weights is None else replace(samples, weights=weights)
+        return self.algorithm.loss(now, batch[places])

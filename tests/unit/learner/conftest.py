@@ -86,13 +86,13 @@ class ToyActorCritic(ClippedSurrogate):
             normalize=config.normalize_advantages,
         )
 
-    def loss(self, *, values, old_values, returns, weights, **others: Any):
-        policy, metrics = self.surrogate(weights=weights, **others)
+    def loss(self, now, batch):
+        policy, metrics = self.surrogate(now, batch)
         value, more = value_loss(
-            values=values,
-            old_values=old_values,
-            returns=returns,
-            weights=weights.value,
+            values=now.values,
+            old_values=batch.old_values,
+            returns=batch.returns,
+            weights=batch.weights.value,
             value_clip=0.2,
             huber_delta=1.0,
         )

@@ -7,8 +7,9 @@ from torch import Tensor
 from rlcore.algo.advantage import Advantages
 from rlcore.algo.group import group_relative
 from rlcore.algo.metric import Metric
-from rlcore.algo.reduce import Weights
+from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.surrogate import ClippedSurrogate
+from rlcore.protocols import Evaluation
 from rlcore.trajectory import Trajectory
 from rlcore_algo_grpo.settings import GRPOConfig, check, needs
 
@@ -37,27 +38,6 @@ class GRPO(ClippedSurrogate):
             bounds=self.needs.group_filter,
         )
 
-    def loss(
-        self,
-        *,
-        logprobs: Tensor,
-        values: Tensor,
-        entropy: Tensor,
-        old_logprobs: Tensor,
-        old_values: Tensor,
-        reference_logprobs: Tensor | None,
-        advantages: Tensor,
-        returns: Tensor,
-        valid: Tensor,
-        weights: Weights,
-    ) -> tuple[Tensor, dict[str, Metric]]:
+    def loss(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
         """`policy - entropy_bonus * H + kl_beta * KL(reference)`; values play no part."""
-        return self.surrogate(
-            logprobs=logprobs,
-            old_logprobs=old_logprobs,
-            reference_logprobs=reference_logprobs,
-            entropy=entropy,
-            advantages=advantages,
-            valid=valid,
-            weights=weights,
-        )
+        return self.surrogate(now, batch)

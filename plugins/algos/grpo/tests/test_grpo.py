@@ -11,6 +11,7 @@ from rlcore_algo_grpo.grpo import GRPO
 from rlcore_algo_grpo.settings import GRPOConfig, needs
 from torch import Tensor, nn
 
+from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.reduce import Weights, at_level
 from rlcore.config.schema import ActorConfig
 from rlcore.errors import ConfigError, WorkerError
@@ -150,18 +151,22 @@ def test_the_clip_is_asymmetric_by_hand():
     # A = 1: ratio 1.5 is clipped to 1.28, ratio 0.5 is not clipped (its loss is larger);
     # loss = mean(-1.28, -0.5)
     zeros, one = torch.zeros(2, 1, 1), torch.full((2, 1, 1), 0.5)
-    loss, metrics = GRPO(GRPOConfig(clip_ratio_low=0.2, clip_ratio_high=0.28)).loss(
+    now = Evaluation(
         logprobs=torch.tensor([1.5, 0.5]).log().view(2, 1, 1),
-        old_logprobs=zeros,
-        reference_logprobs=None,
-        entropy=zeros,
         values=torch.zeros(2, 1),  # of a head that nobody trains
+        entropy=zeros,
+    )
+    batch = Minibatch(
+        old_logprobs=zeros,
         old_values=torch.zeros(2, 1),
-        returns=torch.zeros(2, 0),
+        reference_logprobs=None,
         advantages=torch.ones(2, 1),
+        returns=torch.zeros(2, 0),
         valid=torch.ones(2, 1, dtype=torch.bool),
         weights=Weights(one, one, torch.full((2, 1), 0.5)),
     )
+    config = GRPOConfig(clip_ratio_low=0.2, clip_ratio_high=0.28)
+    loss, metrics = GRPO(config).loss(now, batch)
     assert float(loss) == pytest.approx(-(1.28 + 0.5) / 2)
     assert metrics["train/actor/clip_fraction"].number(1) == pytest.approx(0.5)
 

@@ -7,8 +7,9 @@ from torch import Tensor
 from rlcore.algo.advantage import Advantages, gae
 from rlcore.algo.loss import value_loss
 from rlcore.algo.metric import Metric
-from rlcore.algo.reduce import Weights
+from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.surrogate import ClippedSurrogate
+from rlcore.protocols import Evaluation
 from rlcore.trajectory import Trajectory
 from rlcore_algo_ppo.settings import PPOConfig, check, needs
 
@@ -43,35 +44,14 @@ class PPO(ClippedSurrogate):
         """The first updates may be the critic's alone: a policy is not to follow noise."""
         return update >= self._config.critic_warmup_updates
 
-    def loss(
-        self,
-        *,
-        logprobs: Tensor,
-        values: Tensor,
-        entropy: Tensor,
-        old_logprobs: Tensor,
-        old_values: Tensor,
-        reference_logprobs: Tensor | None,
-        advantages: Tensor,
-        returns: Tensor,
-        valid: Tensor,
-        weights: Weights,
-    ) -> tuple[Tensor, dict[str, Metric]]:
+    def loss(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
         """`policy + value_coef * value - entropy_bonus * H + kl_beta * KL(reference)`."""
-        policy, metrics = self.surrogate(
-            logprobs=logprobs,
-            old_logprobs=old_logprobs,
-            reference_logprobs=reference_logprobs,
-            entropy=entropy,
-            advantages=advantages,
-            valid=valid,
-            weights=weights,
-        )
+        policy, metrics = self.surrogate(now, batch)
         value, more = value_loss(
-            values=values,
-            old_values=old_values,
-            returns=returns,
-            weights=weights.value,
+            values=now.values,
+            old_values=batch.old_values,
+            returns=batch.returns,
+            weights=batch.weights.value,
             value_clip=self._config.value_clip,
             huber_delta=self._config.huber_delta,
         )

@@ -8,11 +8,13 @@ import yaml
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
 
+from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.reduce import Weights
 from rlcore.config.schema import ActorConfig
 from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import ConfigError
 from rlcore.learner.update import Learner
+from rlcore.protocols import Evaluation
 from rlcore.specs import Episode
 from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases
@@ -63,18 +65,17 @@ def test_loss_is_the_sum_of_its_terms_by_hand():
     # entropy 4 at 0.5; kl: x = log 2 -> 2 - log 2 - 1
     config = PPOConfig(value_coef=0.1, huber_delta=1.0, entropy_bonus=0.5, kl_beta=3.0)
     one = torch.ones(1, 1, 1)
-    loss, metrics = PPO(config).loss(
-        logprobs=0 * one,
+    now = Evaluation(logprobs=0 * one, values=torch.zeros(1, 1), entropy=4 * one)
+    batch = Minibatch(
         old_logprobs=0 * one,
-        reference_logprobs=(2 * one).log(),
-        entropy=4 * one,
-        values=torch.zeros(1, 1),
         old_values=torch.zeros(1, 1),
-        returns=torch.full((1, 1), 3.0),
+        reference_logprobs=(2 * one).log(),
         advantages=torch.full((1, 1), 2.0),
+        returns=torch.full((1, 1), 3.0),
         valid=torch.ones(1, 1, dtype=torch.bool),
         weights=Weights(one, one, torch.ones(1, 1)),
     )
+    loss, metrics = PPO(config).loss(now, batch)
     kl = 1 - torch.tensor(2.0).log()
     assert float(loss) == pytest.approx(float(-2 + 0.1 * 2.5 - 0.5 * 4 + 3 * kl))
     assert metrics["train/critic/value_loss"].number(1) == pytest.approx(2.5)
@@ -95,18 +96,19 @@ def test_an_entropy_per_chunk_counts_once_per_chunk(shape, level, expected):
     zeros, valid = torch.zeros(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)
     entries = {"chunk_level": (1, 1), "action_level": (5, 1), "token_level": (5, 4)}[level]
     weights = torch.full((2, *entries), 1 / (2 * entries[0] * entries[1]))  # token-mean
-    loss, metrics = PPO(PPOConfig(entropy_bonus=0.5, entropy_type=level)).loss(
-        logprobs=zeros,
+    entropy = torch.tensor([2.0, 4.0])[:, None, None].expand(shape)
+    now = Evaluation(logprobs=zeros, values=torch.zeros(2, 1), entropy=entropy)
+    batch = Minibatch(
         old_logprobs=zeros,
-        reference_logprobs=None,
-        entropy=torch.tensor([2.0, 4.0])[:, None, None].expand(shape),
-        values=torch.zeros(2, 1),
         old_values=torch.zeros(2, 1),
-        returns=torch.zeros(2, 1),
+        reference_logprobs=None,
         advantages=torch.zeros(2, 1),
+        returns=torch.zeros(2, 1),
         valid=valid,
         weights=Weights(torch.full((2, 1, 1), 0.5), weights, torch.full((2, 1), 0.5)),
     )
+    config = PPOConfig(entropy_bonus=0.5, entropy_type=level)
+    loss, metrics = PPO(config).loss(now, batch)
     assert metrics["train/actor/entropy"].number(1) == pytest.approx(expected)
     assert float(loss) == pytest.approx(-0.5 * expected)
 
