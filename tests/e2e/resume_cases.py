@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from rlcore.config.compose import load
 from rlcore.errors import WorkerError
 from rlcore.loop import train
 from rlcore.loop.session import Session
+from rlcore.plugins import load_plugins
 
 COMMON = [
     "env=toy",
@@ -35,6 +37,17 @@ COMMON = [
 
 def go_on(run: Path, *overrides: str) -> None:
     train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides]))
+
+
+@contextmanager
+def plugged_in(plugin: object, name: str = "nosy") -> Iterator[None]:
+    """The plugin is installed meanwhile."""
+    manager = load_plugins().manager
+    manager.register(plugin, name=name)
+    try:
+        yield
+    finally:
+        manager.unregister(plugin)
 
 
 class Failing:

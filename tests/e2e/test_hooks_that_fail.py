@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from resume_cases import COMMON, go_on
+from resume_cases import COMMON, go_on, plugged_in
 from sameness import assert_same
 
 from rlcore import hookimpl, observer
@@ -19,7 +18,6 @@ from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import train
 from rlcore.loop.hooks import HookError, ObserverWarning
-from rlcore.plugins import load_plugins
 from rlcore.run import Run
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
@@ -76,16 +74,6 @@ class Watching:
     def rlcore_after_run(self) -> None:
         self.called.append("after_run")
         self._fail()
-
-
-@contextmanager
-def plugged_in(plugin: object) -> Iterator[None]:
-    manager = load_plugins().manager
-    manager.register(plugin, name="nosy")
-    try:
-        yield
-    finally:
-        manager.unregister(plugin)
 
 
 def divide() -> None:

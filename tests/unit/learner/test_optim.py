@@ -47,6 +47,17 @@ def test_two_learning_rates():
     assert policy.grad is None and value.grad is None
 
 
+def test_factors_are_on_the_schedule_of_their_group():
+    policy, value, optimizer = pair(lr_warmup_steps=4)
+    optimizer.lr_factors = {"policy": 3.0}
+    # the first of four warm-up steps: a quarter of 0.1 and of 0.01
+    assert optimizer.learning_rates() == pytest.approx({"policy": 0.075, "value": 0.0025})
+    policy.grad, value.grad = torch.ones(2), torch.ones(2)
+    optimizer.step()
+    assert policy.tolist() == pytest.approx([-0.075] * 2)
+    assert value.tolist() == pytest.approx([-0.0025] * 2)
+
+
 def test_gradients_are_clipped_over_both_groups():
     policy, value, optimizer = pair(clip_grad=1.0, adam_beta1=0.0)
     policy.grad, value.grad = torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0])

@@ -36,6 +36,50 @@ def test_training_balances_tasks_and_stays_in_its_split():
     assert [c.episodes for c in columns] == sorted(c.episodes for c in columns)
 
 
+def drawn_tasks(weights, groups=40, **told):
+    spec, config = toy(total_num_envs=groups)
+    told = {"seed": 3, "update": 0, "num_action_chunks": 2, **told}
+    return [c.episodes[0] for c in training_columns(spec, config, **told, weights=weights)]
+
+
+def test_tasks_are_drawn_as_often_as_they_weigh():
+    # 40 columns are ten turns of four. Of each turn task 0 gets 4 * 5/10 = 2 exactly, task 1 gets
+    # 4 * 3/10 = 1.2: one or two, task 2 gets 4 * 2/10 = 0.8: none or one, and task 3 nothing
+    counts = Counter(e.task for e in drawn_tasks([5, 3, 2, 0]))
+    assert counts[0] == 20 and counts[3] == 0
+    assert 10 <= counts[1] <= 20 and 0 <= counts[2] <= 10 and counts[1] + counts[2] == 20
+    # on average over turns: 1000 of them
+    often = Counter(e.task for e in drawn_tasks([5, 3, 2, 0], groups=4000))
+    assert abs(often[1] - 1200) < 60 and often[0] == 2000  # 60: 4 sqrt(1000 * 0.2 * 0.8) = 51
+
+
+def test_equal_weights_are_none():
+    assert drawn_tasks([2.0] * 4) == drawn_tasks(None)
+    assert drawn_tasks([0.3] * 4, seed=8) == drawn_tasks(None, seed=8)
+
+
+def test_one_task_may_have_all_the_weight():
+    assert {e.task for e in drawn_tasks([0, 0, 1e-9, 0])} == {2}
+
+
+def test_groups_stay_whole_and_ranges_agree_under_weights():
+    spec, config = toy(total_num_envs=32)
+    told = {
+        "seed": 1,
+        "update": 2,
+        "num_action_chunks": 2,
+        "group_size": 4,
+        "weights": [1, 2, 3, 4],
+    }
+    whole = training_columns(spec, config, **told)
+    parts = [training_columns(spec, config, **told, groups=g) for g in (range(5), range(5, 8))]
+    assert {c.episodes for part in parts for c in part} == {c.episodes for c in whole}
+    groups = {}
+    for column in whole:
+        groups.setdefault(column.episodes[0].group, set()).add(column.episodes[0][:2])
+    assert [len(starts) for starts in groups.values()] == [1] * 8
+
+
 def test_training_columns_depend_on_seed_and_update_only():
     spec, config = toy(total_num_envs=8)
 

@@ -1,0 +1,168 @@
+"""Plugins that steer: what they set is followed, kept over a resume, and ends a run in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from resume_cases import COMMON, Failing, go_on, plugged_in
+from sameness import assert_same, numbers
+
+from rlcore import hookimpl
+from rlcore.cli.main import main
+from rlcore.config.compose import compose
+from rlcore.episodes import EpisodeOutcome
+from rlcore.errors import ConfigError, WorkerError
+from rlcore.loop import train
+from rlcore.loop.hooks import HookError
+from rlcore.run import Run
+from rlcore.track.checkpoint import load_checkpoint
+
+QUICK = ["sft.enabled=false", "runner.val_before_train=false", "actor.optim.lr=0.01"]
+LEFT_OUT = "reach-down"
+
+
+def start(log_path: Path, name: str, *overrides: str) -> Path:
+    names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
+    train.run(compose([*COMMON, *QUICK, *names, *overrides]))
+    return log_path / name
+
+
+class Steersman:
+    """Sets all there is from what it has seen and what it set before, and never plays one task."""
+
+    def __init__(self, strike_at: int | None = None) -> None:
+        self._strike_at = strike_at
+        self.played: list[Counter[str]] = []
+
+    @hookimpl
+    def rlcore_after_rollout(self, run: Run, outcomes: Sequence[EpisodeOutcome]) -> None:
+        self.played.append(Counter(run.tasks[one.episode.task] for one in outcomes))
+        reward = sum(one.episode_return + one.length for one in outcomes)
+        weights = {task: (3 * w + reward) % 7 + 0.5 for task, w in run.task_weights.items()}
+        run.set_task_weights({**weights, LEFT_OUT: 0})
+        if run.update == self._strike_at:
+            self._strike_at = None
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    @hookimpl
+    def rlcore_after_update(self, run: Run, metrics: dict[str, float]) -> None:
+        seen = [*run.kept.get("steersman", []), metrics["train/actor/approx_kl"]]
+        run.keep("steersman", seen)
+        run.set_lr_factors({"policy": 1 / (1 + len(seen)), "value": run.lr_factors["value"] * 1.5})
+        metrics["steersman/kl"] = sum(seen)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A steered run of four updates that nothing interrupted."""
+    steersman = Steersman()
+    with plugged_in(steersman):
+        run = start(tmp_path_factory.mktemp("runs"), "whole")
+    assert steersman.played[0] == dict.fromkeys(steersman.played[0], 2)  # 8 episodes of 4 tasks
+    assert all(played[LEFT_OUT] == 0 for played in steersman.played[1:])
+    return run
+
+
+def test_rates_follow_their_factors(whole: Path):
+    lines = [line for line in numbers(whole) if "steersman/kl" in line]
+    # COMMON warms up over 9 steps, of which an update makes a few; so against the value group's
+    # rate, which has the same warm-up: factors 1, 1/2, 1/3, 1/4 over 1, 1.5, 2.25, 3.375
+    ratios = [float(one["train/actor/lr"]) / float(one["train/critic/lr"]) for one in lines]  # type: ignore[arg-type]
+    expected = [1, 1 / 3, 1 / 6.75, 1 / 13.5]
+    assert [ratio / ratios[0] for ratio in ratios] == pytest.approx(expected)
+
+
+def test_resumed_equals_undisturbed(log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch):
+    with plugged_in(Steersman()):
+        with monkeypatch.context() as patch:
+            patch.setattr(train, "improve", Failing(train.improve, [2]))
+            with pytest.raises(WorkerError):
+                start(log_path, "broken")
+        go_on(log_path / "broken")
+    assert_same(log_path / "broken", whole)
+    kept = [load_checkpoint(run).state["steering"] for run in (log_path / "broken", whole)]
+    assert kept[0] == kept[1] and len(kept[0]["kept"]["steersman"]) == 4
+
+
+def test_what_a_rollout_led_to_is_given_up_with_it(log_path: Path, whole: Path):
+    """The signal comes in the hook, when the weights are set already; the rollout is played again
+    by the resume, and the hook called again."""
+    with plugged_in(Steersman(strike_at=2)):
+        with pytest.raises(KeyboardInterrupt):
+            start(log_path, "struck")
+        assert load_checkpoint(log_path / "struck").step == 2
+        go_on(log_path / "struck")
+    assert_same(log_path / "struck", whole)
+
+
+def test_a_wish_that_can_not_be_met_is_one_error_of_the_plugin(log_path: Path):
+    class Mistaken:
+        @hookimpl
+        def rlcore_after_update(self, run: Run) -> None:
+            run.set_task_weights({"reach-lefft": 1.0})
+
+    with plugged_in(Mistaken()), pytest.raises(HookError) as caught:
+        start(log_path, "mistaken")
+    assert caught.value.message.startswith("plugin 'nosy' failed in rlcore_after_update: a task's")
+    assert "Did you mean 'reach-left'?" in caught.value.message
+
+
+class Enough:
+    """Ends training after some updates."""
+
+    def __init__(self, updates: int) -> None:
+        self._updates = updates
+
+    @hookimpl
+    def rlcore_after_update(self, run: Run) -> None:
+        if run.update == self._updates:
+            run.stop("enough is learned")
+
+
+def test_a_stop_is_an_end_in_order(log_path: Path, capsys: pytest.CaptureFixture[str]):
+    with plugged_in(Enough(2)):
+        run = start(log_path, "stopped", "runner.val_check_interval=1")
+    assert "training stopped after update 2: enough is learned" in capsys.readouterr().out
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["stopped"] == "enough is learned"
+    labels = sorted(path.stem for path in (run / "eval").glob("*.parquet"))
+    assert labels == ["after", "step_000001"]  # after the last update once, not twice
+    # asked to go on, it says why it does not, whatever its limits are
+    files = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for more in ([], ["runner.max_epochs=9"]):
+        assert main(["resume", str(run), *more]) == ConfigError.exit_code
+        err = capsys.readouterr().err
+        assert "is finished: a plugin stopped training after update 2: enough is learned" in err
+        assert f"rlcore resume {run}/checkpoints/step_000002" in err
+    assert files == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    # and does where its checkpoint is named, to where it would have come without the stop
+    assert main(["resume", f"{run}/checkpoints/step_000002", "runner.val_check_interval=-1"]) == 0
+    said = capsys.readouterr().out
+    assert "training was stopped here: enough is learned; it goes on as asked" in said
+    assert "stopped" not in json.loads((run / "summary.json").read_text())
+    assert load_checkpoint(run).step == 4
+    ours, theirs = (load_checkpoint(at).path for at in (run, start(log_path, "never")))
+    learner = "learner.safetensors"
+    assert (ours / learner).read_bytes() == (theirs / learner).read_bytes()
+
+
+def test_one_that_was_killed_after_its_stop_only_finishes(
+    log_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    with plugged_in(Enough(2)):
+        run = start(log_path, "whole")
+        with monkeypatch.context() as patch:
+            patch.setattr(train, "freeze", Failing(train.freeze, [2]))
+            with pytest.raises(WorkerError):
+                start(log_path, "killed")
+    go_on(log_path / "killed")  # the plugin is gone; the stop is the run's
+    assert "training stopped after update 2: enough is learned" in capsys.readouterr().out
+    assert_same(log_path / "killed", run)
+    summary = json.loads((log_path / "killed" / "summary.json").read_text())
+    assert summary["stopped"] == "enough is learned"
