@@ -8,7 +8,11 @@ anything else is a bug of ours and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of what a disk says that has no room: for anything, for this user, for this file."""
 
 
 class UserError(Exception):

@@ -7,7 +7,6 @@ imported when it is called, so that `rlcore plugins` pays for nothing else.
 from __future__ import annotations
 
 import contextlib
-import errno
 import sys
 import warnings
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import TextIO
 
 import rlcore
 from rlcore import signals
-from rlcore.errors import UserError, did_you_mean
+from rlcore.errors import NO_SPACE, UserError, did_you_mean
 
 VERBS = {
     "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
@@ -30,7 +29,6 @@ VERBS = {
     "plugins": "list what the installed plugins bring",
     "doctor": "check what this machine lacks",
 }
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ from rlcore.track.files import new_folder
 from rlcore.track.folder import RunFolder
 from rlcore.track.links import require_no_way_out
 
-ELSEWHERE = "name a folder elsewhere, or make room for it"
+ELSEWHERE = "name a folder elsewhere"
 
 
 @dataclass(frozen=True)

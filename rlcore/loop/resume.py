@@ -34,7 +34,6 @@ from rlcore.track.headers import damaged
 from rlcore.track.imitation import check_history
 from rlcore.track.protocol import told_apart
 from rlcore.track.state import STANDS_ON, STATE, relied_on
-from rlcore.track.trackers import cut_metrics
 
 ENDS = ("after", "control")
 """Labels of the evaluations that a run ends with."""
@@ -137,6 +136,7 @@ def take_up(session: Session, saved: Saved | None) -> None:
         return
     at = saved.checkpoint
     if at is not None:
+        session.latest = at.path.name
         given_up = course.take_up(session.folder.checkpoints, at.path.name)
         if given_up:
             session.progress.line(
@@ -144,9 +144,9 @@ def take_up(session: Session, saved: Saved | None) -> None:
                 f"{session.folder.checkpoints / course.SUPERSEDED})"
             )
     set_aside(session.attempt, _behind(session.folder, saved.step))
-    cut_metrics(
-        session.folder.metrics, 0 if at is None else _extents(at)[session.folder.metrics.name].size
-    )
+    if at is None and session.folder.metrics.stat().st_size:
+        session.progress.line("the run has no checkpoint: its updates are made again")
+    session.trackers.cut(0 if at is None else _extents(at)[session.folder.metrics.name].size)
 
 
 def _behind(folder: RunFolder, step: int) -> Iterator[Path]:

@@ -47,6 +47,7 @@ class Session:
         steering: what plugins have set.
         successes: success of each update's episodes since the last regular checkpoint.
         best: the highest mean of these so far, None before the first.
+        latest: name of the checkpoint that the run came by last, None before the first.
     """
 
     assembly: Assembly
@@ -63,6 +64,7 @@ class Session:
     steering: Steering = field(default_factory=Steering)
     successes: list[float] = field(default_factory=list)
     best: float | None = None
+    latest: str | None = None
 
     @property
     def config(self) -> RunConfig:

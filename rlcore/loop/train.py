@@ -25,7 +25,7 @@ from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
 from rlcore.results.summary import Summary
 from rlcore.track.checkpoint import save_checkpoint
-from rlcore.track.course import checkpoint_name, read_course
+from rlcore.track.course import checkpoint_name, require_latest
 from rlcore.track.metrics import env_metrics
 
 
@@ -179,10 +179,15 @@ def improve(session: Session, update: int) -> dict[str, float]:
 
 def checkpoint(session: Session, update: int) -> None:
     """Policy, optimizer and counters under `checkpoints/step_XXXXXX`, from now on the latest; none
-    where no update was made since the last one."""
+    where no update was made since the last one.
+
+    Raises:
+        CheckpointError: it can't be written, or the earlier ones are not there any more.
+    """
     session.folder.require_held()
     folder, runner = session.folder.checkpoints, session.config.runner
-    if read_course(folder).latest == checkpoint_name(update):
+    require_latest(folder, session.latest)
+    if session.latest == checkpoint_name(update):
         return
     # one that is made because the run stops must not change which is the best: the next that the
     # run would have made anyway judges, over all updates since the last such one
@@ -190,7 +195,7 @@ def checkpoint(session: Session, update: int) -> None:
     best = regular and _is_best(session)
     with session.clock.measure("checkpoint"):
         on_first = session.group.actor_on_first
-        save_checkpoint(
+        path = save_checkpoint(
             folder,
             update,
             save_policy=lambda path: on_first("save", path=str(path)),
@@ -199,6 +204,7 @@ def checkpoint(session: Session, update: int) -> None:
             best=best,
             keep=runner.keep_last,
         )
+    session.latest = path.name
 
 
 def _trains_on(session: Session, update: int) -> bool:

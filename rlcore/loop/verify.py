@@ -24,13 +24,17 @@ from rlcore.track.folder import RunFolder
 from rlcore.track.headers import damaged
 from rlcore.track.manifest import versions
 from rlcore.track.protocol import told_apart
+from rlcore.track.state import STATE
 
 EPISODES, PROTOCOL = "evaluation.parquet", "evaluation.json"
 
 
 def freeze(session: Session, step: int, results: Sequence[EpisodeResult]) -> None:
-    """Keep an evaluation of the checkpoint of that step with it."""
+    """Keep an evaluation of the checkpoint of that step with it, if it is still there."""
     folder = session.folder.checkpoint(step)
+    if not (folder / STATE).is_file():
+        session.progress.line(f"warning: {folder} is gone: its evaluation is not kept with it")
+        return
     write_results(folder / EPISODES, results)
     facts = {**_facts(session), "versions": versions()}
     write_text(folder / PROTOCOL, json.dumps(facts, indent=1) + "\n")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import CheckpointError, did_you_mean
+from rlcore.errors import NO_SPACE, CheckpointError, did_you_mean
 from rlcore.track.contents import DIGEST, check_digests, check_sizes, digests
 from rlcore.track.course import (
     BEST,
@@ -39,7 +39,7 @@ from rlcore.track.state import STATE, read_facts, read_json, write_facts
 from rlcore.track.tensors import flatten_tensors, tensor_names, unflatten_tensors
 
 POLICY = "actor"
-FREE_SPACE = "free some space; earlier checkpoints are whole: rlcore resume RUN"
+EARLIER = "earlier checkpoints are whole: rlcore resume RUN"
 LEARNER = "learner"  # .safetensors and .json
 
 
@@ -112,8 +112,11 @@ def save_checkpoint(
 
 
 @contextmanager
-def writing(path: Path, *, hint: str = FREE_SPACE) -> Iterator[None]:
+def writing(path: Path, *, hint: str = EARLIER) -> Iterator[None]:
     """What the disk refuses, as one clear error: what is written inside goes to `path`.
+
+    Args:
+        hint: what can be done; that space is missing is said where it is.
 
     Raises:
         CheckpointError: the disk is full, or the like.
@@ -123,7 +126,16 @@ def writing(path: Path, *, hint: str = FREE_SPACE) -> Iterator[None]:
     try:
         yield
     except (OSError, SafetensorError) as error:
+        if _no_space(error):
+            hint = f"free some space; {hint}"
         raise CheckpointError(f"can't write {path}: {error}", hint=hint) from error
+
+
+def _no_space(error: Exception) -> bool:
+    """Whether there was no room; the tensor library keeps the number in its words only."""
+    if isinstance(error, OSError):
+        return error.errno in NO_SPACE
+    return any(f"os error {number})" in str(error) for number in NO_SPACE)
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:

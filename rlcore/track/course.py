@@ -170,6 +170,18 @@ def require_on_course(folder: Path, name: str) -> None:
         )
 
 
+def require_latest(folder: Path, name: str | None) -> None:
+    """Raise CheckpointError unless the run still stands where who writes to it left it: a record
+    that is begun anew beside checkpoints elsewhere, or in another run's, would be wrong."""
+    found = read_course(folder).latest
+    if found != name:
+        raise CheckpointError(
+            f"{folder} was moved, removed or replaced while the run was writing to it: its latest "
+            f"checkpoint is {found or 'none'} instead of {name or 'none'}",
+            hint="put it back as it was, and the run goes on from there: rlcore resume RUN",
+        )
+
+
 def make_room(folder: Path, name: str) -> None:
     """Set aside what has the name of a checkpoint that is going to be written, and is none of the
     run's.

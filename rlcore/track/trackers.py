@@ -24,9 +24,9 @@ from rlcore.config.schema import LoggerConfig, TimeoutsConfig
 from rlcore.errors import PluginError, UserError
 from rlcore.plugins import Registry
 from rlcore.protocols import Tracker
-from rlcore.reading import parse_json, read_lines
+from rlcore.reading import parse_json, read_bytes, read_lines
 from rlcore.targets import load_target
-from rlcore.track.files import sync, write_text
+from rlcore.track.files import replacing, sync
 from rlcore.track.folder import RunFolder
 from rlcore.track.metrics import with_aliases
 from rlcore.track.tracker_thread import TrackerThread
@@ -35,51 +35,66 @@ TrackerFactory = Callable[[LoggerConfig, Path], Tracker]
 
 
 class LostFileWarning(UserWarning):
-    """A file of the run was taken away from under it."""
+    """A file of the run was taken away or changed under it."""
 
 
 class MetricsLog:
     """`metrics.jsonl`: one JSON object a line, `{"step", "time", metric: number, ...}`.
 
     `time` is seconds since the epoch. JSON knows no NaN or infinity: they are written as null.
-    Every line is flushed, so that a killed run keeps all it logged. Where the file is removed or
-    replaced meanwhile, it is put back before anything relies on it.
+    Every line is flushed, so that a killed run keeps all it logged. All of it is kept in memory
+    too: a file that is removed, replaced, cut off or changed meanwhile is put back before anything
+    relies on it.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a+", encoding="utf-8")
+        self._path = path
+        self._file = path.open("ab+")
+        self._file.seek(0)
+        self._content = bytearray(self._file.read(os.fstat(self._file.fileno()).st_size))
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         line: dict[str, float | None] = {"step": step, "time": round(time.time(), 3)}
         for name, value in metrics.items():
             number = float(value)
             line[name] = number if math.isfinite(number) else None
+        written = (json.dumps(line, allow_nan=False) + "\n").encode()
         with self._named():
-            self._file.write(json.dumps(line, allow_nan=False) + "\n")
+            self._file.write(written)
             self._file.flush()
+        self._content += written
+
+    def cut(self, size: int) -> None:
+        """Take back what was logged beyond the first `size` bytes: it is going to happen again."""
+        with self._named():
+            self._put_back()
+            del self._content[size:]
+            os.truncate(self._path, len(self._content))
 
     def sync(self) -> None:
         """Flush it to the disk, for what is going to rely on it."""
         with self._named():
             self._put_back()
             os.fsync(self._file.fileno())
-            sync(Path(self._file.name).parent)
+            sync(self._path.parent)
 
     def close(self) -> None:
         with self._named():
             self._file.close()
 
     def _put_back(self) -> None:
-        path = Path(self._file.name)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
+        path = self._path
+        with suppress(FileNotFoundError, ValueError):
+            there = os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
+            if there and read_bytes(path, len(self._content)) == self._content:
                 return
-        self._file.seek(0)
-        write_text(path, self._file.read())
+        with replacing(path) as partial:
+            partial.write_bytes(self._content)
         self._file.close()
-        self._file = path.open("a+", encoding="utf-8")
+        self._file = path.open("ab+")
         warnings.warn(
-            f"{path} was removed or replaced while the run was writing to it; it is put back",
+            f"{path} was removed, replaced or changed while the run was writing to it; it is put "
+            "back",
             LostFileWarning,
             stacklevel=2,
         )
@@ -90,14 +105,8 @@ class MetricsLog:
         try:
             yield
         except OSError as error:
-            error.filename = self._file.name
+            error.filename = str(self._path)
             raise
-
-
-def cut_metrics(path: Path, size: int) -> None:
-    """Take back what was logged beyond the first `size` bytes, as it is going to happen again."""
-    if path.is_file():
-        os.truncate(path, min(size, path.stat().st_size))
 
 
 def read_metrics(path: Path) -> list[dict[str, float | None]]:
@@ -231,6 +240,10 @@ class Trackers:
             reason = str(error) if isinstance(error, Exception) else repr(error)
             raise PluginError(f"tracker {name!r} could not start: {reason}", hint=hint) from error
         self._threads.append(thread)
+
+    def cut(self, size: int) -> None:
+        """Take back what the log has beyond its first `size` bytes; trackers keep it."""
+        self._log.cut(size)
 
     def sync(self) -> None:
         """Let what was logged so far outlive the machine."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -269,6 +270,54 @@ def test_the_folder_is_moved_while_it_runs(
         start(log_path, "short")
     go_on(moved)
     assert_same(moved, whole)
+
+
+def test_checkpoints_that_are_moved_away_while_it_runs(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also by the same place of another run: no record of both is ever written."""
+    make, run, away = train.improve, log_path / "short", log_path / "away"
+
+    def move(session: session.Session, update: int) -> dict[str, float]:
+        if update == 2 and not away.exists():
+            (run / "checkpoints").rename(away)
+        return make(session, update)
+
+    monkeypatch.setattr(train, "improve", move)
+    with pytest.raises(CheckpointError, match="its latest checkpoint is none instead of step_0000"):
+        start(log_path, "short")
+    assert not (run / "checkpoints").exists()
+    away.rename(run / "checkpoints")
+    away.mkdir()  # not once more
+    go_on(run)
+    assert_same(run, whole)
+
+
+def test_metrics_that_are_cut_off_while_it_runs(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    make = train.improve
+
+    def cut(session: session.Session, update: int) -> dict[str, float]:
+        if update == 2:
+            os.truncate(session.folder.metrics, 10)
+        return make(session, update)
+
+    monkeypatch.setattr(train, "improve", cut)
+    with pytest.warns(UserWarning, match="is put back"):
+        run = start(log_path, "short", "runner.max_epochs=3")
+    go_on(run, "runner.max_epochs=4")
+    assert_same(run, whole)
+
+
+def test_a_run_whose_checkpoints_are_gone_says_that_it_begins_again(
+    log_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+):
+    run = start(log_path, "short", "runner.max_epochs=2")
+    shutil.rmtree(run / "checkpoints")
+    go_on(run, "runner.max_epochs=4")
+    assert "the run has no checkpoint: its updates are made again" in capsys.readouterr().out
+    assert_same(run, whole)
 
 
 def contents(run: Path) -> dict[Path, bytes]:

@@ -1,5 +1,6 @@
 """Checkpoints: exact round trip, whole or not there, one clear error for each way to be broken."""
 
+import errno
 import hashlib
 import json
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from rlcore.errors import CheckpointError
 from rlcore.track.checkpoint import (
@@ -16,6 +18,7 @@ from rlcore.track.checkpoint import (
     read_learner,
     save_checkpoint,
     write_learner,
+    writing,
 )
 from rlcore.track.tensors import flatten_tensors, unflatten_tensors
 
@@ -152,6 +155,24 @@ def test_a_save_that_fails_leaves_the_last_one(tmp_path):
         save_checkpoint(tmp_path, 2, save_policy=fails)
     assert {p.name for p in tmp_path.iterdir()} == {"latest", "record.json", "step_000001"}
     assert load_checkpoint(tmp_path).step == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
+        (OSError(errno.EACCES, "Permission denied"), False),
+        (OSError(errno.EIO, "Input/output error"), False),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), True),
+        (SafetensorError("I/O error: Permission denied (os error 13)"), False),
+    ],
+)
+def test_space_is_asked_for_where_it_is_missing(tmp_path, error, full):
+    with pytest.raises(CheckpointError) as caught, writing(tmp_path):
+        raise error
+    assert ("free some space" in caught.value.hint) == full
+    assert "earlier checkpoints are whole" in caught.value.hint
 
 
 def test_a_killed_save_leaves_the_last_one(tmp_path):

@@ -1,6 +1,7 @@
 """Metrics reach the log and the trackers, under both names, whatever a tracker does."""
 
 import json
+import os
 import sys
 import threading
 import time
@@ -87,11 +88,49 @@ def test_a_log_that_is_taken_away_is_put_back(tmp_path, replaced):
     if replaced:  # as editors save
         path.write_text("{}\n")
     log.log({"a": 2}, 2)
-    with pytest.warns(LostFileWarning, match="was removed or replaced"):
+    with pytest.warns(LostFileWarning, match="was removed, replaced or changed"):
         log.sync()
     log.log({"a": 3}, 3)
     log.close()
     assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: os.truncate(path, 0),
+        lambda path: os.truncate(path, path.stat().st_size - 5),
+        lambda path: path.write_text(path.read_text().replace("1.0", "7.0")),
+        lambda path: path.write_text(path.read_text() + '{"step": 9}\n'),
+    ],
+)
+def test_a_log_that_is_changed_in_place_is_put_back(tmp_path, change):
+    """Other processes have the same file open; `: > metrics.jsonl` is all it takes."""
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path)
+    log.log({"a": 1}, 1)
+    change(path)
+    log.log({"a": 2}, 2)
+    with pytest.warns(LostFileWarning, match="changed while the run was writing"):
+        log.sync()
+    log.log({"a": 3}, 3)
+    log.sync()  # is well now
+    log.close()
+    assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0, 3.0]
+
+
+def test_what_is_taken_back_is_not_put_back(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path)
+    log.log({"a": 1}, 1)
+    size = path.stat().st_size
+    log.log({"a": 2}, 2)
+    log.cut(size)
+    log.log({"a": 3}, 2)
+    log.sync()
+    log.cut(10 * size)  # there is no more
+    log.close()
+    assert [line["a"] for line in read_metrics(path)] == [1.0, 3.0]
 
 
 def test_tensorboard_holds_both_families_of_names(folder):
