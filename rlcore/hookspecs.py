@@ -12,10 +12,10 @@ Signatures behind the strings of a :class:`~rlcore.specs.ComponentSpec`:
     model      target(config, *, env_spec) -> Policy
                spec(config, env_spec) -> PolicySpec
     algorithm  target(config) -> Algorithm           spec(config) -> AlgorithmNeeds
-    tracker    target(config, run_dir) -> Tracker
-    adapter    target(env_spec, policy_spec) -> (observation -> observation, actions -> actions)
     placement  target(inventory, config) -> component_placement mapping
+    tracker    target(config, run_dir) -> Tracker
     protocol   target is a ProtocolSpec
+    command    target(arguments: Sequence[str]) -> int, the exit code
 """
 
 from __future__ import annotations
@@ -47,45 +47,17 @@ def observer(hook: Hook) -> Hook:
 
 
 @hookspec
-def rlcore_envs() -> list[ComponentSpec]:
-    """Envs of this plugin (`env=NAME`)."""
-    return []
+def rlcore_components() -> list[ComponentSpec]:
+    """What this plugin brings, of any kind. A name is what a user writes:
 
-
-@hookspec
-def rlcore_policies() -> list[ComponentSpec]:
-    """Policies of this plugin. In config the word is model (`actor.model.model_type`)."""
-    return []
-
-
-@hookspec
-def rlcore_algorithms() -> list[ComponentSpec]:
-    """Algorithms of this plugin (`algorithm=NAME`)."""
-    return []
-
-
-@hookspec
-def rlcore_placements() -> list[ComponentSpec]:
-    """Named placements (`cluster.component_placement: NAME`), e.g. one fitted to a cluster."""
-    return []
-
-
-@hookspec
-def rlcore_trackers() -> list[ComponentSpec]:
-    """Trackers (`runner.logger.logger_backends: [NAME]`)."""
-    return []
-
-
-@hookspec
-def rlcore_adapters() -> list[ComponentSpec]:
-    """Adapters for (env, policy) pairs that core can't derive; `name` is `"ENV:MODEL"`."""
-    return []
-
-
-@hookspec
-def rlcore_protocols() -> list[ComponentSpec]:
-    """Named evaluations of a policy under several settings of an env (`rlcore eval RUN
-    protocol=NAME`); `target` names a :class:`rlcore.specs.ProtocolSpec`, and loads no simulator."""
+    * env: `env=NAME`
+    * model: `model=NAME`
+    * algorithm: `algorithm=NAME`
+    * placement: `cluster.component_placement=NAME`, a layout that is worked out for a cluster
+    * tracker: `runner.logger.logger_backends=[NAME]`
+    * protocol: `rlcore eval RUN protocol=NAME`, an evaluation under several settings of an env
+    * command: `rlcore NAME ...`
+    """
     return []
 
 

@@ -8,13 +8,14 @@ heavy is imported here: a component's factory stays a string until somebody load
 
 Environment variables:
     RLCORE_PLUGINS        comma list: load only these (entry point or distribution names) and core
-    RLCORE_BLOCK_PLUGINS  comma list: leave these out
+    RLCORE_BLOCK_PLUGINS  comma list: leave these out; core stays
     RLCORE_TRACE_HOOKS    any value: write every hook call to stderr
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -30,25 +31,17 @@ from rlcore.errors import PluginError, did_you_mean, nearest
 from rlcore.specs import ComponentSpec, Kind
 
 GROUP = "rlcore.plugins"
-CORE = "core"
-API_VERSION = (0, 1)
+CORE = "rlcore.builtin"
+"""The entry point that is always loaded."""
+API_VERSION = (0, 2)
 KINDS: tuple[Kind, ...] = get_args(Kind)
-LISTING_HOOKS: Mapping[str, Kind] = {
-    "rlcore_envs": "env",
-    "rlcore_policies": "model",
-    "rlcore_algorithms": "algorithm",
-    "rlcore_placements": "placement",
-    "rlcore_trackers": "tracker",
-    "rlcore_adapters": "adapter",
-    "rlcore_protocols": "protocol",
-}
+_COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 
 @dataclass(frozen=True)
 class Component:
     """A registered component and where it comes from."""
 
-    kind: Kind
     spec: ComponentSpec
     plugin: str
     distribution: str
@@ -97,12 +90,13 @@ class Registry:
             registry.manager.enable_tracing()
         only, blocked = _names(environ, "RLCORE_PLUGINS"), _names(environ, "RLCORE_BLOCK_PLUGINS")
         points = entry_points(group=GROUP) if found is None else found
-        for point in sorted(points, key=lambda p: (p.name != CORE, _origin(p), p.name)):
+        for point in sorted(points, key=lambda p: (p.value != CORE, _origin(p), p.name)):
             names = {point.name, _origin(point)[0]}
-            wanted = not only or point.name == CORE or names & only
-            if names & blocked:
+            if point.value == CORE:
+                registry._add(point)
+            elif names & blocked:
                 registry._left_out.append((point.name, _origin(point)[0], "RLCORE_BLOCK_PLUGINS"))
-            elif not wanted:
+            elif only and not names & only:
                 registry._left_out.append((point.name, _origin(point)[0], "RLCORE_PLUGINS"))
             else:
                 registry._add(point)
@@ -134,6 +128,14 @@ class Registry:
     def names(self, kind: Kind) -> list[str]:
         """Names of that kind, sorted."""
         return sorted(name for known, name in self._components if known == kind)
+
+    def components(self, kind: Kind) -> list[Component]:
+        """Those of that kind whose name one plugin claims, as they were listed: core's first."""
+        return [
+            claims[0]
+            for (known, _), claims in self._components.items()
+            if known == kind and len(claims) == 1
+        ]
 
     def not_found(self, kind: str, name: str, choices: Iterable[str]) -> PluginError:
         """The error for a name of `kind` that is not among `choices`: a plugin that is broken or
@@ -196,10 +198,15 @@ class Registry:
         return None
 
     def not_loaded(self) -> str:
-        """A sentence on plugins that are BAD, for an error that their absence may explain; empty
-        where none is."""
-        bad = [_bad(row) for row in self._rows if row.status == "BAD"]
-        return f" It may belong to a plugin that did not load: {'; '.join(bad)}" if bad else ""
+        """A sentence on plugins that are BAD or left out, for an error that their absence may
+        explain; empty where none is."""
+        absent = [_bad(row) for row in self._rows if row.status == "BAD"]
+        for variable in dict.fromkeys(variable for *_, variable in self._left_out):
+            plugins = [repr(plugin) for plugin, _, by in self._left_out if by == variable]
+            absent.append(f"{variable} leaves out {', '.join(plugins)}")
+        return (
+            f" It may belong to a plugin that is not loaded: {'; '.join(absent)}" if absent else ""
+        )
 
     def rows(self) -> list[PluginRow]:
         """All rows for `rlcore plugins`, by kind and name."""
@@ -207,7 +214,7 @@ class Registry:
         for claims in self._components.values():
             reason = _conflict(claims) if len(claims) > 1 else ""
             rows += [
-                PluginRow(c.kind, c.spec.name, c.distribution, c.version,
+                PluginRow(c.spec.kind, c.spec.name, c.distribution, c.version,
                           "BAD" if reason else "ok", reason)
                 for c in claims
             ]  # fmt: skip
@@ -236,10 +243,10 @@ class Registry:
         module = None
         try:
             module = point.load()
-            _check_api(module)
+            _check_api(module, origin[0])
             self.manager.register(module, name=point.name)
             self._check_hooks(module)
-            listed = {hook: self._call(module, hook) for hook in LISTING_HOOKS}
+            specs = self._call(module, "rlcore_components")
             paths = self._call(module, "rlcore_config_paths")
         # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
         except KeyboardInterrupt:
@@ -250,10 +257,9 @@ class Registry:
             self._rows.append(PluginRow("plugin", point.name, *origin, "BAD", _reason(error)))
             return
         self.config_paths += [(origin[0], path) for path in paths]
-        for hook, specs in listed.items():
-            for spec in specs:
-                self._register(LISTING_HOOKS[hook], spec, point.name, origin)
-        if not any(listed.values()):
+        for spec in specs:
+            self._register(spec, point.name, origin)
+        if not specs:
             self._rows.append(PluginRow("plugin", point.name, *origin))
 
     def _check_hooks(self, module: Any) -> None:
@@ -272,13 +278,15 @@ class Registry:
                 raise PluginError(f"{hook} must return a list, got {type(result).__name__}")
         return [item for result in results for item in result]
 
-    def _register(self, kind: Kind, spec: Any, plugin: str, origin: tuple[str, str]) -> None:
+    def _register(self, spec: Any, plugin: str, origin: tuple[str, str]) -> None:
         problem = _spec_problem(spec)
-        if problem:
-            name = spec.name if isinstance(spec, ComponentSpec) else plugin
-            self._rows.append(PluginRow(kind, str(name), *origin, "BAD", problem))
+        if not isinstance(spec, ComponentSpec):
+            self._rows.append(PluginRow("plugin", plugin, *origin, "BAD", problem))
+        elif problem:
+            kind = spec.kind if str(spec.kind) in KINDS else "component"
+            self._rows.append(PluginRow(kind, str(spec.name), *origin, "BAD", problem))
         else:
-            self._components[kind, spec.name].append(Component(kind, spec, plugin, *origin))
+            self._components[spec.kind, spec.name].append(Component(spec, plugin, *origin))
 
 
 @lru_cache(maxsize=1)
@@ -296,20 +304,25 @@ def _origin(point: EntryPoint) -> tuple[str, str]:
     return (point.dist.name, point.dist.version) if point.dist is not None else ("?", "?")
 
 
-def _check_api(module: Any) -> None:
+def _check_api(module: Any, distribution: str) -> None:
+    """Raise where the plugin was written for another interface. While the major number is 0, every
+    minor one may change it."""
     api = getattr(module, "RLCORE_API", None)  # a stranger's module: it may lack the name
     if not (isinstance(api, tuple) and len(api) == 2 and all(isinstance(n, int) for n in api)):
         raise PluginError(f"has no RLCORE_API = (major, minor), found {api!r}")
-    if api[0] != API_VERSION[0] or api[1] > API_VERSION[1]:
+    major, minor = API_VERSION
+    if api[0] != major or api[1] > minor or (major == 0 and api[1] != minor):
+        older = distribution if api < API_VERSION else "rlcore"
         raise PluginError(
-            "asks for plugin API {}.{}, this rlcore offers {}.{}".format(*api, *API_VERSION)
+            f"asks for plugin API {api[0]}.{api[1]}, this rlcore offers {major}.{minor}: "
+            f"pip install --upgrade {older}"
         )
 
 
 def _spec_problem(spec: Any) -> str:
     """Why `spec` can't be registered; empty if it can."""
     if not isinstance(spec, ComponentSpec):
-        return f"a listing hook returned {type(spec).__name__}, not ComponentSpec"
+        return f"rlcore_components listed a {type(spec).__name__}, not a ComponentSpec"
     for field in fields(spec):
         value = vars(spec)[field.name]
         if not isinstance(value, str) and not (value is None and field.default is None):
@@ -318,6 +331,11 @@ def _spec_problem(spec: Any) -> str:
             module, _, attribute = value.partition(":")
             if not module or not attribute.isidentifier():
                 return f"{field.name} must read 'module:attr', got {value!r}"
+    if spec.kind not in KINDS:
+        guess = did_you_mean(spec.kind, KINDS)
+        return f"kind must be one of {', '.join(KINDS)}, got {spec.kind!r}.{guess}"
+    if spec.kind == "command" and not _COMMAND.fullmatch(spec.name):
+        return f"a command's name is letters, digits, - and _, got {spec.name!r}"
     return "" if spec.name else "a component has an empty name"
 
 
@@ -325,12 +343,12 @@ def _conflict(claims: list[Component]) -> str:
     """The sentence for one name claimed by several plugins."""
     first = claims[0]
     owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
-    return f"{first.kind} {first.spec.name!r} is claimed by {owners}"
+    return f"{first.spec.kind} {first.spec.name!r} is claimed by {owners}"
 
 
 def _bad(row: PluginRow) -> str:
-    """The sentence for a BAD plugin."""
-    return f"plugin {row.name!r} ({row.distribution} {row.version}) is BAD: {row.reason}"
+    """The sentence for a BAD row."""
+    return f"{row.kind} {row.name!r} ({row.distribution} {row.version}) is BAD: {row.reason}"
 
 
 def _reason(error: BaseException) -> str:

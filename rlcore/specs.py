@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["env", "model", "algorithm", "placement", "tracker", "adapter", "protocol"]
+Kind = Literal["env", "model", "algorithm", "placement", "tracker", "protocol", "command"]
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,17 @@ class ComponentSpec:
     """One registered component. Made of strings, so that listing loads nothing.
 
     Attributes:
-        name: what a user writes (`env=NAME` and so on).
-        target: `"module:attr"`, the factory (see :mod:`rlcore.hookspecs` for its signature).
-        summary: one line for `rlcore plugins`.
+        kind: what it is.
+        name: what a user writes (`env=NAME`, `rlcore NAME` and so on).
+        target: `"module:attr"` (see :mod:`rlcore.hookspecs` for its signature).
+        summary: one line for lists and help.
         config: `"module:attr"`, the dataclass of its settings (a subclass of the matching
             one in :mod:`rlcore.config.schema`); light: imports neither torch nor a simulator.
         spec: `"module:attr"`, a light function from settings to :class:`EnvSpec` /
             :class:`PolicySpec` / :class:`AlgorithmNeeds`.
     """
 
+    kind: Kind
     name: str
     target: str
     summary: str = ""

@@ -10,7 +10,7 @@ from rlcore.config.schema import key
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @dataclass
@@ -21,10 +21,11 @@ class FaultyConfig(PPOConfig):
 
 
 @hookimpl
-def rlcore_algorithms() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     """`algorithm=faulty`."""
     return [
         ComponentSpec(
+            kind="algorithm",
             name="faulty",
             target="parts.faulty:Faulty",
             summary="PPO with a loss that fails on command",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlcore.cli.main import VERBS
 from rlcore.cli.verbs import Verb, run_verb
 
-COLLECT = Verb(
-    "collect", VERBS["collect"], "rlcore.loop.collect:run", require=("env",), collects=True
-)
+COLLECT = Verb("collect", "rlcore.loop.collect:run", require=("env",), collects=True)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlcore.cli.main import VERBS
 from rlcore.cli.request import parse_request, print_help
 from rlcore.kernels import MKL, by_hand, in_effect, processor
 from rlcore.plugins import load_plugins
@@ -19,7 +18,7 @@ def main(arguments: Sequence[str]) -> int:
     """Print the findings; exit code 1 if something is missing or a plugin is BAD."""
     request = parse_request("doctor", arguments)
     if request.help:
-        print_help("doctor", VERBS["doctor"], request)
+        print_help("doctor", request)
         return 0
     registry = load_plugins()
     config, plugins = None, None

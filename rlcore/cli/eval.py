@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.cli.edited import warn_of_edits
-from rlcore.cli.main import VERBS
 from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.catalog import SIDES, Catalog
@@ -30,7 +29,6 @@ VERIFY = "--verify"
 PROTOCOL = "protocol="
 EVAL = Verb(
     "eval",
-    VERBS["eval"],
     "rlcore.loop.evaluate:run",
     form=Form(
         "[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]", flags=TRUST, takes_folder=True

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.cli.main import VERBS
 from rlcore.cli.parser import Parser
 from rlcore.cli.replay import ONE_PROCESS
 from rlcore.cli.request import TRUST
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="rlcore export", description=VERBS["export"].capitalize() + ".")
+    parser = Parser(prog="rlcore export", description=__doc__)
     parser.add_argument("run", metavar="RUN", help="folder of a run, or of one of its checkpoints")
     parser.add_argument("dest", metavar="DEST", help="folder to write, empty or not there yet")
     parser.add_argument(

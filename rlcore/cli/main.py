@@ -1,34 +1,30 @@
-"""`rlcore VERB ...`: finds the verb, turns errors into sentences and exit codes.
+"""`rlcore COMMAND ...`: finds the command, turns errors into sentences and exit codes.
 
-A verb is a module of this package with `SUMMARY` and `main(arguments) -> exit code`; it is
-imported when it is called, so that `rlcore plugins` pays for nothing else.
+All commands come from plugins, core's own too (:mod:`rlcore.builtin`). Only the module of the one
+that is called is imported, so that `rlcore plugins` pays for nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TextIO
 
 import rlcore
 from rlcore import signals
-from rlcore.errors import NO_SPACE, UserError, did_you_mean
+from rlcore.errors import NO_SPACE, PluginError, UserError
+from rlcore.extras import DISTRIBUTION
+from rlcore.plugins import Component, load_plugins
+from rlcore.targets import load_target
 
-VERBS = {
-    "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
-    "resume": "go on with an interrupted run: resume RUN [key=value ...]",
-    "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
-    "replay": "play one episode of a run again: video, and all that env and policy exchanged",
-    "export": "write a checkpoint's policy in the original layout of its model",
-    "collect": "write expert demonstrations",
-    "sft": "train supervised on demonstrations",
-    "report": "write a run's report again, or compare several runs",
-    "plugins": "list what the installed plugins bring",
-    "doctor": "check what this machine lacks",
-}
+
+class CommandError(PluginError):
+    """A command of a plugin broke its contract."""
+
+    exit_code = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,44 +45,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `rlcore plugins | head`
         sys.stderr.close()
         return 1
-    except OSError as error:
-        if error.errno not in NO_SPACE and error.filename is None:
-            raise
-        full = error.errno in NO_SPACE
-        where = "" if error.filename is None else f" {error.filename}"
-        hint = "rlcore resume RUN goes on from the last checkpoint"
-        named = UserError(
-            f"can't {'write' if full else 'read or write'}{where}: {error.strerror}",
-            hint=f"free some space; {hint}" if full else f"once that is mended, {hint}",
-        )
-        _print_error(named)
-        return named.exit_code
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_usage())
-        return 0
-    if words[0] in ("-V", "--version"):
+    if words and words[0] in ("-V", "--version"):
         print(f"rlcore {rlcore.__version__}")
         return 0
-    verb, rest = words[0], words[1:]
-    if verb not in VERBS:
-        raise UserError(
-            f"there is no command {verb!r}; choose from: {', '.join(VERBS)}."
-            f"{did_you_mean(verb, VERBS)}",
-            hint=f"rlcore train {verb}" if "=" in verb else "rlcore --help",
+    if not words or words[0] in ("-h", "--help"):
+        words = ["help"]
+    command = _command(words[0])
+    try:
+        code = load_target(command.spec.target)(words[1:])
+    except (UserError, BrokenPipeError):
+        raise
+    except Exception as error:
+        told = _file_trouble(error) or _blame(command, error)
+        if told is None:  # a bug of ours keeps its traceback
+            raise
+        raise told from error
+    if not isinstance(code, int):
+        raise CommandError(
+            f"{_whose(command)} must return its exit code, a whole number, got {code!r:.80}"
         )
-    module = import_module(f"rlcore.cli.{verb}")
-    return int(vars(module)["main"](rest))
+    return code
 
 
-def _usage() -> str:
-    lines = ["rlcore: fine-tune vision-language-action policies with reinforcement learning", ""]
-    lines.append("usage: rlcore COMMAND ...")
-    lines += [f"  {verb:<10}{summary}" for verb, summary in VERBS.items()]
-    lines += ["", "rlcore COMMAND --help tells more; rlcore --version the version."]
-    return "\n".join(lines)
+def _command(name: str) -> Component:
+    """The command of that name.
+
+    Raises:
+        PluginError: there is none, its plugin can't be used, or two plugins claim the name.
+    """
+    registry = load_plugins()
+    if "=" in name:  # in no command's name
+        raise UserError(f"there is no command {name!r}", hint=f"rlcore train {name}")
+    return registry.get("command", name)
+
+
+def _file_trouble(error: Exception) -> UserError | None:
+    """A full disk, or a file that can't be had, as an error of the user's; None for all else."""
+    if not isinstance(error, OSError) or (error.errno not in NO_SPACE and error.filename is None):
+        return None
+    full = error.errno in NO_SPACE
+    where = "" if error.filename is None else f" {error.filename}"
+    hint = "rlcore resume RUN goes on from the last checkpoint"
+    return UserError(
+        f"can't {'write' if full else 'read or write'}{where}: {error.strerror}",
+        hint=f"free some space; {hint}" if full else f"once that is mended, {hint}",
+    )
+
+
+def _blame(command: Component, error: Exception) -> CommandError | None:
+    """The error with the plugin that is at fault; None for a command of ours."""
+    if command.distribution == DISTRIBUTION:
+        return None
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return CommandError(
+        f"{_whose(command)} failed:\n{text}", hint="the plugin is at fault; tell its authors"
+    )
+
+
+def _whose(command: Component) -> str:
+    return f"command {command.spec.name!r} of {command.distribution} {command.version}"
 
 
 def _print_error(error: UserError) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.eval import EVAL, of_checkpoint
-from rlcore.cli.main import VERBS
 from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load
@@ -64,7 +63,6 @@ FORM = Form(
 )
 REPLAY = Verb(
     "replay",
-    VERBS["replay"],
     "rlcore.loop.replay:run",
     require=EVAL.require,
     form=FORM,

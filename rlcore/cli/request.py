@@ -152,11 +152,12 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
     return parser
 
 
-def print_help(verb: str, summary: str, request: Request, form: Form = PLAIN) -> None:
+def print_help(verb: str, request: Request, form: Form = PLAIN) -> None:
     """`--help`: flags, groups and keys; `--help KEY`: that key. With overrides, of that run."""
     from rlcore.config.explain import explain, overview
 
-    catalog = Catalog(load_plugins(), request.config_dirs)
+    registry = load_plugins()
+    catalog = Catalog(registry, request.config_dirs)
     root = RunConfig()
     if request.overrides:
         from rlcore.config.compose import compose
@@ -165,6 +166,6 @@ def print_help(verb: str, summary: str, request: Request, form: Form = PLAIN) ->
     if request.help_key is not None:
         print(explain(catalog, root, request.help_key))
         return
-    print(f"rlcore {verb}: {summary}\n")
+    print(f"rlcore {verb}: {registry.get('command', verb).spec.summary}\n")
     print(_parser(verb, form).format_help())
     print(overview(catalog, root))

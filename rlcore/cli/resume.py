@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.edited import warn_of_edits
-from rlcore.cli.main import VERBS
 from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.compose import load, quote
@@ -15,7 +14,6 @@ from rlcore.errors import ConfigError
 
 RESUME = Verb(
     "resume",
-    VERBS["resume"],
     "rlcore.loop.train:run",
     form=Form("RUN_FOLDER", flags=TRUST, takes_folder=True),
     sweeps=False,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlcore.cli.main import VERBS
 from rlcore.cli.request import Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.schema import RunConfig
 
-SFT = Verb("sft", VERBS["sft"], "rlcore.loop.sft:run")
+SFT = Verb("sft", "rlcore.loop.sft:run")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlcore.cli.main import VERBS
 from rlcore.cli.verbs import Verb, run_verb
 
-TRAIN = Verb("train", VERBS["train"], "rlcore.loop.train:run")
+TRAIN = Verb("train", "rlcore.loop.train:run")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -35,7 +35,7 @@ class Verb:
     """A command that runs something.
 
     Attributes:
-        name, summary: for its help.
+        name: of the command.
         loop: `"module:function"` that takes the configuration.
         require: groups without which it can't run.
         form: what its command line has beyond what all have.
@@ -45,7 +45,6 @@ class Verb:
     """
 
     name: str
-    summary: str
     loop: str
     require: tuple[str, ...] = tuple(COMPONENT_GROUPS)
     form: Form = PLAIN
@@ -68,7 +67,7 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
     """
     request = parse_request(verb.name, arguments, verb.form)
     if request.help:
-        print_help(verb.name, verb.summary, request, verb.form)
+        print_help(verb.name, request, verb.form)
         return 0
     configure = configure or verb.compose
     if request.multirun and not verb.sweeps:

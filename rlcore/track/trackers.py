@@ -1,6 +1,6 @@
 """Where a run's scalars go: always to `metrics.jsonl`, and to the trackers that were asked for.
 
-Trackers are plugins (`rlcore_trackers`); those here are core's own and go through the same door.
+Trackers are components of plugins; those here are core's own and go through the same door.
 Their libraries are imported when a run asks for them, not before.
 """
 

@@ -377,7 +377,7 @@ class GroupRelative(ClippedSurrogate):
 def test_an_algorithm_with_groups_and_without_a_critic_passes(module):
     module("group_algorithm", GROUP_RELATIVE)
     component = ComponentSpec(
-        "grouped", "group_algorithm:GroupRelative", spec="group_algorithm:needs"
+        "algorithm", "grouped", "group_algorithm:GroupRelative", spec="group_algorithm:needs"
     )
     settings = {"group_size": 4}
     assert findings(AlgorithmConformance, component=lambda self: component, settings=settings) == {}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlcore import hookspecs
+from rlcore.plugins import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -28,8 +29,15 @@ def test_every_hook_is_documented_in_order():
     hooks = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
     page = (ROOT / "docs/plugins.md").read_text()
     rows = re.findall(r"^\| `(rlcore_\w+)` \|", page, flags=re.MULTILINE)
-    assert len(hooks) > 10
+    assert len(hooks) > 5
     assert rows == hooks
+
+
+def test_every_kind_of_component_is_documented_in_order():
+    page = (ROOT / "docs/plugins.md").read_text()
+    table = page.split("| kind | used as |\n")[1].split("\n\n")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == KINDS
+    assert {kind for kind in KINDS if f"\n    {kind} " in hookspecs.__doc__} == {*KINDS}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,5 +1,4 @@
-"""A stranger's package: the env and the algorithm of docs/plugins.md, built, installed, planned and
-trained with."""
+"""A stranger's packages: those of docs/plugins.md, built, installed and used."""
 
 from __future__ import annotations
 
@@ -13,20 +12,25 @@ from pathlib import Path
 
 import pytest
 
+Done = subprocess.CompletedProcess[str]
 ROOT = Path(__file__).parents[2]
 FILE = re.compile(r"^`([\w./]+)`\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-def run(*command: str | Path, cwd: Path, packages: Path | None = None) -> str:
-    """Standard output of a command that must succeed; `packages` is put on the module path."""
+def done(*command: str | Path, cwd: Path, packages: Path | None = None) -> Done:
+    """A command that ended; `packages` is put on the module path."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if packages is not None:
         environ["PYTHONPATH"] = str(packages)
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], cwd=cwd, env=environ, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    words = [sys.executable, *map(str, command)]
+    return subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True)
+
+
+def run(*command: str | Path, cwd: Path, packages: Path | None = None) -> str:
+    """Standard output of a command that must succeed."""
+    ended = done(*command, cwd=cwd, packages=packages)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
 
 
 def build(project: Path, folder: Path) -> Path:
@@ -37,45 +41,88 @@ def build(project: Path, folder: Path) -> Path:
     return wheel
 
 
-@pytest.fixture(scope="module")
-def stranger(tmp_path_factory) -> Path:
-    """A folder of installed packages that holds what docs/plugins.md shows."""
-    base = tmp_path_factory.mktemp("stranger")
+ENV_FILES = {
+    "pyproject.toml",
+    *(
+        f"acme_slider/{name}.py"
+        for name in (
+            "__init__",
+            "plugin",
+            "settings",
+            "env",
+            "simulator",
+            "learning",
+            "montecarlo",
+        )
+    ),
+    "tests/test_slider.py",
+    "tests/test_montecarlo.py",
+}
+BOARD_FILES = {
+    "board/pyproject.toml",
+    *(f"board/acme_board/{name}.py" for name in ("__init__", "plugin", "tracker", "command")),
+}
+
+
+def written(names: set[str], source: Path) -> Path:
+    """A folder with these files of docs/plugins.md."""
     files = dict(FILE.findall((ROOT / "docs/plugins.md").read_text()))
-    assert set(files) == {
-        "pyproject.toml",
-        *(
-            f"acme_slider/{name}.py"
-            for name in (
-                "__init__",
-                "plugin",
-                "settings",
-                "env",
-                "simulator",
-                "learning",
-                "montecarlo",
-            )
-        ),
-        "tests/test_slider.py",
-        "tests/test_montecarlo.py",
-    }
-    for name, text in files.items():
-        path = base / "source" / name
+    assert set(files) == ENV_FILES | BOARD_FILES
+    for name in names:
+        path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(files[name])
+    return source
+
+
+def installed(source: Path, base: Path) -> Path:
+    """A folder of installed packages that holds the project's."""
     (base / "dist").mkdir()
-    wheel = build(base / "source", base / "dist")
+    wheel = build(source, base / "dist")
     packages = base / "packages"
     run("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", packages, wheel,
         cwd=base)  # fmt: skip
     return packages
 
 
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory) -> Path:
+    """The env, installed."""
+    base = tmp_path_factory.mktemp("stranger")
+    return installed(written(ENV_FILES, base / "source"), base)
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory) -> Path:
+    """The tracker, the command and the hook, installed."""
+    base = tmp_path_factory.mktemp("board")
+    return installed(written(BOARD_FILES, base / "source") / "board", base)
+
+
 def rlcore(*arguments: str, cwd: Path, packages: Path | None) -> str:
     return run("-m", "rlcore.cli.main", *arguments, cwd=cwd, packages=packages)
 
 
+def refused(*arguments: str, cwd: Path, packages: Path) -> str:
+    """What a command says that is wrong."""
+    ended = done("-m", "rlcore.cli.main", *arguments, cwd=cwd, packages=packages)
+    assert ended.returncode == 2, ended.stdout + ended.stderr
+    assert ended.stderr.count("error: ") == 1 and "Traceback" not in ended.stderr
+    return ended.stderr
+
+
 CHOICE = ("env=slider", "model=toy", "algorithm=ppo")
+SMALL = (
+    "cluster.backend=local",
+    "cluster.component_placement={env: '0:0', rollout: '0:0', actor: '0:0'}",
+    "runner.max_epochs=1",
+    "env.eval.trials_per_task=3",
+    "env.train.total_num_envs=4",
+    "env.eval.total_num_envs=4",
+    "actor.global_batch_size=16",
+    "actor.micro_batch_size=16",
+    "runner.logger.log_path=logs",
+)
 
 
 def test_it_is_listed(stranger, tmp_path):
@@ -104,14 +151,8 @@ def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
 
 @pytest.mark.parametrize("algorithm", ["ppo", "montecarlo"])
 def test_it_is_trained_on(stranger, tmp_path, algorithm):
-    rlcore(
-        "train", "env=slider", "model=toy", f"algorithm={algorithm}",
-        "cluster.backend=local", "runner.max_epochs=1",
-        "cluster.component_placement={env: '0:0', rollout: '0:0', actor: '0:0'}",
-        "env.eval.trials_per_task=3", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
-        "actor.global_batch_size=16", "actor.micro_batch_size=16", "runner.logger.log_path=logs",
-        cwd=tmp_path, packages=stranger,
-    )  # fmt: skip
+    choice = (*CHOICE[:2], f"algorithm={algorithm}", *SMALL)
+    rlcore("train", *choice, cwd=tmp_path, packages=stranger)
     summary = json.loads((tmp_path / "logs/run/summary.json").read_text())
     assert summary["success_after"]["n"] == 6  # 2 tasks of 3 trials
     assert summary["versions"]["acme-slider"] == "1.0.0"
@@ -123,6 +164,30 @@ def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
                 cwd=tmp_path, packages=stranger)  # fmt: skip
     passed = re.search(r"(\d+) passed, \d+ skipped", shown)
     assert passed and int(passed[1]) > 50  # of two envs and an algorithm
+
+
+def test_its_command_is_listed_and_misspelt_as_ours_are(board, tmp_path):
+    listed = rlcore("--help", cwd=tmp_path, packages=board)
+    assert "\n  board     the best value of a metric" in listed
+    rows = json.loads(rlcore("plugins", "--json", cwd=tmp_path, packages=board))
+    brought = {(row["kind"], row["name"]) for row in rows if row["distribution"] == "acme-board"}
+    assert brought == {("tracker", "board"), ("command", "board")}
+    assert "Did you mean 'board'?" in refused("baord", cwd=tmp_path, packages=board)
+    assert "there is no run at" in refused("board", "nowhere", "x", cwd=tmp_path, packages=board)
+
+
+def test_its_tracker_and_its_hook_are_told_of_a_run_and_its_command_reads_it(board, tmp_path):
+    choice = ("env=toy", *CHOICE[1:], *SMALL, "runner.logger.logger_backends=[board]")
+    said = rlcore("train", *choice, cwd=tmp_path, packages=board)
+    run = tmp_path / "logs/run"
+    assert f"the best numbers: rlcore board {run} METRIC\n" in said
+    best = rlcore("board", str(run), "eval/success_once", cwd=tmp_path, packages=board)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rates = [line["eval/success_once"] for line in lines if "eval/success_once" in line]
+    assert len(rates) == 2  # before and after the update
+    assert re.fullmatch(rf"eval/success_once was best after update [01]: {max(rates):g}\n", best)
+    said = refused("board", str(run), "eval/sucess_once", cwd=tmp_path, packages=board)
+    assert "there is no metric 'eval/sucess_once'. Did you mean 'eval/success_once'?" in said
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -16,6 +19,36 @@ from rlcore.plugins import GROUP, Registry
 from rlcore.specs import AlgorithmNeeds, ComponentSpec
 from rlcore.testing.conformance.trajectories import random_trajectory
 from rlcore.trajectory import Trajectory
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """`install(distribution, module, source, version="1.0")` puts a plugin on sys.path, a module
+    and its dist-info as pip would leave them. Its entry point is called like the module."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    before = set(sys.modules)
+
+    def make(distribution: str, module: str, source: str, version: str = "1.0") -> Path:
+        (site / f"{module}.py").write_text(textwrap.dedent(source), encoding="utf-8")
+        info = site / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n", encoding="utf-8"
+        )
+        (info / "entry_points.txt").write_text(
+            f"[rlcore.plugins]\n{module} = {module}\n", encoding="utf-8"
+        )
+        importlib.invalidate_caches()
+        return site
+
+    yield make
+    for module in set(sys.modules) - before:  # the next test's plugin may have the same name
+        if getattr(sys.modules[module], "__file__", None) == str(site / f"{module}.py"):
+            del sys.modules[module]
 
 
 @pytest.fixture
@@ -45,9 +78,10 @@ def needs(config: PlainConfig) -> AlgorithmNeeds:
 
 
 @hookimpl
-def rlcore_algorithms() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     return [
         ComponentSpec(
+            kind="algorithm",
             name="plain",
             target="fake_algorithm:make",
             config="fake_algorithm:PlainConfig",
@@ -61,10 +95,10 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     """Core and the algorithm `plain`."""
     module = ModuleType("fake_algorithm")
     vars(module).update(
-        RLCORE_API=(0, 1),
+        RLCORE_API=(0, 2),
         PlainConfig=PlainConfig,
         needs=needs,
-        rlcore_algorithms=rlcore_algorithms,
+        rlcore_components=rlcore_components,
     )
     monkeypatch.setitem(sys.modules, "fake_algorithm", module)
     points = [

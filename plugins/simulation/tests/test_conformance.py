@@ -21,6 +21,7 @@ class LineConformance(EnvConformance):
 
     def component(self) -> ComponentSpec:
         return ComponentSpec(
+            kind="env",
             name="line",
             target="line_simulator:make_env",
             config="line_simulator:LineConfig",

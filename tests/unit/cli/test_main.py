@@ -49,7 +49,7 @@ def test_an_unknown_command(capsys):
     assert main(["trian"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("error: there is no command 'trian'; choose from: train, resume,")
+    assert said.err.startswith("error: there is no command 'trian'; choose from: collect, doctor,")
     assert "Did you mean 'train'?" in said.err
 
 

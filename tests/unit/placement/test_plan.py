@@ -8,10 +8,11 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, PluginError
 from rlcore.placement import Inventory, Node, Seat, make_plan, route
-from rlcore.plugins import Registry
+from rlcore.plugins import Registry, load_plugins
 
 EIGHT_GPUS = Node(cpus=32, gpus=8, memory=256 * 2**30, gpu_memory=80 * 2**30)
 HYBRID = {"env": "0-3", "rollout": "4-7", "actor": "0-7"}
@@ -217,12 +218,12 @@ def test_a_placement_that_a_plugin_registered(tmp_path, monkeypatch):
 from rlcore import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @hookimpl
-def rlcore_placements():
-    return [ComponentSpec(name="half_each", target="acme_halves:halves")]
+def rlcore_components():
+    return [ComponentSpec(kind="placement", name="half_each", target="acme_halves:halves")]
 
 
 def halves(inventory, cluster):
@@ -236,6 +237,40 @@ def halves(inventory, cluster):
     plan = make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), registry)
     assert [p.resources for p in plan.processes("actor")] == [(4,), (5,), (6,), (7,)]
     assert [seat.local_ranks for seat in plan.seats("env")] == [(0,), (1,), (2,), (3,)]
+
+
+def test_a_registered_placement_on_the_command_line(install, monkeypatch, capsys):
+    install(
+        "acme",
+        "acme_placement",
+        """
+        from rlcore import hookimpl
+        from rlcore.specs import ComponentSpec
+
+        RLCORE_API = (0, 2)
+
+
+        @hookimpl
+        def rlcore_components():
+            return [ComponentSpec("placement", "last", "acme_placement:last")]
+
+
+        def last(inventory, cluster):
+            return {"env": "all", "rollout,actor": inventory.total - 1}
+        """,
+    )
+    machine = Inventory.uniform(1, EIGHT_GPUS)
+    monkeypatch.setattr(Inventory, "local", classmethod(lambda cls: machine))
+    load_plugins.cache_clear()
+    try:
+        words = ["collect", "env=toy", "cluster.component_placement=last", "--dry-run"]
+        assert main(words) == 0
+    finally:
+        load_plugins.cache_clear()
+    shown = capsys.readouterr().out
+    assert "component_placement: last" in shown
+    (row,) = [line for line in shown.splitlines() if "rollout+actor" in line]
+    assert [word.strip() for word in row.split("│")][2:5] == ["0", "0", "7"]  # process, node, GPU
 
 
 def test_a_placement_name_that_nobody_registered():

@@ -11,11 +11,11 @@ from rlcore.targets import load_target
 GOOD = """
     from rlcore.hookspecs import hookimpl
     from rlcore.specs import ComponentSpec
-    RLCORE_API = (0, 1)
+    RLCORE_API = (0, 2)
 
     @hookimpl
-    def rlcore_envs():
-        return [ComponentSpec(name="maze", target="maze_impl:make")]
+    def rlcore_components():
+        return [ComponentSpec(kind="env", name="maze", target="maze_impl:make")]
 """
 
 
@@ -40,12 +40,26 @@ def test_a_stranger_is_found_through_its_entry_point_alone(install):
         ("raise SystemExit('no licence')", "SystemExit: no licence"),
         ("X = 1", "has no RLCORE_API = (major, minor), found None"),
         ("RLCORE_API = '0.1'", "found '0.1'"),
-        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.1"),
-        ("RLCORE_API = (0, 2)", "asks for plugin API 0.2, this rlcore offers 0.1"),
-        (GOOD.replace("rlcore_envs", "rlcore_env"), "unknown hook rlcore_env. Did you mean"),
+        (
+            "RLCORE_API = (0, 1)",  # while the major number is 0, minor ones must be equal
+            "asks for plugin API 0.1, this rlcore offers 0.2: pip install --upgrade bad-one",
+        ),
+        (
+            "RLCORE_API = (0, 3)",
+            "asks for plugin API 0.3, this rlcore offers 0.2: pip install --upgrade rlcore",
+        ),
+        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.2"),
+        (
+            GOOD.replace("rlcore_components", "rlcore_component"),
+            "unknown hook rlcore_component. Did you mean 'rlcore_components'?",
+        ),
+        (
+            GOOD + "\n    @hookimpl\n    def rlcore_after_rolout(run): pass",
+            "unknown hook rlcore_after_rolout. Did you mean 'rlcore_after_rollout'?",
+        ),
         (GOOD.replace("return [", "return 3 or ["), "must return a list, got int"),
         (GOOD.replace("return [", "raise ValueError('boom'); return ["), "ValueError: boom"),
-        (GOOD.replace("def rlcore_envs()", "def rlcore_envs(nonsense)"), "nonsense"),
+        (GOOD.replace("_components()", "_components(nonsense)"), "nonsense"),
     ],
 )
 def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, source, reason):
@@ -56,20 +70,49 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
 
 
 @pytest.mark.parametrize(
-    ("component", "reason"),
+    ("component", "row", "reason"),
     [
-        ("ComponentSpec(name='maze', target=print)", "target of a component must be a string"),
-        ("ComponentSpec(name='maze', target='maze_impl')", "must read 'module:attr'"),
-        ("ComponentSpec(name='', target='a:b')", "empty name"),
-        ("{'name': 'maze'}", "returned dict, not ComponentSpec"),
+        (
+            "ComponentSpec('env', 'maze', print)",
+            ("env", "maze"),
+            "target of a component must be a string, got builtin_function_or_method",
+        ),
+        (
+            "ComponentSpec('env', 'maze', 'maze_impl')",
+            ("env", "maze"),
+            "target must read 'module:attr', got 'maze_impl'",
+        ),
+        ("ComponentSpec('env', '', 'a:b')", ("env", ""), "a component has an empty name"),
+        (
+            "ComponentSpec('enviro', 'maze', 'a:b')",
+            ("component", "maze"),
+            "kind must be one of env, model, algorithm, placement, tracker, protocol, command, "
+            "got 'enviro'. Did you mean 'env'?",
+        ),
+        (
+            "ComponentSpec(['env'], 'maze', 'a:b')",
+            ("component", "maze"),
+            "kind of a component must be a string, got list",
+        ),
+        (
+            "ComponentSpec('command', '-x', 'a:b')",
+            ("command", "-x"),
+            "a command's name is letters, digits, - and _, got '-x'",
+        ),
+        (
+            "{'name': 'maze'}",
+            ("plugin", "half_bad"),
+            "rlcore_components listed a dict, not a ComponentSpec",
+        ),
     ],
 )
-def test_a_bad_component_is_a_row_and_its_siblings_work(install, component, reason):
+def test_a_bad_component_is_a_row_and_its_siblings_work(install, component, row, reason):
     source = GOOD.replace("return [", f"return [{component}, ").replace('"maze"', '"maze2"')
     install("half-bad", "half_bad", source)
     registry = Registry.load(environ={})
-    (row,) = [row for row in registry.rows() if row.status == "BAD" and row.kind == "env"]
-    assert reason in row.reason
+    (bad,) = [row for row in registry.rows() if row.status == "BAD"]
+    assert (bad.kind, bad.name) == row
+    assert bad.reason == reason
     assert registry.get("env", "maze2").distribution == "half-bad"
 
 
@@ -92,16 +135,24 @@ def test_variables_choose_and_block(install):
     assert only.names("env") == ["maze", "toy"]
     by_distribution = Registry.load(environ={"RLCORE_PLUGINS": "other-maze"})
     assert by_distribution.names("env") == ["labyrinth", "toy"]
-    blocked = Registry.load(environ={"RLCORE_BLOCK_PLUGINS": "maze_plugin, core"})
+    blocked = Registry.load(environ={"RLCORE_BLOCK_PLUGINS": "maze_plugin"})
     assert "maze" not in blocked.names("env")
-    assert "toy" not in blocked.names("env")
     assert "labyrinth" in blocked.names("env")
+
+
+def test_core_stays_whatever_is_blocked_or_called_like_it(install):
+    site = install("a-maze", "core", GOOD)  # before ours, by its name
+    registry = Registry.load(environ={"RLCORE_BLOCK_PLUGINS": "core,rlcore"})
+    assert "train" in registry.names("command") and "maze" not in registry.names("env")
+    registry = Registry.load(environ={})
+    assert "train" in registry.names("command") and site.is_dir()
+    assert "core" in bad_rows(registry)["core"]
 
 
 def test_every_hook_call_can_be_traced(install, capsys):
     install("their-maze", "maze_plugin", GOOD)
     Registry.load(environ={"RLCORE_TRACE_HOOKS": "1"})
-    assert "rlcore_envs" in capsys.readouterr().err
+    assert "rlcore_components" in capsys.readouterr().err
 
 
 def test_an_unknown_name_lists_the_choices(install):
@@ -127,6 +178,16 @@ def test_a_broken_plugin_is_named_where_a_name_is_not_found(install, kind):
         Registry.load(environ={}).get(kind, "slider")
 
 
+def test_plugins_that_are_left_out_are_named_where_a_name_is_not_found(install):
+    install("acme", "acme_plugin", GOOD)
+    with pytest.raises(PluginError) as caught:
+        Registry.load(environ={"RLCORE_BLOCK_PLUGINS": "acme"}).get("env", "maze")
+    assert caught.value.message.endswith(
+        "It may belong to a plugin that is not loaded: RLCORE_BLOCK_PLUGINS leaves out "
+        "'acme_plugin'"
+    )
+
+
 @pytest.mark.parametrize("variable", ["RLCORE_BLOCK_PLUGINS", "RLCORE_PLUGINS"])
 @pytest.mark.parametrize("named", ["maze_plugin", "rlcore-env-maze"])
 def test_a_plugin_that_is_left_out_is_named(install, variable, named):
@@ -143,7 +204,7 @@ def test_a_plugin_that_is_left_out_is_named(install, variable, named):
 def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
     doctor = """
         from rlcore.hookspecs import hookimpl
-        RLCORE_API = (0, 1)
+        RLCORE_API = (0, 2)
 
         @hookimpl
         def rlcore_doctor(config):

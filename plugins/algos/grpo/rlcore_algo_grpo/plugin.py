@@ -5,14 +5,15 @@ from __future__ import annotations
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @hookimpl
-def rlcore_algorithms() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     """GRPO, which needs no critic."""
     return [
         ComponentSpec(
+            kind="algorithm",
             name="grpo",
             target="rlcore_algo_grpo.grpo:GRPO",
             summary="group-relative policy optimisation: episodes of one start against each other",

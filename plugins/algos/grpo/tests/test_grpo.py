@@ -17,6 +17,7 @@ from rlcore.config.schema import ActorConfig
 from rlcore.errors import ConfigError, WorkerError
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.update import Learner
+from rlcore.plugins import API_VERSION
 from rlcore.protocols import Evaluation
 from rlcore.rng import generator
 from rlcore.specs import GroupFilter, PolicySpec
@@ -230,8 +231,8 @@ def test_plugin_is_found_through_its_entry_point_and_names_what_exists():
 
     (entry,) = [e for e in entry_points(group="rlcore.plugins") if e.name == "grpo"]
     plugin = entry.load()
-    assert plugin.RLCORE_API == (0, 1)
-    (spec,) = plugin.rlcore_algorithms()
+    assert plugin.RLCORE_API == API_VERSION
+    (spec,) = plugin.rlcore_components()
     for target in (spec.target, spec.config, spec.spec):
         module, _, attribute = target.partition(":")
         assert callable(getattr(import_module(module), attribute))

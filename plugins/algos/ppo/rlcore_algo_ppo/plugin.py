@@ -5,14 +5,15 @@ from __future__ import annotations
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @hookimpl
-def rlcore_algorithms() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     """PPO with a critic."""
     return [
         ComponentSpec(
+            kind="algorithm",
             name="ppo",
             target="rlcore_algo_ppo.ppo:PPO",
             summary="proximal policy optimisation with a critic and GAE",

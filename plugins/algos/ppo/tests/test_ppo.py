@@ -14,6 +14,7 @@ from rlcore.config.schema import ActorConfig
 from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import ConfigError
 from rlcore.learner.update import Learner
+from rlcore.plugins import API_VERSION
 from rlcore.protocols import Evaluation
 from rlcore.specs import Episode
 from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout
@@ -148,8 +149,8 @@ def test_plugin_is_found_through_its_entry_point_and_names_what_exists():
 
     (entry,) = [e for e in entry_points(group="rlcore.plugins") if e.name == "ppo"]
     plugin = entry.load()
-    assert plugin.RLCORE_API == (0, 1)
-    (spec,) = plugin.rlcore_algorithms()
+    assert plugin.RLCORE_API == API_VERSION
+    (spec,) = plugin.rlcore_components()
     for target in (spec.target, spec.config, spec.spec):
         module, _, attribute = target.partition(":")
         assert callable(getattr(import_module(module), attribute))

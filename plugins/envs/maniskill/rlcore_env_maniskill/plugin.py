@@ -7,30 +7,26 @@ from typing import Any
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @hookimpl
-def rlcore_envs() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     return [
         ComponentSpec(
+            kind="env",
             name="maniskill",
             target="rlcore_env_maniskill.env:make_env",
             summary="ManiSkill3: tabletop tasks by id, SAPIEN on the CPU or batched on the GPU",
             config="rlcore_env_maniskill.settings:ManiSkillConfig",
             spec="rlcore_env_maniskill.spec:env_spec",
-        )
-    ]
-
-
-@hookimpl
-def rlcore_protocols() -> list[ComponentSpec]:
-    return [
+        ),
         ComponentSpec(
+            kind="protocol",
             name="maniskill_ood",
             target="rlcore_env_maniskill.protocol:OOD",
             summary="put-on-plate: the training setting, and Vision, Semantic, Execution",
-        )
+        ),
     ]
 
 

@@ -429,8 +429,8 @@ def test_spec_and_env_module_load_no_simulator() -> None:
 
 
 def test_plugin_strings_lead_to_what_they_name() -> None:
-    (component,) = plugin.rlcore_envs()
-    for target in (component.target, component.config, component.spec):
+    env, protocol = plugin.rlcore_components()
+    for target in (env.target, env.config, env.spec, protocol.target):
         assert target is not None
         module, attribute = target.split(":")
         assert attribute in vars(import_module(module))

@@ -7,13 +7,14 @@ from typing import Any
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @hookimpl
-def rlcore_envs() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     return [
         ComponentSpec(
+            kind="env",
             name="metaworld",
             target="rlcore_env_metaworld.env:make_env",
             summary="MetaWorld v3: 50 tasks of a Sawyer arm (MT50, ML45), MuJoCo on the CPU",

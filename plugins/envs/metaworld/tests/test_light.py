@@ -91,7 +91,7 @@ def test_ml45_spec_and_env_module_load_no_simulator() -> None:
 def test_plugin_strings_lead_to_what_they_name() -> None:
     from importlib import import_module
 
-    (component,) = plugin.rlcore_envs()
+    (component,) = plugin.rlcore_components()
     for target in (component.target, component.config, component.spec):
         assert target is not None
         module, attribute = target.split(":")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @hookimpl
-def rlcore_policies() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     """One policy class serves both generations; `openpi.config_name` tells them apart."""
     return [
         ComponentSpec(
+            kind="model",
             name="openpi",
             target="rlcore_model_openpi.policy:make",
             summary="pi0 and pi0.5: flow-matching vision-language-action policies",

@@ -199,7 +199,7 @@ def test_listing_and_checking_load_no_tensor_library():
 def test_the_component_names_what_exists():
     from importlib import import_module
 
-    (component,) = plugin.rlcore_policies()
+    (component,) = plugin.rlcore_components()
     for target in (component.target, component.config, component.spec):
         module, name = target.split(":")
         assert name in vars(import_module(module))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @hookimpl
-def rlcore_policies() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     """One policy, of any size."""
     return [
         ComponentSpec(
+            kind="model",
             name="openvla",
             target="rlcore_model_openvla.policy:make",
             summary="OpenVLA: actions as tokens, written one after the other",

@@ -5,14 +5,15 @@ from __future__ import annotations
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 
 
 @hookimpl
-def rlcore_policies() -> list[ComponentSpec]:
+def rlcore_components() -> list[ComponentSpec]:
     """One policy class serves both lineages; `implement_version` tells them apart."""
     return [
         ComponentSpec(
+            kind="model",
             name="openvla_oft",
             target="rlcore_model_openvla_oft.policy:make",
             summary="OpenVLA-OFT: action chunks as tokens, all written at once",

@@ -1,0 +1,19 @@
+"""`rlcore help`, or `rlcore --help`: the commands of core and of the plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlcore.plugins import load_plugins
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print them, whatever else was said."""
+    summaries = {c.spec.name: c.spec.summary for c in load_plugins().components("command")}
+    width = max(10, *(len(name) + 2 for name in summaries))
+    print("rlcore: fine-tune vision-language-action policies with reinforcement learning\n")
+    print("usage: rlcore COMMAND ...")
+    for name, summary in summaries.items():
+        print(f"  {name:<{width}}{summary}".rstrip())
+    print("\nrlcore COMMAND --help tells more; rlcore --version the version.")
+    return 0
