@@ -3,7 +3,7 @@ checkpoints hold. Looked at before workers start and before anything of the run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,11 @@ BEGAN = (
     "actor.model.is_lora",
 )
 """Keys that decide which weights a run begins with, and which of them it trains."""
+WITH_ADAPTERS = ("actor.model.lora_rank",)
+"""Keys that decide besides what adapters are, where there are any."""
 REFERENCE = "tensors/reference."  # how tensors of the learner begin that hold the reference weights
+MASTER = ".master"  # how those end that hold the optimizer's copy of a bf16 parameter
+MODEL = "actor.model"
 MADE_THE_START = ("collect", "sft")
 """Sections that are read until the supervised start is made, and again by `sft.control`."""
 
@@ -42,7 +46,7 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
         CheckpointError: the checkpoint lacks what these settings need of it.
     """
     so_far = read_mapping(folder.config)
-    for key in BEGAN:
+    for key in (*BEGAN, *(WITH_ADAPTERS if config.actor.model.is_lora else ())):
         then, now = _at(so_far, key), _of(config, key)
         if then is not _UNKNOWN and then != now and not _moved(then):
             raise ConfigError(
@@ -54,15 +58,30 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
     if not config.sft.control:
         for key in _late(so_far, config):
             warn(f"{key} does nothing any more: the run goes on from {at.path.name}")
-    _check_reference(at, facts)
-
-
-def _check_reference(at: Checkpoint, facts: Facts) -> None:
-    wanted = facts.needs is not None and facts.needs.reference_logprobs
-    if not wanted:
-        return
+    for key, then in _of_random_start(so_far, config):
+        warn(
+            f"{key} comes too late for the start, random weights that were drawn with "
+            f"{_written(then)}: an evaluation before training that is made again plays others"
+        )
     tensors = read_headers(at.path / f"{LEARNER}.safetensors")
-    if not any(name.startswith(REFERENCE) for name in tensors):
+    _check_reference(at, facts, tensors)
+    _check_precision(at, config, tensors)
+
+
+def _check_precision(at: Checkpoint, config: RunConfig, tensors: Iterable[str]) -> None:
+    precision = config.actor.model.precision
+    if precision == "fp32" and any(name.endswith(MASTER) for name in tensors):
+        raise CheckpointError(
+            f"{at.path} holds fp32 copies of bf16 parameters, which actor.model.precision="
+            f"{precision} has none of",
+            hint="set actor.model.precision as it was, or start a new run from its weights: "
+            f"actor.model.model_path={at.policy_path}",
+        )
+
+
+def _check_reference(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> None:
+    wanted = facts.needs is not None and facts.needs.reference_logprobs
+    if wanted and not any(name.startswith(REFERENCE) for name in tensors):
         raise CheckpointError(
             f"{at.path} was written without reference weights, which algorithm.kl_beta="
             f"{facts.config.algorithm.kl_beta} needs",
@@ -81,6 +100,21 @@ def _late(so_far: Mapping[str, Any], config: RunConfig) -> Iterator[str]:
                 yield key
 
 
+def _of_random_start(so_far: Mapping[str, Any], config: RunConfig) -> Iterator[tuple[str, Any]]:
+    """Keys of the model that have another value than so far, with that, where the run began with
+    weights that were drawn under them."""
+    model = config.actor.model
+    began_random = model.model_path is None and not config.sft.enabled
+    if not (began_random and config.runner.val_before_train):
+        return
+    for name in vars(model):
+        key = f"{MODEL}.{name}"
+        then = _at(so_far, key)
+        if isinstance(then, _PLAIN) and then != vars(model)[name]:
+            yield key, then
+
+
+_PLAIN = (str, int, float, bool, type(None))
 _UNKNOWN = object()
 
 
