@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.config.schema import RunConfig
@@ -13,6 +14,29 @@ Start = tuple[str, int]
 """(task, trial)."""
 
 
+@dataclass(frozen=True)
+class Learned:
+    """Starts that were trained on.
+
+    Attributes:
+        env: its name.
+        tasks: by name.
+        trials: of each task.
+    """
+
+    env: str
+    tasks: tuple[str, ...]
+    trials: range
+
+    def of(self, env: str, starts: Iterable[Start]) -> list[Start]:
+        """Those among some starts of an env."""
+        return [
+            (task, trial)
+            for task, trial in starts
+            if env == self.env and task in self.tasks and trial in self.trials
+        ]
+
+
 def evaluated_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Start]:
     """All that an evaluation visits, `envs` by the side."""
     spec, settings = envs["eval"], config.env.eval
@@ -20,22 +44,25 @@ def evaluated_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Sta
     return [(task, trial) for task in spec.tasks for trial in trials]
 
 
-def shared_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Start]:
-    """Those of them that rollouts and demonstrations may begin at."""
-    train = envs["train"]
-    if train.name != envs["eval"].name:
-        return []
-    trials = train.trials(config.env.train.split)
-    return [
-        (task, trial)
-        for task, trial in evaluated_starts(config, envs)
-        if task in train.tasks and trial in trials
-    ]
+def shared_starts(
+    config: RunConfig, envs: Mapping[str, EnvSpec], before: Iterable[Learned] = ()
+) -> list[Start]:
+    """Those of them that rollouts and demonstrations may begin at.
+
+    Args:
+        before: what the policy was trained on besides, by earlier attempts.
+    """
+    train, visited = envs["train"], evaluated_starts(config, envs)
+    now = Learned(train.name, tuple(train.tasks), train.trials(config.env.train.split))
+    found = {start for each in (now, *before) for start in each.of(envs["eval"].name, visited)}
+    return [start for start in visited if start in found]
 
 
-def starts_in_words(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str:
+def starts_in_words(
+    config: RunConfig, envs: Mapping[str, EnvSpec], before: Iterable[Learned] = ()
+) -> str:
     """What is measured on, as reports call it."""
-    shared, all_of_them = shared_starts(config, envs), evaluated_starts(config, envs)
+    shared, all_of_them = shared_starts(config, envs, before), evaluated_starts(config, envs)
     if not shared:
         return HELD_OUT
     if len(shared) == len(all_of_them):

@@ -92,12 +92,16 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
 
     name = request.options["protocol"]
     first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
-    if overrides and overrides[0].startswith(EXPERIMENT) and is_folder(first):
+    of_a_run = bool(overrides) and overrides[0].startswith(EXPERIMENT) and is_folder(first)
+    if of_a_run:
         run = RunFolder.containing(Path(first).resolve()).name
         called = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
         overrides = [overrides[0], called, *overrides[1:]]
     config = configure(request, overrides)
-    row_configs(config, name, protocol_spec(load_plugins(), name))
+    rows = row_configs(config, name, protocol_spec(load_plugins(), name))
+    if of_a_run:
+        for row in rows.values():
+            _check_untrained(row, Path(first))
     return config
 
 
@@ -127,7 +131,9 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
         raise ConfigError("which run is to be verified?", hint="rlcore eval RUN --verify")
     folder = overrides[0].removeprefix(EXPERIMENT)
     RunFolder.containing(folder)  # says what is wrong with its name
-    return of_run(Path(folder), overrides[1:], trust=request.options["trust"])
+    config = of_run(Path(folder), overrides[1:], trust=request.options["trust"])
+    _check_untrained(config, Path(folder))
+    return config
 
 
 def of_run(folder: Path, overrides: Sequence[str] = (), *, trust: bool = False) -> RunConfig:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlcore.checks import announce, check
+from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Plan, Seat, make_plan
 from rlcore.plugins import Registry, load_plugins
@@ -26,6 +27,7 @@ class Assembly:
         policy_spec, needs: of the model and of the algorithm.
         placement: which process sits where.
         plan: the workers as they are to be started.
+        learned: what earlier attempts of the run trained on.
     """
 
     config: RunConfig
@@ -35,6 +37,7 @@ class Assembly:
     needs: AlgorithmNeeds
     placement: Plan
     plan: GroupPlan
+    learned: tuple[Learned, ...] = ()
 
     @property
     def device(self) -> str:

@@ -25,6 +25,7 @@ from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.evaluate import evaluate
 from rlcore.loop.session import Session, caveat, open_session, protocol, sampling
+from rlcore.loop.trained import learned_before
 from rlcore.plugins import Registry, load_plugins
 from rlcore.reading import read_json
 from rlcore.results.tables import (
@@ -58,6 +59,7 @@ def run(config: RunConfig, *, protocol: str) -> list[SuccessRow]:
     spec = protocol_spec(registry, protocol)
     configs = row_configs(config, protocol, spec)
     assembly = assemble(config, registry, configs)
+    assembly = replace(assembly, learned=learned_before(config, None))
     plan = json.loads(json.dumps(_plan(assembly, configs)))
     with contextlib.ExitStack() as holds:
         folder = _begun(config, protocol, plan)

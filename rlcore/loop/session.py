@@ -17,6 +17,7 @@ from rlcore.loop import alike
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.loop.hooks import RunHooks
 from rlcore.loop.progress import Clock, Progress
+from rlcore.loop.trained import learned_before
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
 from rlcore.run import Run, Steering, Totals
@@ -136,6 +137,7 @@ def open_session(
     assembly = assemble(config, registry, further)
     if not with_policy:
         assembly = replace(assembly, plan=assembly.plan.without_policy())
+    assembly = replace(assembly, learned=learned_before(config, folder))
     earlier = like or folder
     before = None if earlier is None else alike.computed(earlier.manifest)
     plan = replace(assembly.plan, begun=None if before is None else before.kernels)
@@ -175,7 +177,7 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
     """What figures measured on a side must not be taken for: what its env says, and that its
     starts are trained on. Empty: nothing to say."""
     said = [assembly.env_specs[side].caveat]
-    words = starts_in_words(assembly.config, assembly.env_specs)
+    words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
     if side == "eval" and words != HELD_OUT:
         said.append(f"evaluated on {words}")
     return "; ".join(filter(None, said))
@@ -201,7 +203,7 @@ def _manifest(assembly: Assembly, at: str | None) -> dict[str, Any]:
         protocol=protocol(assembly),
         render_settings={side: one.render_settings for side, one in specs.items()},
         caveats={side: said for side in specs if (said := caveat(assembly, side))},
-        evaluated_on=starts_in_words(assembly.config, specs),
+        evaluated_on=starts_in_words(assembly.config, specs, assembly.learned),
         sentences={
             side: dict(zip(one.tasks, one.descriptions, strict=True)) for side, one in specs.items()
         },

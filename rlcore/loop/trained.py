@@ -3,17 +3,18 @@ training, and the weights remember the former ones. Knows nothing of checkpoints
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rlcore.checks.facts import env_spec
-from rlcore.checks.starts import evaluated_starts, in_short
+from rlcore.checks.starts import Learned, evaluated_starts, in_short
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import EnvConfig, RunConfig
-from rlcore.errors import ConfigError
+from rlcore.errors import CheckpointError, ConfigError
 from rlcore.plugins import Registry, load_plugins
-from rlcore.specs import EnvSpec
 from rlcore.track import attempts
 from rlcore.track.folder import CONFIG, RunFolder
 
@@ -35,29 +36,52 @@ def check_untrained(config: RunConfig, folder: RunFolder) -> None:
     registry = load_plugins()
     spec = env_spec(registry, "env.eval", config.env.eval)
     visited = evaluated_starts(config, {"eval": spec})
+    for file, split, learned in _history(config, folder, registry):
+        shared = learned.of(spec.name, visited)
+        if shared:
+            raise ConfigError(
+                f"env.eval must visit no start that {folder.path} was trained on, got "
+                f"{in_short(shared)} under env.eval.split={config.env.eval.split}: "
+                f"{file.relative_to(folder.path)} has env.train.split={split}",
+                hint="env.eval.allow_training_trials=true measures on them all the same",
+            )
+
+
+def learned_before(config: RunConfig, folder: RunFolder | None) -> tuple[Learned, ...]:
+    """What the policy of a session was trained on by the attempts so far of its run; nothing where
+    a run with such starts would have been refused.
+
+    Args:
+        config: of the session; one that only evaluates asks the run of its checkpoint.
+        folder: of the run that it goes on with, if any.
+
+    Raises:
+        ConfigError: a configuration that can't be read.
+    """
+    if not config.env.eval.allow_training_trials:
+        return ()
+    if config.runner.only_eval and config.actor.model.model_path is not None:
+        folder = None
+        with contextlib.suppress(CheckpointError):  # of no run
+            folder = RunFolder.containing(config.actor.model.model_path)
+    if folder is None:
+        return ()
+    history = _history(config, folder, load_plugins())
+    return tuple(dict.fromkeys(learned for _, _, learned in history))
+
+
+def _history(
+    config: RunConfig, folder: RunFolder, registry: Registry
+) -> Iterator[tuple[Path, str, Learned]]:
+    """(configuration, its split, what was trained on) of each attempt of a run."""
     for file in (*attempts.papers(folder.path, CONFIG), folder.config):
-        for tasks, trials, split in _trained(read_mapping(file), config, registry, spec):
-            shared = [start for start in visited if start[0] in tasks and start[1] in trials]
-            if shared:
-                raise ConfigError(
-                    f"env.eval must visit no start that {folder.path} was trained on, got "
-                    f"{in_short(shared)} under env.eval.split={config.env.eval.split}: "
-                    f"{file.relative_to(folder.path)} has env.train.split={split}",
-                    hint="env.eval.allow_training_trials=true measures on them all the same",
-                )
-
-
-def _trained(
-    values: Mapping[str, Any], config: RunConfig, registry: Registry, evaluated: EnvSpec
-) -> Iterator[tuple[tuple[str, ...], range, str]]:
-    """Tasks, trials and split that a configuration trained on, if it was in the env `evaluated`."""
-    env = values.get("env")
-    then = env.get("train") if isinstance(env, dict) else None
-    if not isinstance(then, dict) or then.get("split") not in ("train", "heldout"):
-        return
-    spec = env_spec(registry, "env.train", _as_then(config.env.train, then))
-    if spec.name == evaluated.name:
-        yield tuple(then.get("tasks") or spec.tasks), spec.trials(then["split"]), then["split"]
+        env = read_mapping(file).get("env")
+        then = env.get("train") if isinstance(env, dict) else None
+        if not isinstance(then, dict) or then.get("split") not in ("train", "heldout"):
+            continue
+        spec = env_spec(registry, "env.train", _as_then(config.env.train, then))
+        tasks = tuple(then.get("tasks") or spec.tasks)
+        yield file, then["split"], Learned(spec.name, tasks, spec.trials(then["split"]))
 
 
 def _as_then(now: EnvConfig, then: Mapping[str, Any]) -> EnvConfig:

@@ -81,3 +81,43 @@ def test_what_an_earlier_attempt_trained_on_counts(
               "env.eval.tasks=[reach-up]")  # fmt: skip
     go_on(run, "runner.max_epochs=3", "env.eval.tasks=[reach-up]",
           "env.eval.allow_training_trials=true")  # fmt: skip
+
+
+def test_what_an_earlier_attempt_trained_on_is_no_held_out_start(
+    log_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Asked for by name, and called what it is: in the run, its report and its evaluations."""
+    train.run(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"))
+    run, said = log_path / "run", "evaluated on training starts"
+    capsys.readouterr()
+    swapped = [*SWAPPED, "env.train.tasks=[reach-down]", "env.eval.tasks=[reach-up]"]
+    go_on(run, "runner.max_epochs=2", *swapped, "env.eval.allow_training_trials=true")
+    assert said in capsys.readouterr().out
+    assert read_summary(run / "summary.json")["caveat"] == said
+    assert json.loads((run / "manifest.json").read_text())["evaluated_on"] == "training starts"
+    assert "held-out" not in (run / "report.html").read_text()
+    assert main(["eval", str(run)]) == 0
+    assert said in capsys.readouterr().out
+    # by now also held-out trials of the other task were trained on, and others were not
+    evaluated = "env.eval.tasks=[reach-down,reach-left]"
+    assert main(["eval", str(run), evaluated, "env.eval.split=heldout"]) == 0
+    assert "evaluated on starts, 3 of 6 of them training starts" in capsys.readouterr().out
+
+
+def test_every_row_of_a_protocol_and_a_verification_are_asked(
+    log_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Rows that change tasks visit other starts than the base of the protocol."""
+    both = "env.eval.tasks=[reach-up,reach-down]"
+    train.run(config(log_path, *SWAPPED, "env.train.tasks=[reach-left]", both))
+    run = log_path / "run"
+    capsys.readouterr()
+    settled = ["env.train.split=train", "env.eval.split=heldout", "env.train.tasks=[reach-left]"]
+    evaluated = ["eval", str(run), "protocol=toy_haste", *settled, both]
+    assert main(evaluated) == ConfigError.exit_code
+    assert "was trained on, got reach-left trial 1000" in capsys.readouterr().err
+    assert [path.name for path in log_path.iterdir()] == ["run"]
+    assert main(["eval", str(run), "--verify", *settled, "env.eval.tasks=[reach-left]"]) == (
+        ConfigError.exit_code
+    )
+    assert "was trained on, got reach-left trial 1000" in capsys.readouterr().err
