@@ -8,7 +8,7 @@ BUILD ?= .venv-build
 DIST ?= dist
 PLUGINS := $(wildcard plugins/*/pyproject.toml plugins/*/*/pyproject.toml)
 DISTRIBUTIONS := . $(PLUGINS:/pyproject.toml=)
-CHECKED := rlcore plugins tests benchmarks
+CHECKED := rlcore plugins tests benchmarks examples
 
 # Tests run in as many processes as there are cores, four at most: each may hold a Ray cluster and
 # comes to 2-3 GB. The files of a process keep their order, long ones first, and a file's tests stay

@@ -14,7 +14,7 @@ from rlcore import hookimpl
 from rlcore.episodes import EpisodeOutcome
 from rlcore.run import Run
 
-RLCORE_API = (0, 1)
+RLCORE_API = (0, 2)
 RATE = 0.3  # how fast a weight follows what was just seen, in (0, 1]
 FLOOR = 0.1  # of a weight; one that always fails comes to 1
 
