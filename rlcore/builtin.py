@@ -33,30 +33,8 @@ TRACKERS = {
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """The commands, a toy env with a policy for it, and trackers."""
+    """The commands, and trackers."""
     return [
-        ComponentSpec(
-            kind="env",
-            name="toy",
-            target="rlcore.testing.toy_env:make",
-            summary="a point in a square, for tests and first steps",
-            config="rlcore.testing.toy_settings:ToyEnvConfig",
-            spec="rlcore.testing.toy_settings:env_spec",
-        ),
-        ComponentSpec(
-            kind="model",
-            name="toy",
-            target="rlcore.testing.toy_policy:make",
-            summary="a small Gaussian policy, for tests and first steps",
-            config="rlcore.testing.toy_settings:ToyModelConfig",
-            spec="rlcore.testing.toy_settings:policy_spec",
-        ),
-        ComponentSpec(
-            kind="protocol",
-            name="toy_haste",
-            target="rlcore.testing.toy_settings:HASTE",
-            summary="the toy env with less time",
-        ),
         *(
             ComponentSpec(
                 kind="tracker",
@@ -73,9 +51,3 @@ def rlcore_components() -> list[ComponentSpec]:
             for name, summary in COMMANDS.items()
         ),
     ]
-
-
-@hookimpl
-def rlcore_config_paths() -> list[str]:
-    """Options `env=toy` and `model=toy`."""
-    return ["pkg://rlcore.testing.conf"]

@@ -2,7 +2,7 @@
 
 Core names no plugin: the extras of the distribution do, through the naming of what they require
 (`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`), and configs/extras.yaml for components
-that are called otherwise.
+that are called otherwise, or are of another kind.
 """
 
 from __future__ import annotations
@@ -46,15 +46,17 @@ def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
         (short, extra)
         for extra, distributions in extras().items()
         for distribution in distributions
-        if distribution.startswith(PREFIXES.get(kind, "\0")) and distribution not in loaded
-        for short in names_of(distribution)
+        if distribution not in loaded
+        for short in names_of(distribution, kind)
     ]
 
 
-def names_of(distribution: str) -> list[str]:
-    """What a distribution's components are called, or begin with: `rlcore-env-foo` -> `foo`."""
+def names_of(distribution: str, kind: str) -> list[str]:
+    """What a distribution's components of a kind are called, or begin with: `rlcore-env-foo` has
+    the env `foo`."""
     name = _normal(distribution)
-    return [short_name(name).replace("-", "_"), *_further_names().get(name, [])]
+    own = [short_name(name).replace("-", "_")] if name.startswith(PREFIXES.get(kind, "\0")) else []
+    return own + _further_names().get(name, {}).get(kind, [])
 
 
 def belongs(name: str, owner: str) -> bool:
@@ -72,7 +74,7 @@ def short_name(distribution: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _further_names() -> dict[str, list[str]]:
+def _further_names() -> dict[str, dict[str, list[str]]]:
     import yaml  # type: ignore[import-untyped]  # only where a name is not found
 
     return dict(yaml.safe_load((core_configs() / "extras.yaml").read_text(encoding="utf-8")))

@@ -178,7 +178,7 @@ class Registry:
         """The error for a name that seems to belong to a plugin that is BAD or left out."""
 
         def owns(plugin: str, distribution: str) -> bool:
-            names = [plugin, extras.short_name(distribution), *extras.names_of(distribution)]
+            names = [plugin, extras.short_name(distribution), *extras.names_of(distribution, kind)]
             return any(extras.belongs(name, known) for known in names)
 
         for row in self._rows:

@@ -113,7 +113,7 @@ class Env(Protocol):
     """A vector env with gymnasium's vocabulary and `AutoresetMode.DISABLED`.
 
     Arrays it hands out are the caller's: no later call writes to them. Everything here that can be
-    checked is, by :class:`rlcore.testing.EnvConformance`.
+    checked is, by :class:`rlcore_testing.EnvConformance`.
     """
 
     spec: EnvSpec

@@ -34,7 +34,7 @@ def checked_spec(found: object, path: str) -> EnvSpec:
     if fault:
         raise PluginError(
             f"{path}: the spec of {found.name}: {fault}",
-            hint="the env's spec function is at fault; rlcore.testing.check_env finds more of its "
+            hint="the env's spec function is at fault; rlcore_testing.check_env finds more of its "
             "kind",
         )
     return found

@@ -106,5 +106,5 @@ def _error(name: str, call: str, what: str, found: str, expected: str) -> Algori
     return AlgorithmError(
         f"algorithm {name}: {call}() gave{part} {found}, expected {expected}",
         hint="the algorithm is at fault, no setting of training: see rlcore.protocols.Algorithm; "
-        "rlcore.testing.check_algorithm finds more of its kind",
+        "rlcore_testing.check_algorithm finds more of its kind",
     )

@@ -231,7 +231,7 @@ class SupervisedTrainer:
                 f"the supervised validation loss after {history.steps} steps is "
                 f"{latest['val_loss']}, expected a finite number",
                 hint="lower sft.lr; after 0 steps look at sft_batch and sft_loss of the model: "
-                "rlcore.testing.check_policy",
+                "rlcore_testing.check_policy",
             )
         history.val_loss.append((first + history.steps, latest["val_loss"]))
 

@@ -115,7 +115,7 @@ def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
             f"model {spec.name}: {what} of act in row {row} is {float(tensor[tuple(place)])}, "
             "expected finite numbers",
             hint="training has diverged (look at actor/grad_norm, and lower actor.optim.lr), or "
-            "the model is at fault: rlcore.testing.check_policy tells",
+            "the model is at fault: rlcore_testing.check_policy tells",
         )
 
 
@@ -123,7 +123,7 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
     return PolicyError(
         f"model {spec.name}: {what} of {call} is {found}, expected {expected}",
         hint="the model is at fault, no setting of training: see rlcore.protocols.Policy; "
-        "rlcore.testing.check_policy finds more of its kind",
+        "rlcore_testing.check_policy finds more of its kind",
     )
 
 

@@ -141,7 +141,7 @@ class PlayedEnv:
                 f"env {self.spec.name} does not end {self._address(self._episodes[row])}: "
                 f"{self._steps[row]} steps, max_episode_steps is {self.spec.max_episode_steps}",
                 hint="the env is at fault: it has to set truncated in the last step it allows; "
-                "rlcore.testing.check_env finds more of its kind",
+                "rlcore_testing.check_env finds more of its kind",
             )
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
@@ -247,5 +247,5 @@ class PlayedEnv:
         return EnvError(
             f"env {self.spec.name} handed out what can't be, {where}: {fault}",
             hint=f"the env is at fault, no setting of training: {fault.hint}; "
-            "rlcore.testing.check_env finds more of its kind",
+            "rlcore_testing.check_env finds more of its kind",
         )

@@ -27,10 +27,10 @@ STAGES = "rollout.pipeline_stage_num=2"
 def look() -> dict[str, Any]:
     """`{"moved": {rows: kernels}, "decisions": [...], "digests": [twice]}`."""
     import torch
+    from rlcore_testing.toy_policy import make
+    from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
     from rlcore.rollout.rounding import ROWS, kernels_alone, moved_decisions
-    from rlcore.testing.toy_policy import make
-    from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -109,7 +109,7 @@ def test_workers_and_loops_load_no_tensor_library():
 def test_an_env_worker_loads_no_model_stack():
     """What a worker process imports before its simulator."""
     testing = ("toy_env", "conformance.env")
-    modules = ["rlcore.workers.env_worker", *(f"rlcore.testing.{name}" for name in testing)]
+    modules = ["rlcore.workers.env_worker", *(f"rlcore_testing.{name}" for name in testing)]
     assert loaded_by(modules) == {name: [] for name in modules}
 
 

@@ -213,10 +213,8 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
 @pytest.mark.parametrize(
     ("distribution", "present"),
     [
-        (
-            "rlcore",
-            ("rlcore/configs/train.yaml", "rlcore/py.typed", "rlcore/testing/conf/env/toy.yaml"),
-        ),
+        ("rlcore", ("rlcore/configs/train.yaml", "rlcore/py.typed")),
+        ("rlcore_testing", ("rlcore_testing/conf/env/toy.yaml", "rlcore_testing/py.typed")),
         ("rlcore_algo_ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
         ("rlcore_algo_grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
         ("rlcore_simulation", ("rlcore_simulation/serve.py", "rlcore_simulation/py.typed")),

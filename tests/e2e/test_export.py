@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rlcore_testing.conformance.paper import paper_observation
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, to_yaml
@@ -16,7 +17,6 @@ from rlcore.learner.update import Learner
 from rlcore.plugins import load_plugins
 from rlcore.rng import RowKeys
 from rlcore.targets import load_target
-from rlcore.testing.conformance.paper import paper_observation
 from rlcore.track.checkpoint import POLICY, save_checkpoint, write_learner
 from rlcore.track.folder import RunFolder
 from rlcore.track.headers import read_headers

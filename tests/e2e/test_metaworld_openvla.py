@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rlcore_testing.conformance.paper import paper_observation
 
 from rlcore.config.compose import compose
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.rng import RowKeys
-from rlcore.testing.conformance.paper import paper_observation
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.env_facts import FILE, EnvFacts, read_env_facts
 from rlcore.track.trackers import read_metrics

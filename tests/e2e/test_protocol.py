@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rlcore_testing import toy_env, toy_settings
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
@@ -15,7 +16,6 @@ from rlcore.loop import protocol, train
 from rlcore.loop.protocol import protocol_spec, row_configs
 from rlcore.plugins import load_plugins
 from rlcore.results.tables import read_results
-from rlcore.testing import toy_env, toy_settings
 from rlcore.workers.env_worker import EnvWorker
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]

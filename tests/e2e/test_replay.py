@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
+from rlcore_testing import toy_env, toy_policy
 from safetensors.numpy import load_file
 
 from rlcore.cli.eval import of_run
@@ -25,7 +26,6 @@ from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.rollout.messages import Trace
 from rlcore.rollout.schedule import Column, evaluation_columns, training_columns
 from rlcore.specs import Episode
-from rlcore.testing import toy_env, toy_policy
 from rlcore.track.checkpoint import find_checkpoint
 from rlcore.workers.backends import make_group
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rlcore_testing.conformance.trajectories import random_trajectory
 
 from rlcore.config.schema import AlgorithmConfig, key
 from rlcore.hookspecs import hookimpl
 from rlcore.plugins import GROUP, Registry
 from rlcore.specs import AlgorithmNeeds, ComponentSpec
-from rlcore.testing.conformance.trajectories import random_trajectory
 from rlcore.trajectory import Trajectory
 
 Install = Callable[..., Path]
@@ -92,7 +92,7 @@ def rlcore_components() -> list[ComponentSpec]:
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """Core and the algorithm `plain`."""
+    """Core, the toy and the algorithm `plain`."""
     module = ModuleType("fake_algorithm")
     vars(module).update(
         RLCORE_API=(0, 2),
@@ -103,6 +103,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     monkeypatch.setitem(sys.modules, "fake_algorithm", module)
     points = [
         EntryPoint("core", "rlcore.builtin", GROUP),
+        EntryPoint("testing", "rlcore_testing.plugin", GROUP),
         EntryPoint("plain", "fake_algorithm", GROUP),
     ]
     return Registry.load(points, environ={})

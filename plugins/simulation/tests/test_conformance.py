@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from rlcore_testing import EnvConformance
 
 from rlcore.specs import ComponentSpec
-from rlcore.testing import EnvConformance
 
 
 class LineConformance(EnvConformance):

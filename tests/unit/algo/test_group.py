@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from rlcore_testing.conformance.trajectories import random_trajectory, reordered
 
 from rlcore.algo.group import episode_scores, group_relative
 from rlcore.errors import ConfigError, WorkerError
 from rlcore.specs import GroupFilter
-from rlcore.testing.conformance.trajectories import random_trajectory, reordered
 
 
 def grouped(scores, *, group_size):

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig
 
 from rlcore import extras
 from rlcore.config.catalog import Catalog
@@ -15,7 +16,6 @@ from rlcore.config.explain import explain
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError
-from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 

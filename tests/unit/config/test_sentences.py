@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 import yaml
 from pyarrow import parquet
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.config.sentences import resolve, told
 from rlcore.errors import ConfigError
-from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore.track.env_facts import EnvFacts
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rlcore_testing import toy_settings
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.checks import check
 from rlcore.checks.facts import gather_facts
@@ -12,8 +14,6 @@ from rlcore.config.compose import compose
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.errors import ConfigError, PluginError
 from rlcore.specs import ActionChannel, CameraSpec
-from rlcore.testing import toy_settings
-from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 ALL = env_spec(ToyEnvConfig())

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from rlcore_testing.conformance.trajectories import random_trajectory
 
 from rlcore.algo import metric
 from rlcore.algo.advantage import Advantages
 from rlcore.errors import AlgorithmError
 from rlcore.learner.algorithm_answers import checked_advantages, checked_algorithm, checked_loss
 from rlcore.specs import AlgorithmNeeds
-from rlcore.testing.conformance.trajectories import random_trajectory
 
 T, N, C = 4, 5, 3
 PLAYED = random_trajectory(chunks=T, columns=N, actions=C, entries=2)

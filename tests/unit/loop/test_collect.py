@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rlcore_testing.toy_env import ToyEnv
 
 from rlcore.config.compose import compose
 from rlcore.data.demonstrations import DemonstrationSet
 from rlcore.loop import collect
-from rlcore.testing.toy_env import ToyEnv
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
 

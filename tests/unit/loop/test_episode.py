@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from rich.console import Console
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.errors import ConfigError
 from rlcore.loop.episode import ROWS_SHOWN, address, split_of, trace_table
 from rlcore.rollout.messages import Trace
 from rlcore.specs import Episode
-from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 
 SPEC = env_spec(ToyEnvConfig(env_type="toy", tasks=["reach-up", "reach-left"]))
 EVALUATED = range(1000, 1010)

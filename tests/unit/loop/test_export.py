@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 import pytest
+from rlcore_testing.toy_policy import ToyPolicy
+from rlcore_testing.toy_settings import env_spec
 
 from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError, UserError
 from rlcore.loop.export import export
 from rlcore.plugins import load_plugins
-from rlcore.testing.toy_policy import ToyPolicy
-from rlcore.testing.toy_settings import env_spec
 from rlcore.track.checkpoint import POLICY, Checkpoint, load_checkpoint, save_checkpoint
 
 

@@ -7,6 +7,8 @@ import os
 from dataclasses import replace
 
 import pytest
+from rlcore_testing import toy_settings
+from rlcore_testing.toy_settings import HASTE
 
 from rlcore.config.compose import compose
 from rlcore.errors import CheckpointError, PluginError
@@ -14,8 +16,6 @@ from rlcore.loop import protocol
 from rlcore.loop.assembly import assemble
 from rlcore.loop.protocol import protocol_spec, row_configs
 from rlcore.plugins import load_plugins
-from rlcore.testing import toy_settings
-from rlcore.testing.toy_settings import HASTE
 from rlcore.track import manifest
 
 WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.only_eval=true"]
@@ -35,7 +35,7 @@ WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runn
 )
 def test_a_malformed_protocol_is_refused_before_it_is_played(monkeypatch, changes, said):
     monkeypatch.setattr(toy_settings, "HASTE", replace(HASTE, **changes))
-    with pytest.raises(PluginError, match="protocol 'toy_haste' of rlcore: ") as refused:
+    with pytest.raises(PluginError, match="protocol 'toy_haste' of rlcore-testing: ") as refused:
         protocol_spec(load_plugins(), "toy_haste")
     assert said in refused.value.message
 

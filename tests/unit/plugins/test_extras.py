@@ -7,7 +7,7 @@ import pytest
 from rlcore import extras
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.errors import PluginError
-from rlcore.plugins import Registry, load_plugins
+from rlcore.plugins import KINDS, Registry, load_plugins
 
 REQUIRES = [
     "numpy>=1.26",
@@ -98,18 +98,18 @@ def test_every_option_of_ours_can_be_told_from_its_distribution():
     catalog = Catalog(registry)
     owners = {
         **{(kind, name): registry.get(kind, name).distribution
-           for kind in COMPONENT_GROUPS.values() for name in registry.names(kind)},
+           for kind in KINDS for name in registry.names(kind)},
         **{(kind, name): owner
            for group, kind in COMPONENT_GROUPS.items()
            for owner, location in registry.config_paths
            for name in catalog.options(group)
            if str(catalog.file(group, name)).startswith(str(place(catalog, location)))},
     }  # fmt: skip
-    ours = {owner for owner in owners.values() if owner.startswith(tuple(extras.PREFIXES.values()))}
+    ours = {distribution for extra in extras.extras().values() for distribution in extra}
     assert len(ours) > 1 and len(owners) > len(ours)
     for (kind, name), owner in owners.items():
         if owner in ours:
-            known = extras.names_of(owner)
+            known = extras.names_of(owner, kind)
             assert any(extras.belongs(name, each) for each in known), (kind, name, owner)
 
 

@@ -66,7 +66,7 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
     install("bad-one", "bad_plugin", source)
     registry = Registry.load(environ={})
     assert reason in bad_rows(registry)["bad_plugin"]
-    assert registry.get("env", "toy").distribution == "rlcore"
+    assert registry.get("command", "train").distribution == "rlcore"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_variables_choose_and_block(install):
     install("their-maze", "maze_plugin", GOOD)
     install("other-maze", "other_plugin", GOOD.replace('"maze"', '"labyrinth"'))
     only = Registry.load(environ={"RLCORE_PLUGINS": "maze_plugin"})
-    assert only.names("env") == ["maze", "toy"]
+    assert only.names("env") == ["maze"]
     by_distribution = Registry.load(environ={"RLCORE_PLUGINS": "other-maze"})
-    assert by_distribution.names("env") == ["labyrinth", "toy"]
+    assert by_distribution.names("env") == ["labyrinth"]
     blocked = Registry.load(environ={"RLCORE_BLOCK_PLUGINS": "maze_plugin"})
     assert "maze" not in blocked.names("env")
     assert "labyrinth" in blocked.names("env")
@@ -158,7 +158,7 @@ def test_every_hook_call_can_be_traced(install, capsys):
 def test_an_unknown_name_lists_the_choices(install):
     install("their-maze", "maze_plugin", GOOD)
     registry = Registry.load(environ={"RLCORE_PLUGINS": "maze_plugin"})
-    with pytest.raises(PluginError, match=r"no env 'mase'; .*maze, toy\. Did you mean 'maze'\?"):
+    with pytest.raises(PluginError, match=r"no env 'mase'; .*maze\. Did you mean 'maze'\?"):
         registry.get("env", "mase")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from rlcore_testing.conformance.paper import paper_env
 from torch import nn
 from torch.nn import functional
 
 from rlcore.protocols import PolicyOutput
 from rlcore.rollout import rounding
 from rlcore.rollout.rounding import kernels_alone, moved_decisions
-from rlcore.testing.conformance.paper import paper_env
 
 SPEC = paper_env(state=3, action=2, cameras=0)
 

@@ -1,6 +1,8 @@
 from collections import Counter
 from dataclasses import replace
 
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
+
 from rlcore.config.schema import VideoConfig
 from rlcore.rollout.schedule import (
     Column,
@@ -10,7 +12,6 @@ from rlcore.rollout.schedule import (
     training_columns,
 )
 from rlcore.specs import Episode
-from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 
 
 def toy(**changes):

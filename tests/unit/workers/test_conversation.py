@@ -7,6 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from rlcore_testing.toy_env import ToyEnv
+from rlcore_testing.toy_policy import ToyPolicy
+from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.episodes import Footage
 from rlcore.errors import WorkerError
@@ -19,9 +22,6 @@ from rlcore.rollout.schedule import (
     training_columns,
 )
 from rlcore.specs import Episode
-from rlcore.testing.toy_env import ToyEnv
-from rlcore.testing.toy_policy import ToyPolicy
-from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
@@ -43,7 +43,7 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
     for rank in range(workers):
         worker = EnvWorker(
             EnvWorkerSettings(
-                sides={"train": EnvSide("rlcore.testing.toy_env:make", config)},
+                sides={"train": EnvSide("rlcore_testing.toy_env:make", config)},
                 rank=rank,
                 world_size=workers,
                 stages=stages,
@@ -200,7 +200,7 @@ def test_filming_ends_with_the_job_on_shared_simulators():
     train = ToyEnvConfig(env_type="toy", total_num_envs=12)
     evaluation = replace(train, split="heldout", trials_per_task=2)  # 8 columns on 12 rows
     spec = env_spec(train)
-    make = "rlcore.testing.toy_env:make"
+    make = "rlcore_testing.toy_env:make"
     worker = EnvWorker(
         EnvWorkerSettings(
             sides={"train": EnvSide(make, train), "eval": EnvSide(make, evaluation)},

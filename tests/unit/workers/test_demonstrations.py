@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rlcore_testing.toy_env import ToyEnv
+from rlcore_testing.toy_settings import ToyEnvConfig
 
 from rlcore.specs import Episode
-from rlcore.testing.toy_env import ToyEnv
-from rlcore.testing.toy_settings import ToyEnvConfig
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
 SETTINGS = {"action_noise": 0.1, "speed": 1.0, "stride": 1, "seed": 0, "max_steps": 5}
@@ -15,7 +15,7 @@ EPISODES = [Episode(trial % 2, trial) for trial in range(5)]
 
 
 def played(stages: int) -> dict[Episode, np.ndarray]:
-    side = EnvSide("rlcore.testing.toy_env:make", ToyEnvConfig(env_type="toy", total_num_envs=2))
+    side = EnvSide("rlcore_testing.toy_env:make", ToyEnvConfig(env_type="toy", total_num_envs=2))
     worker = EnvWorker(
         EnvWorkerSettings(
             sides={"train": side}, rank=0, world_size=1, stages=stages, num_processes=0,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rlcore_testing import toy_settings
+from rlcore_testing.toy_env import ToyEnv
+from rlcore_testing.toy_settings import ToyEnvConfig
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import train
-from rlcore.testing import toy_settings
-from rlcore.testing.toy_env import ToyEnv
-from rlcore.testing.toy_settings import ToyEnvConfig
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
@@ -53,7 +53,7 @@ def worker(*, offload: bool, beside_actor: bool) -> EnvWorker:
     config = ToyEnvConfig(env_type="toy", enable_offload=offload)
     return EnvWorker(
         EnvWorkerSettings(
-            sides={"train": EnvSide("rlcore.testing.toy_env:make", config)},
+            sides={"train": EnvSide("rlcore_testing.toy_env:make", config)},
             rank=0,
             world_size=1,
             stages=2,

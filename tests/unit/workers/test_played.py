@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rlcore_testing import toy_env, toy_policy, toy_settings
+from rlcore_testing.toy_env import ToyEnv
+from rlcore_testing.toy_policy import ToyPolicy
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.config.compose import compose
 from rlcore.data.demonstrations import DemonstrationSet
 from rlcore.errors import EnvError, PolicyError, WorkerError
 from rlcore.loop import collect, evaluate, train
 from rlcore.specs import Episode
-from rlcore.testing import toy_env, toy_policy, toy_settings
-from rlcore.testing.toy_env import ToyEnv
-from rlcore.testing.toy_policy import ToyPolicy
-from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore.track.env_facts import read_env_facts
 from rlcore.workers.played import PlayedEnv
 from rlcore.workers.survive import EnvWarning, SurvivingEnv
@@ -539,12 +539,12 @@ def test_an_env_that_cannot_be_closed_is_a_warning():
 @pytest.mark.parametrize("given", [None, ToyEnv, 5])
 def test_a_factory_that_gives_no_env_is_named(given, monkeypatch, log_path):
     monkeypatch.setattr(toy_env, "make", lambda config, **_: given)
-    with pytest.raises(EnvError, match=r"env toy: rlcore.testing.toy_env:make gave .*, expected"):
+    with pytest.raises(EnvError, match=r"env toy: rlcore_testing.toy_env:make gave .*, expected"):
         train.run(compose([*TOY, f"runner.logger.log_path={log_path}"]))
 
 
 @pytest.mark.parametrize("given", [None, ToyPolicy])
 def test_a_factory_that_gives_no_policy_is_named(given, monkeypatch, log_path):
     monkeypatch.setattr(toy_policy, "make", lambda config, **_: given)
-    with pytest.raises(PolicyError, match=r"model toy: rlcore.testing.toy_policy:make gave "):
+    with pytest.raises(PolicyError, match=r"model toy: rlcore_testing.toy_policy:make gave "):
         train.run(compose([*TOY, f"runner.logger.log_path={log_path}"]))

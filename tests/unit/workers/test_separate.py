@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
 from rlcore.errors import WorkerError
@@ -15,7 +16,6 @@ from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.messages import InteractJob, Route
 from rlcore.rollout.schedule import deal, training_columns
 from rlcore.sync.weights import weights
-from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 from rlcore.workers.actor_worker import ActorWorker
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
@@ -32,7 +32,7 @@ SEAT = Seat(node=0, local_ranks=(0,), cpus=1.0, gpus=0.0)
 
 def policy_settings(seed=1) -> PolicyWorkerSettings:
     return PolicyWorkerSettings(
-        policy_target="rlcore.testing.toy_policy:make",
+        policy_target="rlcore_testing.toy_policy:make",
         algorithm_target="",
         actor=ActorConfig(model=MODEL),
         algorithm=AlgorithmConfig(),
@@ -43,7 +43,7 @@ def policy_settings(seed=1) -> PolicyWorkerSettings:
 
 
 def env_settings(rank=0, workers=1, stages=1) -> EnvWorkerSettings:
-    sides = {"train": EnvSide("rlcore.testing.toy_env:make", ENV)}
+    sides = {"train": EnvSide("rlcore_testing.toy_env:make", ENV)}
     return EnvWorkerSettings(
         sides, rank, workers, stages, num_processes=1, restarts=0, policy_timeout=5.0
     )

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rlcore_testing.toy_env import ToyEnv
+from rlcore_testing.toy_settings import ToyEnvConfig
 
 from rlcore.errors import SimulatorError
 from rlcore.specs import Episode
-from rlcore.testing.toy_env import ToyEnv
-from rlcore.testing.toy_settings import ToyEnvConfig
 from rlcore.workers.survive import SurvivingEnv
 
 CONFIG = ToyEnvConfig(env_type="toy", max_episode_steps=12)

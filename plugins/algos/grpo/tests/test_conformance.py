@@ -1,6 +1,6 @@
 """The checks that rlcore has for every algorithm, with and without what GRPO can do besides."""
 
-from rlcore.testing import AlgorithmConformance
+from rlcore_testing import AlgorithmConformance
 
 
 class TestGRPO(AlgorithmConformance):

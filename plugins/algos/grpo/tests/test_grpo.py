@@ -9,6 +9,7 @@ import torch
 import yaml
 from rlcore_algo_grpo.grpo import GRPO
 from rlcore_algo_grpo.settings import GRPOConfig, needs
+from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout, random_trajectory
 from torch import Tensor, nn
 
 from rlcore.algo.minibatch import Minibatch
@@ -21,7 +22,6 @@ from rlcore.plugins import API_VERSION
 from rlcore.protocols import Evaluation
 from rlcore.rng import generator
 from rlcore.specs import GroupFilter, PolicySpec
-from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout, random_trajectory
 from rlcore.trajectory import Trajectory
 
 ACTIONS, ENTRIES = 3, 2

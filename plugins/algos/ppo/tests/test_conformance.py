@@ -1,6 +1,6 @@
 """The checks that rlcore has for every algorithm, at each granularity of rewards and ratios."""
 
-from rlcore.testing import AlgorithmConformance
+from rlcore_testing import AlgorithmConformance
 
 
 class TestPPO(AlgorithmConformance):

@@ -7,6 +7,7 @@ import torch
 import yaml
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
+from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 
 from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.reduce import Weights
@@ -17,7 +18,6 @@ from rlcore.learner.update import Learner
 from rlcore.plugins import API_VERSION
 from rlcore.protocols import Evaluation
 from rlcore.specs import Episode
-from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases
 
 PUBLISHED = {

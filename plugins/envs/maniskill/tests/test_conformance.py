@@ -1,8 +1,7 @@
 """The checks that rlcore has for every env."""
 
 from maniskill_cases import PICK, PUSH
-
-from rlcore.testing import EnvConformance
+from rlcore_testing import EnvConformance
 
 
 class TestManiSkill(EnvConformance):

@@ -1,8 +1,7 @@
 """The checks that rlcore has for every env."""
 
 from metaworld_cases import BUTTON, REACH
-
-from rlcore.testing import EnvConformance
+from rlcore_testing import EnvConformance
 
 
 class TestMetaWorld(EnvConformance):

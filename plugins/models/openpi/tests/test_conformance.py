@@ -1,6 +1,6 @@
 """The checks that rlcore has for every policy, for both generations at size tiny."""
 
-from rlcore.testing import PolicyConformance
+from rlcore_testing import PolicyConformance
 
 TINY = {
     "size": "tiny",

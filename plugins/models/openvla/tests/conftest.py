@@ -10,8 +10,7 @@ import torch
 from rlcore_model_openvla.policy import make
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_prismatic.policy import TokenPolicy
-
-from rlcore.testing.conformance.paper import paper_env
+from rlcore_testing.conformance.paper import paper_env
 
 TINY = {"size": "tiny", "add_value_head": True, "critic_hidden": [16], "num_action_chunks": 1}
 

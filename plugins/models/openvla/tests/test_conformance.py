@@ -1,6 +1,6 @@
 """The checks that rlcore has for every policy: one action a decision, and several."""
 
-from rlcore.testing import PolicyConformance
+from rlcore_testing import PolicyConformance
 
 TINY = {"size": "tiny", "add_value_head": True, "critic_hidden": [16]}
 

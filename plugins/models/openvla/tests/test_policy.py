@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from rlcore_prismatic.policy import TokenPolicy
+from rlcore_testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
 from rlcore.rng import RowKeys
-from rlcore.testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
 TOLERANCE = 1e-5
 

@@ -12,12 +12,12 @@ import torch
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_model_openvla.spec import policy_spec
 from rlcore_prismatic import checkpoint
+from rlcore_testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.rng import RowKeys
-from rlcore.testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
 ROWS = 3
 KEYS = RowKeys(tuple((1, row) for row in range(ROWS)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from rlcore_testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
 from rlcore.protocols import Demonstration, Observation
 from rlcore.specs import EnvSpec
-from rlcore.testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The checks that rlcore has for every policy, for both forms at size tiny."""
 
-from rlcore.testing import PolicyConformance
-from rlcore.testing.conformance.paper import paper_env
+from rlcore_testing import PolicyConformance
+from rlcore_testing.conformance.paper import paper_env
 
 TINY = {"size": "tiny", "num_action_chunks": 3, "add_value_head": True, "critic_hidden": [16]}
 

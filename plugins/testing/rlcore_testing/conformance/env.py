@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.testing.conformance.base import Finding, check
-from rlcore.testing.conformance.env_chunks import ChunkChecks
-from rlcore.testing.conformance.env_demonstrations import DemonstrationChecks
-from rlcore.testing.conformance.env_ends import EndChecks
-from rlcore.testing.conformance.env_facts import FactChecks, ObservationChecks
-from rlcore.testing.conformance.env_rows import RowChecks
-from rlcore.testing.conformance.env_starts import StartChecks
+from rlcore_testing.conformance.base import Finding, check
+from rlcore_testing.conformance.env_chunks import ChunkChecks
+from rlcore_testing.conformance.env_demonstrations import DemonstrationChecks
+from rlcore_testing.conformance.env_ends import EndChecks
+from rlcore_testing.conformance.env_facts import FactChecks, ObservationChecks
+from rlcore_testing.conformance.env_rows import RowChecks
+from rlcore_testing.conformance.env_starts import StartChecks
 
 
 class EnvConformance(

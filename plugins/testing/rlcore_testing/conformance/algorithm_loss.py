@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rlcore.algo.metric import Metric, Metrics
 from rlcore.learner.samples import Samples
-from rlcore.testing.conformance.algorithm_subject import AlgorithmSubject, Present
-from rlcore.testing.conformance.base import require, require_equal, skip_unless
+from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject, Present
+from rlcore_testing.conformance.base import require, require_equal, skip_unless
 
 ROUNDING = 1e-6
 CLEARLY = 1e-3  # an advantage or an error that has a sign

@@ -13,9 +13,9 @@ from rlcore.algo.reduce import Weights
 from rlcore.learner.samples import Samples, make_samples
 from rlcore.protocols import Algorithm, Evaluation
 from rlcore.targets import load_target
-from rlcore.testing.conformance.threads import OneThread
-from rlcore.testing.conformance.trajectories import random_trajectory
 from rlcore.trajectory import Trajectory
+from rlcore_testing.conformance.threads import OneThread
+from rlcore_testing.conformance.trajectories import random_trajectory
 
 CHUNKS, COLUMNS, ACTIONS, ENTRIES = 6, 8, 3, 2
 DRIFT = 0.05  # of log-probs and values since the rollout

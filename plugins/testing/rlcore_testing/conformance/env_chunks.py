@@ -8,12 +8,12 @@ import numpy as np
 
 from rlcore.env_answers import chunk_fault
 from rlcore.protocols import Env
-from rlcore.testing.conformance.base import (
+from rlcore_testing.conformance.base import (
     require_array,
     require_equal,
     require_none,
 )
-from rlcore.testing.conformance.env_subject import (
+from rlcore_testing.conformance.env_subject import (
     CHUNK,
     ROUNDING,
     ROWS,

@@ -10,14 +10,14 @@ import numpy as np
 from rlcore.env_answers import demonstration_fault
 from rlcore.errors import UserError
 from rlcore.specs import Episode
-from rlcore.testing.conformance.base import (
+from rlcore_testing.conformance.base import (
     Deviation,
     require,
     require_equal,
     require_none,
     skip_unless,
 )
-from rlcore.testing.conformance.env_subject import (
+from rlcore_testing.conformance.env_subject import (
     STRIDE,
     EnvSubject,
 )

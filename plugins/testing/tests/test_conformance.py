@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from rlcore_testing import EnvConformance, PolicyConformance, check_env
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.errors import ConfigError
-from rlcore.testing import EnvConformance, PolicyConformance, check_env
-from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 
 
 class TestToyEnv(EnvConformance):

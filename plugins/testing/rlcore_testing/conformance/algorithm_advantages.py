@@ -11,10 +11,10 @@ from rlcore.algo.advantage import Advantages
 from rlcore.errors import UserError
 from rlcore.specs import AlgorithmNeeds
 from rlcore.targets import load_target
-from rlcore.testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
-from rlcore.testing.conformance.base import Deviation, require, require_equal, skip_unless
-from rlcore.testing.conformance.trajectories import padded, reordered
 from rlcore.trajectory import Trajectory
+from rlcore_testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
+from rlcore_testing.conformance.base import Deviation, require, require_equal, skip_unless
+from rlcore_testing.conformance.trajectories import padded, reordered
 
 ROUNDING = 1e-5
 PARTS = ("advantages", "returns", "valid")

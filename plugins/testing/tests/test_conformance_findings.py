@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 from rlcore_algo_ppo.ppo import PPO
+from rlcore_testing import AlgorithmConformance, EnvConformance, PolicyConformance, check_env
+from rlcore_testing.toy_env import ToyEnv
+from rlcore_testing.toy_policy import ToyPolicy, _logprob
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.algo.advantage import NORMALIZATION_EPS
 from rlcore.rng import generator
 from rlcore.specs import ComponentSpec
-from rlcore.testing import AlgorithmConformance, EnvConformance, PolicyConformance, check_env
-from rlcore.testing.toy_env import ToyEnv
-from rlcore.testing.toy_policy import ToyPolicy, _logprob
-from rlcore.testing.toy_settings import ToyEnvConfig, env_spec
 
 
 class QuickChecks:
@@ -172,7 +172,7 @@ def module(tmp_path, monkeypatch):
 
 
 def test_an_env_that_loads_the_model_stack(module):
-    module("heavy_env", "import torch\nfrom rlcore.testing.toy_env import make\n")
+    module("heavy_env", "import torch\nfrom rlcore_testing.toy_env import make\n")
     toy = EnvConformance.component(type("Toy", (EnvConformance,), {"name": "toy"})())
     suite = type(
         "Suite", (EnvConformance,), {"component": lambda _: replace(toy, target="heavy_env:make")}

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from rlcore.specs import Episode
-from rlcore.testing.conformance.base import (
+from rlcore_testing.conformance.base import (
     require,
     skip_unless,
 )
-from rlcore.testing.conformance.env_subject import (
+from rlcore_testing.conformance.env_subject import (
     CHUNK,
     ROWS,
     EnvSubject,

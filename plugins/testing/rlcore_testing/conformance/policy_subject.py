@@ -13,9 +13,9 @@ from rlcore.protocols import Evaluation, Inputs, Observation, Policy, PolicyOutp
 from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.targets import load_target
-from rlcore.testing.conformance.base import require
-from rlcore.testing.conformance.paper import paper_env, paper_observation
-from rlcore.testing.conformance.threads import OneThread
+from rlcore_testing.conformance.base import require
+from rlcore_testing.conformance.paper import paper_env, paper_observation
+from rlcore_testing.conformance.threads import OneThread
 
 ROWS = 6
 SEED = 0

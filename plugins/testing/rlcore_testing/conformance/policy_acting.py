@@ -9,8 +9,8 @@ import torch
 
 from rlcore.protocols import PolicyOutput, take_rows
 from rlcore.rollout.rounding import kernels_alone
-from rlcore.testing.conformance.base import require, require_array, require_equal, skip_unless
-from rlcore.testing.conformance.policy_subject import (
+from rlcore_testing.conformance.base import require, require_array, require_equal, skip_unless
+from rlcore_testing.conformance.policy_subject import (
     ROWS,
     PolicySubject,
     as_tensors,

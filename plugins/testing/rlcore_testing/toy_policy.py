@@ -20,7 +20,7 @@ from torch import nn
 from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
 from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec
-from rlcore.testing.toy_settings import (
+from rlcore_testing.toy_settings import (
     GOALS,
     WEIGHTS,
     ToyModelConfig,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from rlcore_testing.toy_policy import ToyPolicy
+from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.rng import RowKeys
-from rlcore.testing.toy_policy import ToyPolicy
-from rlcore.testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 KEYS = RowKeys(((0, 0), (0, 1)))
 OBSERVATION = {

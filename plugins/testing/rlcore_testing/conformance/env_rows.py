@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from rlcore.env_answers import frames_fault
-from rlcore.testing.conformance.base import (
+from rlcore_testing.conformance.base import (
     HEAVY,
     require,
     require_none,
 )
-from rlcore.testing.conformance.env_subject import (
+from rlcore_testing.conformance.env_subject import (
     ROWS,
     EnvSubject,
     arrays_of,
@@ -89,7 +89,7 @@ class RowChecks(EnvSubject):
         """An env worker holds a simulator, not the model stack."""
         code = (
             "from rlcore.specs import ComponentSpec\n"
-            "from rlcore.testing.conformance.env import EnvConformance\n"
+            "from rlcore_testing.conformance.env import EnvConformance\n"
             f"component = {self.component()!r}\n"
             f"facts = {{'settings': {dict(self.settings)!r}, 'component': lambda self: component}}"
             "\ncheck = type('Check', (EnvConformance,), facts)()\n"

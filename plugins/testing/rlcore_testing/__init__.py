@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlcore.testing.conformance.algorithm import AlgorithmConformance, check_algorithm
-    from rlcore.testing.conformance.env import EnvConformance, check_env
-    from rlcore.testing.conformance.policy import PolicyConformance, check_policy
+    from rlcore_testing.conformance.algorithm import AlgorithmConformance, check_algorithm
+    from rlcore_testing.conformance.env import EnvConformance, check_env
+    from rlcore_testing.conformance.policy import PolicyConformance, check_policy
 
 __all__ = [
     "AlgorithmConformance",

@@ -17,7 +17,7 @@ import numpy as np
 from rlcore.protocols import ChunkResult, Demonstration, Observation
 from rlcore.rng import generator
 from rlcore.specs import Episode
-from rlcore.testing.toy_settings import GOALS, IMAGE_SIZE, ToyEnvConfig, env_spec
+from rlcore_testing.toy_settings import GOALS, IMAGE_SIZE, ToyEnvConfig, env_spec
 
 SPEED = 0.15  # distance covered by a full action in one step
 REACH = 0.15  # distance to the goal that counts as success

@@ -13,7 +13,7 @@ from rlcore.protocols import ChunkResult, Demonstration, Env, Observation
 from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
 from rlcore.targets import load_target
-from rlcore.testing.conformance.base import Conformance, require_equal, skip_unless
+from rlcore_testing.conformance.base import Conformance, require_equal, skip_unless
 
 ROWS = 3
 CHUNK = 4

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.testing.conformance.base import (
+from rlcore_testing.conformance.base import (
     require,
     require_equal,
     skip_unless,
 )
-from rlcore.testing.conformance.env_subject import (
+from rlcore_testing.conformance.env_subject import (
     CHUNK,
     ROUNDING,
     ROWS,

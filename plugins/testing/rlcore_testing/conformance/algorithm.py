@@ -12,11 +12,11 @@ from typing import Any
 
 from rlcore.config.schema import ActorConfig
 from rlcore.learner.update import Learner
-from rlcore.testing.conformance.algorithm_advantages import AdvantageChecks
-from rlcore.testing.conformance.algorithm_loss import LossChecks
-from rlcore.testing.conformance.algorithm_subject import AlgorithmSubject
-from rlcore.testing.conformance.base import Finding, check, require
-from rlcore.testing.conformance.trajectories import Bandit, bandit_rollout
+from rlcore_testing.conformance.algorithm_advantages import AdvantageChecks
+from rlcore_testing.conformance.algorithm_loss import LossChecks
+from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject
+from rlcore_testing.conformance.base import Finding, check, require
+from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 
 BEST = 1.0  # the action the bandit is rewarded for
 UPDATES = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rlcore.testing.conformance.base import Conformance
+from rlcore_testing.conformance.base import Conformance
 
 
 class OneThread(Conformance):

@@ -10,12 +10,12 @@ from rlcore.env_answers import described, observation_fault
 from rlcore.protocols import Observation
 from rlcore.specs import ActionChannel, EnvSpec, StateChannel
 from rlcore.targets import load_target
-from rlcore.testing.conformance.base import (
+from rlcore_testing.conformance.base import (
     require,
     require_equal,
     require_none,
 )
-from rlcore.testing.conformance.env_subject import (
+from rlcore_testing.conformance.env_subject import (
     ROWS,
     EnvSubject,
     arrays_of,

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.testing.conformance.base import require, require_array, require_equal, skip_unless
-from rlcore.testing.conformance.paper import paper_demonstration
-from rlcore.testing.conformance.policy_subject import PolicySubject, as_tensors, keys
+from rlcore_testing.conformance.base import require, require_array, require_equal, skip_unless
+from rlcore_testing.conformance.paper import paper_demonstration
+from rlcore_testing.conformance.policy_subject import PolicySubject, as_tensors, keys
 
 LENGTH = 9
 FALL = 0.95  # of the first loss must be undercut

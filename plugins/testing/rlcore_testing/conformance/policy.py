@@ -17,15 +17,15 @@ from typing import Any
 from rlcore.errors import UserError
 from rlcore.specs import PolicySpec
 from rlcore.targets import load_target
-from rlcore.testing.conformance.base import Deviation, Finding, check, require, require_equal
-from rlcore.testing.conformance.paper import paper_demonstration
-from rlcore.testing.conformance.policy_acting import (
+from rlcore_testing.conformance.base import Deviation, Finding, check, require, require_equal
+from rlcore_testing.conformance.paper import paper_demonstration
+from rlcore_testing.conformance.policy_acting import (
     ActingChecks,
     EvaluatingChecks,
     PreparingChecks,
 )
-from rlcore.testing.conformance.policy_learning import ParameterChecks, SupervisedChecks
-from rlcore.testing.conformance.policy_subject import PolicySubject, keys
+from rlcore_testing.conformance.policy_learning import ParameterChecks, SupervisedChecks
+from rlcore_testing.conformance.policy_subject import PolicySubject, keys
 
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".npy")
 
