@@ -107,6 +107,7 @@ def conclude(
     after: list[EpisodeResult],
     before: list[EpisodeResult] | None = None,
     control: list[EpisodeResult] | None = None,
+    stopped: str = "",
 ) -> Summary:
     """Write `summary.json`, and say last what came out and where it is.
 
@@ -123,7 +124,7 @@ def conclude(
         env_steps=session.totals.env_steps,
         episodes=session.totals.episodes,
         caveat=caveat(session.assembly),
-        stopped=session.steering.stopped,
+        stopped=stopped,
     )
     session.folder.require_held()
     session.trackers.sync()  # a run with a summary is never gone on with to log it again

@@ -63,6 +63,7 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
     if config.runner.val_before_train:
         before = resume.same_evaluation(session, saved, "before") or evaluate(session, "before")
     updates = reinforce(session, resume.restore(session, saved))
+    stopped = session.steering.stopped  # who asks for an end from here on comes too late
     after = evaluate(session, "after", update=updates)
     freeze(session, updates, after)
     control = None
@@ -70,7 +71,7 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
         spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
         sft.go_on(session, start, seconds=spent)
         control = evaluate(session, "control", update=updates)
-    return conclude(session, before=before, after=after, control=control)
+    return conclude(session, before=before, after=after, control=control, stopped=stopped)
 
 
 def reinforce(session: Session, done: int = 0) -> int:

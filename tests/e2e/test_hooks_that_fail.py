@@ -12,13 +12,14 @@ import pytest
 from resume_cases import COMMON, go_on, plugged_in
 from sameness import assert_same
 
-from rlcore import hookimpl, observer
+from rlcore import hookimpl, observer, report
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import train
 from rlcore.loop.hooks import HookError, ObserverWarning
 from rlcore.run import Run
+from rlcore.track import video
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
 
@@ -185,6 +186,26 @@ def test_the_command_ends_with_one_error(
     assert err.count("error:") == 1
     assert said in err
     assert "Traceback (most recent call last):\n  File" in err or fail is refuse
+
+
+def test_films_and_reports_that_can_not_be_made_cost_nothing(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*arguments: object, **others: object) -> None:
+        raise RuntimeError("no such encoder")
+
+    monkeypatch.setattr(video, "write_video", fail)
+    monkeypatch.setattr(report, "write_report", fail)
+    told = ["env.train.video_cfg.save_video=true", "env.eval.video_cfg.save_video=true"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train.run(compose(words(log_path, "unseen", *told, "runner.val_check_interval=2")))
+    said = [str(one.message) for one in caught if one.category is ObserverWarning]
+    hooks = ["rlcore_after_rollout", "rlcore_after_eval", "rlcore_after_run"]
+    assert [text.splitlines()[0] for text in said] == [
+        f"plugin 'core' failed in {hook}:" for hook in hooks
+    ]
+    assert_same(log_path / "unseen", whole)
 
 
 class Odd(BaseException):

@@ -131,6 +131,7 @@ def test_a_stop_is_an_end_in_order(log_path: Path, capsys: pytest.CaptureFixture
     assert "training stopped after update 2: enough is learned" in capsys.readouterr().out
     summary = json.loads((run / "summary.json").read_text())
     assert summary["stopped"] == "enough is learned"
+    assert "A plugin ended training: enough is learned." in (run / "report.html").read_text()
     labels = sorted(path.stem for path in (run / "eval").glob("*.parquet"))
     assert labels == ["after", "step_000001"]  # after the last update once, not twice
     # asked to go on, it says why it does not, whatever its limits are
@@ -150,6 +151,20 @@ def test_a_stop_is_an_end_in_order(log_path: Path, capsys: pytest.CaptureFixture
     ours, theirs = (load_checkpoint(at).path for at in (run, start(log_path, "never")))
     learner = "learner.safetensors"
     assert (ours / learner).read_bytes() == (theirs / learner).read_bytes()
+
+
+def test_who_asks_after_the_last_update_comes_too_late(log_path: Path):
+    class Late:
+        @hookimpl
+        def rlcore_after_eval(self, run: Run, label: str) -> None:
+            if label == "after":
+                run.stop("too late")
+
+    with plugged_in(Late()):
+        run = start(log_path, "late", "runner.max_epochs=1")
+        assert "stopped" not in json.loads((run / "summary.json").read_text())
+        go_on(run, "runner.max_epochs=2")
+    assert load_checkpoint(run).step == 2
 
 
 def test_one_that_was_killed_after_its_stop_only_finishes(
