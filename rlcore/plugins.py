@@ -26,7 +26,7 @@ from typing import Any, get_args
 
 import pluggy
 
-from rlcore import extras, hookspecs
+from rlcore import extras, hookspecs, watchdog
 from rlcore.errors import PluginError, did_you_mean, nearest
 from rlcore.specs import ComponentSpec, Kind
 
@@ -35,6 +35,8 @@ CORE = "rlcore.builtin"
 """The entry point that is always loaded."""
 API_VERSION = (0, 2)
 KINDS: tuple[Kind, ...] = get_args(Kind)
+IMPORT_SECONDS = 120.0
+"""How long the module of a plugin may take to import; it holds strings only."""
 _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 
@@ -242,7 +244,8 @@ class Registry:
         origin = _origin(point)
         module = None
         try:
-            module = point.load()
+            with watchdog.limit(_late(point.name, origin), IMPORT_SECONDS):
+                module = point.load()
             _check_api(module, origin[0])
             self.manager.register(module, name=point.name)
             self._check_hooks(module)
@@ -344,6 +347,13 @@ def _conflict(claims: list[Component]) -> str:
     first = claims[0]
     owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
     return f"{first.spec.kind} {first.spec.name!r} is claimed by {owners}"
+
+
+def _late(plugin: str, origin: tuple[str, str]) -> PluginError:
+    return PluginError(
+        f"plugin {plugin!r} ({' '.join(origin)}) has not been imported within {IMPORT_SECONDS:g} s",
+        hint=f"RLCORE_BLOCK_PLUGINS={plugin} leaves it out",
+    )
 
 
 def _bad(row: PluginRow) -> str:

@@ -181,7 +181,7 @@ def marked() -> Iterator[None]:
     finally:
         _mark = None
         if former is None:
-            del os.environ[MARK]
+            os.environ.pop(MARK, None)  # a plugin may have emptied it
         else:
             os.environ[MARK] = former
 

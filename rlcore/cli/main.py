@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from typing import TextIO
 
 import rlcore
-from rlcore import signals
+from rlcore import signals, watchdog
 from rlcore.errors import NO_SPACE, PluginError, UserError
 from rlcore.extras import DISTRIBUTION
 from rlcore.plugins import Component, load_plugins
 from rlcore.targets import load_target
+
+STOP_SECONDS = 10.0  # to obey a signal while plugins are loaded
 
 
 class CommandError(PluginError):
@@ -76,7 +78,8 @@ def _command(name: str) -> Component:
     Raises:
         PluginError: there is none, its plugin can't be used, or two plugins claim the name.
     """
-    registry = load_plugins()
+    with watchdog.guard(STOP_SECONDS):  # one that hangs at its import is named
+        registry = load_plugins()
     if "=" in name:  # in no command's name
         raise UserError(f"there is no command {name!r}", hint=f"rlcore train {name}")
     return registry.get("command", name)

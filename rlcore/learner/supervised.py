@@ -17,9 +17,10 @@ from torch import Tensor
 
 from rlcore.config.schema import OptimConfig, SFTConfig
 from rlcore.errors import ConfigError, TrainingError
-from rlcore.learner.optim import PolicyOptimizer
+from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.protocols import Policy
 from rlcore.rng import RowKeys, generator
+from rlcore.rollout.policy_answers import checked_groups
 
 GRAD_NORM = 1.0
 """Norm to which supervised gradients are clipped."""
@@ -59,6 +60,7 @@ class SupervisedHistory:
         val_loss: `(steps done, mean validation loss)`, ascending.
         steps: optimizer steps done.
         skipped_steps: left out, as their gradient was not finite.
+        zero_gradient_steps: those whose gradient was zero.
         seconds: wall time.
         stopped: why it ended, in words.
         patience: validations that count as late; None: those of the last quarter of the steps.
@@ -68,6 +70,7 @@ class SupervisedHistory:
     val_loss: list[tuple[int, float]] = field(default_factory=list)
     steps: int = 0
     skipped_steps: int = 0
+    zero_gradient_steps: int = 0
     seconds: float = 0.0
     stopped: str = ""
     patience: int | None = None
@@ -127,7 +130,7 @@ class SupervisedTrainer:
                 hint="set sft.enabled=false and actor.model.model_path",
             )
         self._policy, self._config, self._seed = policy, config, seed
-        parameters = policy.parameter_groups()["policy"]
+        self._trained = parameters = checked_groups(policy)["policy"]
         self._device = parameters[0].device
         settings = OptimConfig(
             lr=config.lr,
@@ -206,7 +209,8 @@ class SupervisedTrainer:
             if reason is not None:
                 history.stopped = reason
                 break
-            latest["train_loss"] = self._step(train, first + history.steps)
+            latest["train_loss"], done = self._step(train, first + history.steps)
+            history.zero_gradient_steps += done.grad_norm == 0
             history.train_loss.append((first + history.steps, latest["train_loss"]))
             history.steps += 1
             if on_progress is not None:
@@ -216,7 +220,22 @@ class SupervisedTrainer:
             self._record_validation(history, val, first, latest)
         history.skipped_steps = self._optimizer.skipped_steps - skipped_before
         history.seconds = time.monotonic() - started
+        self._require_finite(history)
         return history
+
+    def _require_finite(self, history: SupervisedHistory) -> None:
+        """Also where nothing is held back to validate on."""
+        if history.steps and history.skipped_steps == history.steps:
+            problem = f"the gradient of each of its {history.steps} steps"
+        elif not all(bool(parameter.isfinite().all()) for parameter in self._trained):
+            problem = "a weight"
+        else:
+            return
+        raise TrainingError(
+            f"supervised training came to nothing: {problem} holds NaN or infinity",
+            hint="lower sft.lr; or look at sft_batch and sft_loss of the model: "
+            "rlcore_testing.check_policy",
+        )
 
     def _record_validation(
         self,
@@ -235,15 +254,15 @@ class SupervisedTrainer:
             )
         history.val_loss.append((first + history.steps, latest["val_loss"]))
 
-    def _step(self, samples: SupervisedSamples, step: int) -> float:
-        """One optimizer step; the loss of its batch."""
+    def _step(self, samples: SupervisedSamples, step: int) -> tuple[float, StepReport]:
+        """One optimizer step; the loss of its batch, and what was done."""
         size = min(self._config.batch_size, len(samples))
         rows = generator(self._seed, "sft", step).choice(len(samples), size=size, replace=False)
         self._optimizer.zero_grad()
         loss = self._losses(samples, torch.from_numpy(rows), "sft", step).mean()
         loss.backward()
-        self._optimizer.step()
-        return float(loss.detach())
+        done = self._optimizer.step()
+        return float(loss.detach()), done
 
     def _losses(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
         """Loss per sample `[B]`, with noise keyed by (phase, step, sample)."""

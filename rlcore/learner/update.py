@@ -25,7 +25,7 @@ from rlcore.learner.algorithm_answers import checked_advantages, checked_loss
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
-from rlcore.rollout.policy_answers import checked_evaluation
+from rlcore.rollout.policy_answers import checked_evaluation, checked_groups
 from rlcore.track.metrics import advantage_metrics, rollout_metrics
 from rlcore.trajectory import Trajectory
 
@@ -57,7 +57,7 @@ class Learner:
         self._actor = actor
         self._config = algorithm_config
         self._seed = seed
-        self._groups = groups = policy.parameter_groups()
+        self._groups = groups = checked_groups(policy)
         self._optimizer = PolicyOptimizer(groups, actor.optim)
         self._device = next(p for ps in groups.values() for p in ps).device
         self._watched = None if algorithm.target_kl is None else APPROX_KL

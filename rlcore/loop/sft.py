@@ -106,3 +106,8 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
             "at its plateau" if history["plateaued"] else "still falling",
         ]
     session.progress.line(f"{name}: {', '.join(parts)}")
+    if history["steps"] and history["zero_gradient_steps"] == history["steps"]:
+        session.progress.line(
+            f"warning: {name} learned nothing: the gradients of all {history['steps']} steps are "
+            "zero"
+        )

@@ -8,6 +8,7 @@ arithmetic, and train on wrong numbers without a word; so would a NaN of a decis
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,43 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
         what = f"floats {list(shape)}, or one entry per chunk {[rows, 1, 1]}"
         raise _error(spec, "evaluate", "entropy", described_answer(entropy), what)
     return evaluation
+
+
+def checked_files(spec: PolicySpec, folder: Path) -> None:
+    """What `save_pretrained` left in a folder that was empty.
+
+    Raises:
+        PolicyError: nothing; a checkpoint of it could never be loaded.
+    """
+    if not any(file.is_file() and file.stat().st_size for file in folder.rglob("*")):
+        raise _error(spec, "save_pretrained", "what it wrote", "nothing", "weights and settings")
+
+
+def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
+    """What `parameter_groups` gave.
+
+    Raises:
+        PolicyError: other groups than "policy" and "value", or a parameter that is in none of the
+            policy's modules, or in a group twice: it would be trained and not saved, or trained
+            twice.
+    """
+    spec: PolicySpec = policy.spec
+    groups = policy.parameter_groups()
+    right = isinstance(groups, Mapping) and set(groups) == {"policy", "value"}
+    if not right:
+        what = 'a dict of lists, "policy" and "value"'
+        raise _error(spec, "parameter_groups", "its answer", described(groups), what)
+    own, seen = {id(parameter) for parameter in policy.parameters()}, set()
+    for group, parameters in groups.items():
+        for place, parameter in enumerate(parameters):
+            name = f"{group}[{place}]"
+            if id(parameter) not in own:
+                what = "a parameter of the policy (policy.parameters())"
+                raise _error(spec, "parameter_groups", name, "another's", what)
+            if id(parameter) in seen:
+                raise _error(spec, "parameter_groups", name, "there twice", "each parameter once")
+            seen.add(id(parameter))
+    return {group: list(parameters) for group, parameters in groups.items()}
 
 
 def _require(spec: PolicySpec, call: str, what: str, value: Any, shape: tuple[int, ...]) -> None:

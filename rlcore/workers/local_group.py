@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from rlcore import watchdog
 from rlcore.errors import UserError, WorkerError
 from rlcore.kernels import adopt
 from rlcore.rollout.messages import Conversation
@@ -16,7 +17,7 @@ from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.plan import GroupPlan, OnCount, Part
-from rlcore.workers.roles import ROLES, has_component
+from rlcore.workers.roles import ROLES, START, has_component
 
 
 class LocalGroup(WorkerGroup):
@@ -35,11 +36,12 @@ class LocalGroup(WorkerGroup):
 
     def _launch(self) -> None:
         adopt(self.kernels)
-        self._call("env", "start", [{"side": "train"}])
-        for role in self._workers:
-            if role != "env":
-                with _told_once(role, "start"):
-                    ROLES[role].calls["start"](self._workers[role])
+        for role, worker in self._workers.items():
+            with (
+                _told_once(role, "start"),
+                watchdog.limit(*_late(role, "start", self._timeouts.start)),
+            ):
+                ROLES[role].calls["start"](worker, **START.get(role, {}))
 
     def _call(
         self,
@@ -71,7 +73,18 @@ class LocalGroup(WorkerGroup):
 
     def stop(self, graceful: bool = True) -> None:
         for role, worker in self._workers.items():
-            ROLES[role].calls["stop"](worker)
+            with watchdog.limit(*_late(role, "stop", self._timeouts.stop)):
+                ROLES[role].calls["stop"](worker)
+
+
+def _late(role: str, doing: str, seconds: float) -> tuple[WorkerError, float]:
+    """The error where a worker does not come back, and when; nobody else could end this process."""
+    error = WorkerError(
+        f"{role} worker was asked to {doing} and has not come back within {seconds:g} s "
+        f"(cluster.timeouts.{doing}); what the run has written is whole",
+        hint="the component is at fault, or the limit too small; it ran in this process",
+    )
+    return error, seconds
 
 
 @contextmanager
@@ -80,9 +93,9 @@ def _told_once(role: str, doing: str) -> Iterator[None]:
     whose it is, with the worker's traceback and none of the driver's."""
     try:
         yield
-    except UserError:
+    except (UserError, KeyboardInterrupt, GeneratorExit):  # the last: nobody goes on with a talk
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # SystemExit, a plugin's own: all the same
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename in (
             __file__,

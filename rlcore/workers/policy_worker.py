@@ -79,11 +79,13 @@ class PolicyWorker:
 
     def save(self, path: str) -> None:
         """The policy alone, loadable as `actor.model.model_path`."""
+        from rlcore.rollout.policy_answers import checked_files
         from rlcore.track.checkpoint import writing
         from rlcore.track.env_facts import write_env_facts
 
         with writing(Path(path)):
             self.policy.save_pretrained(Path(path))
+            checked_files(self.policy.spec, Path(path))
             write_env_facts(Path(path), self._settings.env_spec)
 
     def load(self, path: str) -> None:

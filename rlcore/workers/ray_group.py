@@ -28,7 +28,7 @@ from rlcore.workers.cluster import cluster_session, kill_cluster, nodes_for
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.health import RayHealth
 from rlcore.workers.plan import GroupPlan, Member, OnCount, Part
-from rlcore.workers.roles import ROLES, has_component
+from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.waiting import Waiting, WorkerLost
 
 BEAT_SECONDS = 5.0  # between two signs of life of a worker
@@ -104,7 +104,7 @@ class RayGroup(WorkerGroup):
             self._place()
         self._settle()
         refs = {
-            worker.call.remote("start", _START.get(role, {})): _name(role, rank)
+            worker.call.remote("start", START.get(role, {})): _name(role, rank)
             for role, workers in self._workers.items()
             for rank, worker in enumerate(workers)
         }
@@ -212,7 +212,7 @@ class RayGroup(WorkerGroup):
             workers[rank] = self._spawn("env", rank, members[rank])
             workers[rank].adopt.remote(self.kernels)  # an actor does what it is told in turn
         refs = {
-            workers[rank].call.remote("start", _START["env"]): _name("env", rank) for rank in lost
+            workers[rank].call.remote("start", START["env"]): _name("env", rank) for rank in lost
         }
         self._waiting.results(refs, self._timeouts.start, "start")
 
@@ -264,9 +264,6 @@ class RayGroup(WorkerGroup):
         (url,) = self._ask("actor", "rendezvous", [{}], timeout)
         shared = {"url": url, "world_size": size, "timeout": self._timeouts.update}
         self._ask("actor", "join", [{**shared, "rank": rank} for rank in range(size)], timeout)
-
-
-_START = {"env": {"side": "train"}}  # arguments of a role's `start`
 
 
 def _name(role: str, rank: int) -> str:

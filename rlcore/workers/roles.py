@@ -80,6 +80,8 @@ ROLES: dict[str, Role] = {
     ),
 }
 """By the name a plan gives the role; a fused worker is asked as either of its components."""
+START: dict[str, dict[str, str]] = {"env": {"side": "train"}}
+"""Arguments of a role's `start`; none where it isn't named."""
 
 
 def has_component(role: str, component: str) -> bool:

@@ -126,7 +126,9 @@ class SurvivingEnv:
         """Close the env. One that can't be closed is a warning: what it played is with the run."""
         try:
             self._env.close()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             told = (
                 f"env {self.spec.name} failed while it was closed, and nothing of the run is lost"
             )

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rlcore.config.schema import SFTConfig
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, PolicyError, TrainingError
 from rlcore.learner.supervised import SupervisedHistory, SupervisedSamples, SupervisedTrainer
 
 CONFIG = SFTConfig(max_steps=60, batch_size=16, lr=0.02, lr_warmup_steps=5, val_interval=10)
@@ -126,6 +126,73 @@ def test_without_validation_nothing_is_claimed(policy):
     history = SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(20, seed=1), none)
     assert history.val_loss == [] and history.best_step is None
     assert history.late_improvement is None and not history.plateaued
+
+
+class Deaf:
+    """Mixed into a policy: its loss does not depend on what is trained."""
+
+    def sft_loss(self, *arguments):
+        return 0 * super().sft_loss(*arguments)
+
+
+class Broken:
+    """Mixed into a policy: its loss is NaN."""
+
+    def sft_loss(self, *arguments):
+        return float("nan") * super().sft_loss(*arguments)
+
+
+def mixed(policy, flaw):
+    policy.__class__ = type("Flawed", (flaw, type(policy)), {})
+    return policy
+
+
+def test_steps_without_a_gradient_are_counted(policy):
+    none = samples(0, seed=0)
+    well = SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(20, seed=1), none)
+    assert well.zero_gradient_steps == 0
+    deaf = SupervisedTrainer(mixed(policy, Deaf), CONFIG, seed=0).fit(samples(20, seed=1), none)
+    assert deaf.zero_gradient_steps == deaf.steps == 60
+
+
+def test_numbers_that_are_none_are_noticed_without_validation(policy):
+    none = samples(0, seed=0)
+    with pytest.raises(TrainingError, match="the gradient of each of its 60 steps holds NaN"):
+        SupervisedTrainer(mixed(policy, Broken), CONFIG, seed=0).fit(samples(20, seed=1), none)
+
+
+def test_weights_that_are_none_are_noticed_without_validation(policy):
+    with torch.no_grad():
+        policy.mean.weight[0, 0] = float("inf")
+    trainer = SupervisedTrainer(mixed(policy, Deaf), replace(CONFIG, max_steps=0), seed=0)
+    with pytest.raises(TrainingError, match="a weight holds NaN or infinity"):
+        trainer.fit(samples(20, seed=1), samples(0, seed=0))
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (lambda policy: [], r"its answer of parameter_groups is .*, expected a dict of lists"),
+        (
+            lambda policy: {
+                "policy": [torch.nn.Parameter(torch.ones(2))],
+                "value": list(policy.value.parameters()),
+            },
+            r"policy\[0\] of parameter_groups is another's, expected a parameter of the policy",
+        ),
+        (
+            lambda policy: {
+                "policy": list(policy.parameters()),
+                "value": list(policy.value.parameters()),
+            },
+            r"value\[0\] of parameter_groups is there twice",
+        ),
+    ],
+)
+def test_parameters_that_no_checkpoint_would_hold_are_refused(policy, groups, said):
+    policy.parameter_groups = lambda: groups(policy)
+    with pytest.raises(PolicyError, match=said):
+        SupervisedTrainer(policy, CONFIG, seed=0)
 
 
 def test_refusals(policy):

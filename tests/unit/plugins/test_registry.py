@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from rlcore.errors import PluginError
@@ -242,3 +246,27 @@ def test_a_module_that_fails_while_it_loads_is_named(tmp_path, monkeypatch, sour
     message = caught.value.message
     start = "broken_maze:make can't be loaded: broken_maze failed while it was imported:\nTraceback"
     assert message.startswith(start) and said in message
+
+
+@pytest.mark.timeout(120)
+def test_a_plugin_that_hangs_at_its_import_is_named(tmp_path):
+    """The command's own process is ended with the plugin's name; a library would wait."""
+    folder = tmp_path / "sleepy-1.2.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: sleepy\nVersion: 1.2\n")
+    (folder / "entry_points.txt").write_text("[rlcore.plugins]\nsleepy = sleepy_plugin\n")
+    (tmp_path / "sleepy_plugin.py").write_text("import time; time.sleep(600)\n")
+    code = (
+        "import sys; from rlcore import plugins; from rlcore.cli.main import main\n"
+        "plugins.IMPORT_SECONDS = 0.5; sys.exit(main(['plugins']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == PluginError.exit_code, done.stderr
+    assert "error: plugin 'sleepy' (sleepy 1.2) has not been imported within 0.5 s" in done.stderr
+    assert "sleepy_plugin.py" in done.stderr  # where it was
+    assert "hint: RLCORE_BLOCK_PLUGINS=sleepy leaves it out" in done.stderr
