@@ -1,1 +1,1 @@
-"""The command line: `rlcore VERB ...`, one module per verb."""
+"""The command line: `rlcore VERB ...`, one module per verb of core."""

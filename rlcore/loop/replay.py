@@ -99,7 +99,7 @@ def run(
     """`rlcore replay RUN`: play one episode with the checkpoint in `actor.model.model_path`.
 
     Args:
-        config: of a run, with its checkpoint as the model (see :mod:`rlcore.cli.replay`).
+        config: of a run, with its checkpoint as the model (see :mod:`rlcore.tools.replay`).
         task: by name, or its number as text.
         trial, replica: the rest of its address.
         phase: which keys its noise has, and on which side's env: those of evaluations, or those

@@ -28,8 +28,9 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(last[1:])
 
 
-def test_listing_plugins_loads_neither_configuration_nor_tensors():
-    assert loaded_by("plugins") == set()
+@pytest.mark.parametrize("listing", ["plugins", "--help"])
+def test_listing_loads_neither_configuration_nor_tensors(listing):
+    assert loaded_by(listing) == set()
 
 
 @pytest.mark.parametrize("arguments", [DRY_RUN, ["train", "--help"]])

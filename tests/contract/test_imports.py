@@ -17,8 +17,8 @@ HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
 LIGHT = ("errors", "specs", "rng", "env_answers", "reading", "interpreters", "protocols",
          "hookspecs", "plugins", "targets", "extras", "shipped", "builtin", "observers", "run",
-         "episodes", "kernels", "config", "checks", "placement", "cli", "signals", "output",
-         "watchdog", "decisions")  # fmt: skip
+         "episodes", "kernels", "config", "checks", "placement", "cli", "tools", "signals",
+         "output", "watchdog", "decisions")  # fmt: skip
 RAY = ("workers", "loop")
 TORCH = ("algo", "learner", "trajectory", "rollout", "sync", "track", "data", "results", "report")
 # What a checkpoint says of its env, which checks hold against the env.

@@ -45,7 +45,7 @@ from forked_commands import KILLED, LOGS, RAISED, Ended, command, record  # noqa
 IMPORTED = (
     "rlcore.cli.train",
     "rlcore.cli.resume",
-    "rlcore.cli.report",
+    "rlcore.tools.report",
     "rlcore.learner.supervised",
     "rlcore.learner.update",
     "rlcore.loop.train",

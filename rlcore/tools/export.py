@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.parser import Parser
-from rlcore.cli.replay import ONE_PROCESS
 from rlcore.cli.request import TRUST
 from rlcore.errors import ConfigError
+from rlcore.tools.replay import ONE_PROCESS
 
 
 def main(arguments: Sequence[str]) -> int:
