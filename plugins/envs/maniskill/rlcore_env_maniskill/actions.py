@@ -1,4 +1,4 @@
-"""Actions as the spec declares them <-> as ManiSkill's controllers take them."""
+"""Actions: from the spec's units to those of ManiSkill's controllers, and back."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ActionScale:
         self._open = -1.0 if robot.gripper == "closes" else 1.0
 
     def to_robot(self, actions: np.ndarray) -> np.ndarray:
-        """What the controller takes, float32 in [-1, 1]. ManiSkill itself clips a rotation by its
-        length, so that one beyond the range would turn about another axis."""
+        """The controller's action, float32 in [-1, 1]. We clip each entry: ManiSkill would clip the
+        length of a rotation, and one beyond the range would turn about another axis."""
         made = np.array(actions, dtype=np.float32)
         if self._units is not None:
             made[..., : self._arm] /= self._units
@@ -36,7 +36,7 @@ class ActionScale:
         return np.clip(made, -1.0, 1.0)
 
     def from_robot(self, actions: np.ndarray) -> np.ndarray:
-        """The action that makes the controller do this."""
+        """The inverse: the env's action for an action of the controller."""
         made = np.array(actions, dtype=np.float32)
         if self._units is not None:
             made[..., : self._arm] *= self._units

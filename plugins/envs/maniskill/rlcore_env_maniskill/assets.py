@@ -1,7 +1,8 @@
-"""Files that a task or robot of ManiSkill's own needs besides its wheel. Never downloads anything.
+"""Files that ManiSkill's own tasks and robots need and that are not in its wheel. Never downloads.
 
-`MS_SKIP_ASSET_DOWNLOAD_PROMPT=1` makes ManiSkill download without asking, and without it a worker
-would wait for an answer on a terminal it does not have. So tasks are made past that question.
+With `MS_SKIP_ASSET_DOWNLOAD_PROMPT=1` ManiSkill downloads without asking; without it, a worker
+would wait for an answer on a terminal that it does not have. So we check for the files first, and
+build tasks in a way that never gets to the question.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from rlcore.errors import AssetError
 
 
 def require_assets(task: str) -> None:
-    """Check that everything the task declares is on this machine.
+    """Check that all files the task declares are on this machine.
 
     Raises:
-        AssetError: what is missing, where it belongs and the command that brings it.
+        AssetError: names what is missing, where it belongs and the command that downloads it.
     """
     _require(f"task {task!r}", REGISTERED_ENVS[task].asset_download_ids)
 
 
 def require_robot(name: str) -> None:
-    """Check that everything a registered robot is made of is on this machine.
+    """Check that all files of a registered robot are on this machine.
 
     Raises:
-        AssetError: what is missing.
+        AssetError: names what is missing.
     """
     agent = REGISTERED_AGENTS[name]
     _require(f"robot {name!r}", agent.asset_download_ids)
     file = agent.agent_cls.urdf_path or agent.agent_cls.mjcf_path
     if file is None or not Path(format_path(str(file))).is_file():
-        raise AssetError(f"robot {name!r} is described by {file}, which does not exist")
+        raise AssetError(f"robot {name!r} needs its description file {file}, which does not exist")
 
 
 def _require(what: str, names: list[str] | None) -> None:

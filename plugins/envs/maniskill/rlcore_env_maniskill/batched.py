@@ -1,12 +1,12 @@
 """ManiSkill as one batched simulation: every row of the vector env is a scene on the GPU.
 
-A step simulates all scenes at once. A row whose episode has ended moves on with the others until
-it is reset; its observation is that of its end, and nothing of what follows counts. Frames are
-rendered once a chunk, for all rows. Observations stay on the device in :attr:`BatchedEnv.tensors`;
-the protocol's methods hand out copies in numpy.
+A step simulates all scenes at once. A row whose episode has ended is simulated with the others
+until it is reset, but its observation stays that of its end and nothing after it counts. Frames are
+rendered once per chunk, for all rows. Observations stay on the device in
+:attr:`BatchedEnv.tensors`; the protocol's methods return copies in numpy.
 
-Physics on a GPU does not repeat itself to the bit, and a start drawn there depends on the rows it
-is drawn with. So starts come from the CPU simulator of the same (task, trial), as stored states.
+Physics on a GPU does not repeat to the bit, and a start drawn there depends on the rows drawn with
+it. So starts come from the CPU simulator of the same (task, trial), as stored states.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class BatchedEnv:
         config: settings.
         spec: what the env offers.
         num_envs: rows, B.
-        first_slot: number of this env's first row among all workers; only picks the episodes of
-            a reset that names none.
+        first_slot: number of this env's first row among all workers; it only picks the episodes
+            of a reset that names none.
 
     Attributes:
-        render_final: whether the last frame of an episode that its time limit ends is drawn.
+        render_final: whether to render the last frame of an episode that its time limit ends.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class BatchedEnv:
     def step(
         self, actions: np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of all rows that have not ended; every end is drawn."""
+        """One step of all rows that have not ended; the frame of every end is rendered."""
         result = self._play(np.asarray(actions)[:, None], render_terminated=True, render_final=True)
         ends = result.terminated[:, 0], result.truncated[:, 0]
         infos = {"success": result.success, "valid": result.valid[:, 0]}
@@ -126,7 +126,7 @@ class BatchedEnv:
             truncated[:, c] = run & (self._steps >= self._rules.max_steps) & ~terminated[:, c]
             self._running &= ~(terminated[:, c] | truncated[:, c])
             self._film(np.flatnonzero(run))
-            # rows that ended are seen before the simulation moves on, all others after the chunk
+            # rows that ended are observed before the simulation goes on, all others after the chunk
             last = c == chunk - 1 or not self._running.any()
             seen = run if last else run & ~self._running
             drawn = (
@@ -142,8 +142,8 @@ class BatchedEnv:
     # -- GPU offload ------------------------------------------------------------------------
 
     def suspend(self) -> None:
-        """Give the simulation's memory back until :meth:`resume`. Everything but the frames that
-        were seen last goes to the host; safe to call twice."""
+        """Free the simulation's memory until :meth:`resume`. Its state moves to the host; only the
+        last frames stay on the device. Safe to call twice."""
         self._require_open()
         if self._suspended is not None:
             return
@@ -158,7 +158,7 @@ class BatchedEnv:
             torch.cuda.empty_cache()
 
     def resume(self) -> None:
-        """Make the simulation anew and put it where it was."""
+        """Build the simulation again and restore its state."""
         self._require_open()
         saved = self._suspended
         if saved is None:
@@ -175,7 +175,7 @@ class BatchedEnv:
         self._suspended = None
 
     def _memory(self) -> dict[str, torch.Tensor]:
-        """What the task remembers of each row besides the state of the simulation."""
+        """What the task stores per row besides the simulation's state."""
         attributes = vars(self._raw).items()
         tensors = {name: v for name, v in attributes if isinstance(v, torch.Tensor)}
         return {name: v.cpu() for name, v in tensors.items() if v.shape[:1] == (self.num_envs,)}
@@ -198,12 +198,12 @@ class BatchedEnv:
         )
 
     def record(self, rows: Sequence[int]) -> None:
-        """Keep every frame of these rows from now on; each step is rendered then."""
+        """Keep every frame of these rows from now on; then each step is rendered."""
         self._require_open()
         self._films = {int(row): [] for row in rows}
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        """Frames kept since the last call; clears them."""
+        """Frames kept since the last call, which are then dropped."""
         self._require_open()
         kept, self._films = self._films, {row: [] for row in self._films}
         return {row: frames for row, frames in kept.items() if frames}
@@ -220,8 +220,8 @@ class BatchedEnv:
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
-        """What each row saw last, on the device of the simulation: `states` float32 `[B, S]` and
-        every camera uint8 `[B, H, W, 3]`. Later calls write to them."""
+        """The last observation of each row, on the simulation's device: `states` float32 `[B, S]`
+        and each camera uint8 `[B, H, W, 3]`. Later calls overwrite them."""
         return self._seen
 
     def _require_open(self) -> None:
@@ -233,7 +233,7 @@ class BatchedEnv:
         if self._suspended is not None:
             raise RuntimeError("this env is suspended: call resume first")
 
-    # -- small ones -------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------
 
     def _counted(self, seed: int) -> list[Episode]:
         slots = range(self._first_slot, self._first_slot + self.num_envs)
@@ -246,7 +246,7 @@ class BatchedEnv:
         index = torch.as_tensor(rows, device=self._raw.device)
         targets = _to(self._raw.device, self._raw.agent.get_controller_state())
         observation, _ = self._raw.reset(seed=seed, options=options | {"env_idx": index})
-        # ManiSkill resets the controllers of all rows, whichever are asked for
+        # ManiSkill resets the controllers of all rows, even those that are not reset
         begun = self._raw.agent.get_controller_state()
         self._raw.agent.set_controller_state(_with_rows(targets, begun, index))
         self._cameras = prepare_frames(self._raw, self._config)
@@ -262,7 +262,7 @@ class BatchedEnv:
         return np.where(run, gained, 0.0)
 
     def _look(self, rows: np.ndarray, observation: Any, *, drawn: np.ndarray) -> None:
-        """Note what these rows see; frames of those that are drawn."""
+        """Store the observation of these rows, and frames of the rows in `drawn`."""
         if not rows.size:
             return
         rgb = self._config.obs_mode == "rgb"

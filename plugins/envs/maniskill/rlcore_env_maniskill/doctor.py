@@ -15,7 +15,7 @@ ASSETS = "maniskill: put-on-plate assets"
 
 
 def doctor_checks(used: Sequence[ManiSkillConfig]) -> list[dict[str, str]]:
-    """The driver, and the assets of the benchmark: those that a run wants, else where they are."""
+    """The driver, and the benchmark's assets: those that a run needs, else where to get them."""
     wanting = [env for env in used if any(task_of(t) is PUT_ON_PLATE for t in env.tasks or ())]
     paths = dict.fromkeys(env.assets_path for env in wanting)
     return [_driver(), *([_assets(path) for path in paths] or [_unwanted()])]
@@ -30,8 +30,8 @@ def _driver() -> dict[str, str]:
 
 
 def _unwanted() -> dict[str, str]:
-    """For those who look for them; no run lacks them."""
-    detail = f"not wanted here; put-on-plate tasks take them: {download_command(Path('ASSETS'))}"
+    """Nothing is missing; says how to get them anyway."""
+    detail = f"not needed here; for put-on-plate tasks: {download_command(Path('ASSETS'))}"
     return {"name": ASSETS, "status": "ok", "detail": detail, "fix": ""}
 
 
@@ -39,7 +39,7 @@ def _assets(path: str | None) -> dict[str, str]:
     """Whether the folder holds every file that the task needs."""
     check = {"name": ASSETS, "status": "ok", "detail": "", "fix": ""}
     if path is None:
-        return check | {"detail": "stand-ins: not benchmark figures; set assets_path"}
+        return check | {"detail": "stand-ins, so no benchmark results; set assets_path"}
     root = Path(path).expanduser()
     try:
         require_files(root)

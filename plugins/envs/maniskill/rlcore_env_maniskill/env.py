@@ -14,7 +14,7 @@ from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.vulkan import driver, environment
 
 _log = logging.getLogger(__name__)
-# Keys that only simulators in processes of their own have a use for.
+# Keys that matter only for simulators in processes of their own.
 CPU_KEYS = ("num_processes", "simulator_timeout", "rebuild_scene", "cached_simulators")
 
 
@@ -26,7 +26,7 @@ def make_env(
 
     Raises:
         AssetError: no Vulkan driver; before any process starts.
-        ConfigError: settings that can't be.
+        ConfigError: settings that contradict each other.
     """
     spec = env_spec(config)
     spec = replace(spec, render_settings={**spec.render_settings, "vulkan": driver()})
@@ -55,4 +55,4 @@ def _warn_of_unused(config: ManiSkillConfig) -> None:
     default = ManiSkillConfig()
     unused = [key for key in CPU_KEYS if getattr(config, key) != getattr(default, key)]
     if unused:
-        _log.warning("sim_backend gpu has no use for %s: not heeded", ", ".join(unused))
+        _log.warning("sim_backend=gpu ignores %s", ", ".join(unused))

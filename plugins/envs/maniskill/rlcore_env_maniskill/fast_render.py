@@ -1,8 +1,8 @@
-"""Robots drawn by the shapes they have for contacts, where a processor does the drawing.
+"""Robots rendered by their collision shapes, for machines that render on a CPU.
 
-A software driver spends its time on triangles: of 31 ms for a 64 px frame of a panda 28 went into
-the 134,000 of the robot, and with the few thousand of its collision shapes a frame takes 3 ms. The
-camera in the hand of panda_wristcam has 425,000 more.
+A software driver spends its time on triangles. A 64 px frame with a panda takes 31 ms, 28 of them
+for the robot's 134,000 triangles; with the few thousand of its collision shapes it takes 3 ms. The
+hand camera of panda_wristcam has 425,000 more.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sapien.render import (
     RenderShapeTriangleMesh,
 )
 
-# Links of fewer triangles are drawn as they are; the fingers of a panda have 624 each.
+# Links with fewer triangles are rendered as they are; the fingers of a panda have 624 each.
 MANY_TRIANGLES = 2000
 
 
 def draw_contact_shapes(env: BaseEnv) -> None:
-    """Draw each link of many triangles by its boxes and convex hulls for contacts, in the mean
-    colour of what it showed. Links with contact shapes of other kinds, or none, stay as they are.
-    Again on the same scene it changes nothing."""
+    """Render each link of many triangles by its collision boxes and convex hulls, in the link's
+    mean colour. Links without collision shapes, or with other kinds, stay as they are. A second
+    call on the same scene changes nothing."""
     for entity, link in _links(env):
         body = entity.find_component_by_type(RenderBodyComponent)
         if body is None or not link.collision_shapes:
@@ -64,7 +64,7 @@ def _body(shapes: Sequence[RenderShape]) -> RenderBodyComponent:
 
 
 def _shape(contact: PhysxCollisionShape, material: RenderMaterial) -> RenderShape | None:
-    """What a contact shape looks like; None for kinds that links of ManiSkill's arms don't have."""
+    """A visual shape like a collision shape; None for kinds that ManiSkill's arms don't have."""
     shape: RenderShape
     if isinstance(contact, PhysxCollisionShapeConvexMesh):
         shape = _hull(contact, material)

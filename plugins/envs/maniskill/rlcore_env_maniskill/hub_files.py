@@ -1,9 +1,9 @@
-"""Which files the benchmark's put-on-plate assets are, and what is missing of them. Light.
+"""Which files the benchmark's put-on-plate assets consist of, and which are missing. Light.
 
-The data set RLinf/maniskill_assets holds `carrot/more_carrot`, `carrot/more_plate`,
-`carrot/more_table`, each with a `model_db.json` in the order in which ids count. The room and the
-arm are ManiSkill's own downloads; they are looked for in the same folder, then where ManiSkill
-keeps them.
+The data set RLinf/maniskill_assets holds `carrot/more_carrot`, `carrot/more_plate` and
+`carrot/more_table`, each with a `model_db.json` whose order numbers the models. The room and the
+arm are ManiSkill's own downloads; we look for them in the same folder, then where ManiSkill keeps
+them.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
 )
 DATABASE = "model_db.json"
 VISUALS = ("textured.obj", "textured.dae", "textured.glb")
-POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not brought yet
-# files of ManiSkill's own downloads, and the download each comes with
+POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not downloaded yet
+# files of ManiSkill's own downloads, and the name of each download
 ROOM = "tasks/bridge_v2_real2sim_dataset/stages/bridge_table_1_v1.glb"
 ARM = "robots/widowx/wx250s.urdf"
 DOWNLOADS = {ROOM: "bridge_v2_real2sim", ARM: "widowx250s"}
 
 
 def require_files(root: Path) -> None:
-    """Check that all files of the task are there and are what they should be.
+    """Check that all files of the task exist and are valid.
 
     Raises:
-        AssetError: names every file that is missing, or the one that is damaged, and the commands
-            that bring them.
+        AssetError: names every missing file, or the damaged one, and the commands that download
+            them.
     """
     missing = missing_files(root)
     if missing:
         raise AssetError(
-            f"put-on-plate lacks {len(missing)} asset file(s) in {root}: {', '.join(missing)}",
+            f"put-on-plate: {len(missing)} asset file(s) missing in {root}: {', '.join(missing)}",
             hint=download_command(root, missing),
         )
 
 
 def missing_files(root: Path) -> list[str]:
-    """What is not there of what the task needs, relative to `root`; a pointer of Git LFS is not the
-    file.
+    """Files that the task needs and that do not exist, relative to `root`; a pointer of Git LFS
+    counts as missing.
 
     Raises:
-        AssetError: a database that says what there should be is damaged.
+        AssetError: a database that lists the files is damaged.
     """
     missing = [name for name in (ROOM, ARM) if not _is_there(found(root, name))]
     for folder in (OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER):
@@ -78,7 +78,7 @@ def _is_there(path: Path) -> bool:
 
 
 def download_command(root: Path, missing: Sequence[str] = (DATABASE, *DOWNLOADS)) -> str:
-    """The commands that bring the missing files; all of them where none are named."""
+    """The commands that download the missing files; all commands if no file is named."""
     commands = []
     if any(name not in DOWNLOADS for name in missing):
         commands.append(f"hf download --repo-type dataset {DATA_SET} --local-dir {root}")
@@ -91,16 +91,16 @@ def download_command(root: Path, missing: Sequence[str] = (DATABASE, *DOWNLOADS)
 
 
 def found(root: Path, name: str) -> Path:
-    """A file in the folder, or else where ManiSkill's own downloads lie."""
+    """A file in the folder, or else among ManiSkill's own downloads."""
     own = root / name
     return own if own.is_file() else maniskills_own() / name
 
 
 def database(root: Path, folder: str) -> dict[str, dict[str, Any]]:
-    """What is known of a folder's models, in the order in which ids count.
+    """The facts of a folder's models, in the order of their numbers.
 
     Raises:
-        AssetError: the file can't be read, or says less than the task needs.
+        AssetError: the file can't be read, or lacks something that the task needs.
     """
     path = root / folder / DATABASE
     try:
@@ -116,7 +116,7 @@ def database(root: Path, folder: str) -> dict[str, dict[str, Any]]:
 
 
 def _check_facts(key: str, facts: Mapping[str, Any], *, table: bool) -> None:
-    """Whether a model's entry has what is read of it; its absence raises here."""
+    """Raises if a model's entry lacks what we read from it."""
     if table:
         _ = str(facts["texture"]), float(facts["mix"])
         return
@@ -128,10 +128,10 @@ def _check_facts(key: str, facts: Mapping[str, Any], *, table: bool) -> None:
 
 
 def visual(folder: Path) -> Path | None:
-    """The mesh of a model that is to be seen."""
+    """The visual mesh of a model."""
     return next((folder / name for name in VISUALS if (folder / name).is_file()), None)
 
 
 def maniskills_own() -> Path:
-    """Where ManiSkill keeps its downloads; as it decides itself, without loading it."""
+    """Where ManiSkill keeps its downloads: the same rule as its own, without loading it."""
     return Path(os.getenv("MS_ASSET_DIR", Path.home() / ".maniskill")) / "data"

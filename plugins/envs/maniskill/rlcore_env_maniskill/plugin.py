@@ -1,4 +1,4 @@
-"""What this plugin offers rlcore. Strings only; listing it imports no simulator."""
+"""What this plugin offers rlcore. Strings only: listing it imports no simulator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rlcore_components() -> list[ComponentSpec]:
             kind="protocol",
             name="maniskill_ood",
             target="rlcore_env_maniskill.protocol:OOD",
-            summary="put-on-plate: the training setting, and Vision, Semantic, Execution",
+            summary="put-on-plate: the training setting and the suites Vision, Semantic, Execution",
         ),
     ]
 

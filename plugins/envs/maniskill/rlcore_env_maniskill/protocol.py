@@ -11,8 +11,8 @@ STEPS = 80
 
 
 def _row(task: str) -> dict[str, Any]:
-    """Its own set of objects, all of it: those of training for the main task, held-out ones for a
-    variant."""
+    """The task with its whole default set of objects: those of training for the main task, the
+    held-out ones for a variant."""
     return {
         "tasks": [task],
         "split": "heldout",

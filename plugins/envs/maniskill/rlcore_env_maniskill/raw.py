@@ -1,7 +1,7 @@
-"""A ManiSkill env under our settings: made, its cameras chosen, its observation left out.
+"""A ManiSkill env under our settings: build it, choose its cameras, skip its observations.
 
-ManiSkill renders inside every `step` of an image observation. Here `step` makes none: frames are
-captured when somebody looks, the same way and from the same cameras.
+With image observations ManiSkill renders in every `step`. Here `step` renders nothing: frames are
+captured on demand, in the same way and from the same cameras.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rlcore_env_maniskill.vulkan import rendering_device
 
 
 def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEnv:
-    """The task as ManiSkill makes it, without wrappers.
+    """The task as ManiSkill builds it, without wrappers.
 
     Args:
         config: settings.
@@ -41,14 +41,14 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
 
     Raises:
         ConfigError: an id that is not registered, or settings that the task does not have.
-        AssetError: no rendering device, or files of the task are missing.
+        AssetError: no rendering device, or missing files of the task.
     """
     for module in filter(None, (task_of(task).module, *config.register)):
         importlib.import_module(module)
     _spare_the_collector()
     if task not in REGISTERED_ENVS:
         raise ConfigError(
-            f"ManiSkill has no task {task!r}, nor do the modules in env register."
+            f"no task {task!r} in ManiSkill or in the modules of env.*.register."
             f"{did_you_mean(task, REGISTERED_ENVS)}"
         )
     require_assets(task)
@@ -65,7 +65,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     }
     if config.obs_mode == "rgb":
         settings["sensor_configs"] = {"width": config.frame_width, "height": config.image_size}
-    if config.robot not in (None, own_robot(config, task)):  # a task may pass its own by itself
+    if config.robot not in (None, own_robot(config, task)):  # a task passes its own itself
         settings["robot_uids"] = config.robot
     if task_of(task) is PUT_ON_PLATE:
         settings |= {"assets_path": config.assets_path, "obj_set": config.object_set}
@@ -79,33 +79,32 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
 
 @cache
 def _spare_the_collector() -> None:
-    """ManiSkill collects garbage whenever it builds a scene, and most of that time went into
-    looking through what the libraries have loaded (0.17 s of 0.2 s a scene). Once a process, and
-    before its first scene, what lives is taken out of the collector's sight; scenes are still
-    collected.
+    """ManiSkill collects garbage whenever it builds a scene, and most of that time (0.17 s of
+    0.2 s) went into looking through what the libraries have loaded. So once per process, before the
+    first scene, everything alive is hidden from the collector; scenes are still collected.
     """
     gc.collect()
     gc.freeze()
 
 
 def _no_observation(info: Any = None, unflattened: bool = False) -> dict[str, Any]:
-    """In place of `BaseEnv.get_obs`."""
+    """Replaces `BaseEnv.get_obs`."""
     return {}
 
 
 def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:
-    """Whether the env is what the spec promised."""
+    """Raise unless the env matches the spec."""
     if config.obs_mode == "none":
         return
     spec = env_spec(config)
     space = env.single_action_space
     if "success" not in env.get_info():
-        raise ConfigError(f"task {task!r} never tells success", hint=PLAYED)
+        raise ConfigError(f"task {task!r} does not report success", hint=PLAYED)
     if space.shape != (spec.action_dim,):
         raise ConfigError(
             f"task {task!r} takes actions {space}, not the {spec.action_dim} numbers of robot "
             f"{robot_name(config, task)!r}",
-            hint="set robot to the robot of the task",
+            hint="set robot to the task's robot",
         )
     if config.obs_mode == "state":
         size = env.single_observation_space.shape
@@ -120,9 +119,9 @@ def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:
 
 
 def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
-    """Leave only the wanted cameras in a scene, and show what is to be shown.
+    """Keep only the chosen cameras of a scene, and apply `show_goal` and `fast_render`.
 
-    Needed again after each reset that builds the scene anew; else it changes nothing.
+    Needed again after each reset that rebuilds the scene; otherwise it changes nothing.
 
     Returns:
         The cameras by our name, `{name: name in ManiSkill}`.
@@ -163,15 +162,15 @@ def capture(env: BaseEnv, names: Mapping[str, str]) -> dict[str, torch.Tensor]:
     return {name: data[sensor]["rgb"] for name, sensor in names.items()}
 
 
-# -- what the robot knows ---------------------------------------------------------------------
+# -- the robot's own state --------------------------------------------------------------------
 
 
 def proprioception(env: BaseEnv, robot: Robot) -> torch.Tensor:
-    """Where the tool is, how it is turned and how far the gripper is open (of a robot with one),
-    float32 `[B, 8]` or `[B, 7]`.
+    """Position and rotation of the tool, and the gripper's opening if there is one: float32
+    `[B, 8]` or `[B, 7]`.
 
-    A quaternion and its negative are the same rotation; taken is the one whose greatest entry is
-    positive, which stays the same one around the poses in which robots work.
+    A quaternion and its negative are the same rotation. We take the one whose largest entry is
+    positive: around the poses in which robots work, that choice does not jump.
     """
     arm = env.agent.controller
     if isinstance(arm, CombinedController):
@@ -188,7 +187,7 @@ def proprioception(env: BaseEnv, robot: Robot) -> torch.Tensor:
 
 
 def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
-    """From 0 for closed to 1 for open, `[B, 1]`."""
+    """0 for closed to 1 for open, `[B, 1]`."""
     names = list(body.active_joints_map)
     fingers = [names.index(name) for name in robot.fingers]
     low, high = body.get_qlimits()[:, fingers].unbind(-1)
@@ -197,7 +196,7 @@ def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
 
 
 def sentences(env: BaseEnv, task: str) -> list[str]:
-    """What is to be done, row by row: the env's own words where it has some."""
+    """The instruction of each row: the env's own where it has one."""
     speak = getattr(env, "get_language_instruction", None)  # not all of ManiSkill's tasks do
     if speak is None:
         return [task_of(task).sentence] * env.num_envs

@@ -1,7 +1,8 @@
-"""Tasks that are not in our table, by what their classes say. Builds no scene. Light.
+"""Tasks that are not in our table: what their classes tell. Builds no scene. Light.
 
-Reading a class imports ManiSkill, which a process that only makes a spec must not: SAPIEN reads
-its variables at import. So it is read by a process of its own, unless ManiSkill is here already.
+Reading a class imports ManiSkill, and a process that only makes a spec must not do that: SAPIEN
+reads its environment variables at import. So a separate process reads the class, unless ManiSkill
+is already loaded.
 """
 
 from __future__ import annotations
@@ -21,20 +22,19 @@ from rlcore_env_maniskill.tasks import ASSETS_ROBOT, REWARDS, Task, task_of
 
 ARMS = tuple(name for name in ROBOTS if name != ASSETS_ROBOT)
 PLAYED = (
-    "rlcore plays tasks of one arm whose class has an evaluate() that tells success; "
-    f"robots: {', '.join(ARMS)}"
+    f"rlcore plays tasks with one arm whose evaluate() reports success; robots: {', '.join(ARMS)}"
 )
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the class of a registered task says.
+    """What the class of a registered task tells.
 
     Attributes:
-        robots: it is made with where none is asked for.
-        supported: robots it names, each as a list of those in one scene; empty: it names none.
-        obs_modes, rewards: it has; "any_textures" stands for all modes of images.
-        evaluates: whether it has a way to tell success.
+        robots: those it is built with by default.
+        supported: robots it supports, each a list of those in one scene; empty: it names none.
+        obs_modes, rewards: those it has; "any_textures" stands for all image modes.
+        evaluates: whether it reports success.
     """
 
     robots: list[str]
@@ -47,13 +47,13 @@ class Facts:
 def registered_task(
     name: str, modules: tuple[str, ...], *, robot: str | None, obs_mode: str
 ) -> Task:
-    """A registered task as our table would have it.
+    """A registered task in the form of our table.
 
     Args:
         name: ManiSkill's id.
-        modules: to be imported so that ManiSkill knows it.
-        robot: the one that is asked for; None: the task's own.
-        obs_mode: the one that is asked for.
+        modules: modules to import first, as they register tasks.
+        robot: the requested one; None: the task's own.
+        obs_mode: the requested one.
 
     Raises:
         ConfigError: a module that can't be imported, no such task, or one that rlcore can't play.
@@ -67,7 +67,7 @@ def registered_task(
         named = ", ".join(" with ".join(each) for each in facts.supported)
         raise ConfigError(f"task {name!r} is made for {named}, not for {robots[0]}", hint=PLAYED)
     if not facts.evaluates:
-        raise ConfigError(f"task {name!r} never tells success", hint=PLAYED)
+        raise ConfigError(f"task {name!r} does not report success", hint=PLAYED)
     if obs_mode not in facts.obs_modes and (
         obs_mode == "state" or "any_textures" not in facts.obs_modes
     ):
@@ -80,8 +80,8 @@ def registered_task(
 
 @cache
 def facts_of(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
-    """Facts of a registered task that this robot (None: its own) is to play, read here or by a
-    process of its own."""
+    """Facts of a registered task for this robot (None: the task's own), read in this process or in
+    a separate one."""
     if "mani_skill" in sys.modules:
         return read_facts(name, modules, robot)
     done = subprocess.run(
@@ -92,8 +92,8 @@ def facts_of(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
     )
     if done.returncode:
         raise ConfigError(
-            f"ManiSkill's task {name!r} can't be read: {done.stderr.strip()[-2000:]}",
-            hint="import ManiSkill and the modules of env register in Python",
+            f"can't read ManiSkill's task {name!r}: {done.stderr.strip()[-2000:]}",
+            hint="import ManiSkill and the modules of env.*.register in Python to see why",
         )
     answer = json.loads(done.stdout.splitlines()[-1])  # modules may print
     if "message" in answer:
@@ -115,20 +115,20 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
             importlib.import_module(module)
         except ImportError as error:
             raise ConfigError(
-                f"env register names {module!r}: {error}",
-                hint="the folder of a module must be on PYTHONPATH, also the current one: "
+                f"can't import {module!r} of env.*.register: {error}",
+                hint="put the folder of the module on PYTHONPATH, even the current one: "
                 "PYTHONPATH=. rlcore ...",
             ) from error
     if name not in REGISTERED_ENVS:
         raise ConfigError(
-            f"ManiSkill has no task {name!r}, nor do the modules in env register."
+            f"no task {name!r} in ManiSkill or in the modules of env.*.register."
             f"{did_you_mean(name, REGISTERED_ENVS)}"
         )
     require_assets(name)
     made = REGISTERED_ENVS[name].cls
     asked = _asked_robots(name)
     for each in asked if robot is None else [robot]:
-        if each in ARMS:  # others are refused for what they are
+        if each in ARMS:  # others are refused anyway
             require_robot(each)
     dense = made.compute_dense_reward is not BaseEnv.compute_dense_reward
     return Facts(
@@ -141,7 +141,7 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
 
 
 def _asked_robots(name: str) -> list[str]:
-    """The robots with which a task calls ManiSkill's constructor, which is kept from running."""
+    """The robots that a task passes to ManiSkill's constructor, which is stopped before it runs."""
     from mani_skill.envs.sapien_env import BaseEnv
     from mani_skill.utils.registration import REGISTERED_ENVS
 
@@ -159,7 +159,7 @@ def _asked_robots(name: str) -> list[str]:
     except Reached as reached:
         return _uids(reached.args[0])
     except Exception as error:
-        raise ConfigError(f"task {name!r} can't be made: {error!r}") from error
+        raise ConfigError(f"can't build task {name!r}: {error!r}") from error
     finally:
         BaseEnv.__init__ = kept
     raise ConfigError(f"task {name!r} does not call BaseEnv.__init__")
@@ -173,7 +173,7 @@ def _uids(robots: Any) -> list[str]:
 
 
 def main(name: str, robot: str, *modules: str) -> None:
-    """Prints the facts, or the error of an input, as one line of JSON."""
+    """Print the facts, or the user's error, as one line of JSON."""
     try:
         answer = asdict(read_facts(name, modules, robot or None))
     except UserError as error:

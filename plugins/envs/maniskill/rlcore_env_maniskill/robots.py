@@ -31,16 +31,18 @@ class Robot:
     """An arm, most with a gripper.
 
     Attributes:
-        joints: of the arm.
-        metres, radians: what 1 commands, in a step, of the end effector.
-        joint_radians: what 1 commands of a joint; of each, where they differ.
+        joints: number of joints of the arm.
+        metres, radians: how far an action of 1 moves or turns the end effector in a step.
+        joint_radians: how far an action of 1 turns a joint in a step; one number per joint where
+            they differ.
         gripper: what +1 does as the last entry of an action, "opens" or "closes"; None: there is no
             such entry.
-        gripper_radians: what 1 commands of the gripper, in a step; None: where it is to be.
-        fingers: joints of the gripper, from which its opening is read; none: it has none.
-        fingers_close: whether it closes as these turn on.
-        cameras: what it carries.
-        control_modes: that rlcore plays, the one used where none is asked for first.
+        gripper_radians: how far an action of 1 moves the gripper in a step; None: the action is the
+            gripper's target.
+        fingers: joints of the gripper, from which its opening is read; empty: no gripper.
+        fingers_close: whether the gripper closes as these joints turn forward.
+        cameras: those mounted on it.
+        control_modes: those that rlcore plays, the default first.
     """
 
     joints: int
@@ -56,7 +58,7 @@ class Robot:
 
     @property
     def joint_units(self) -> tuple[float, ...]:
-        """What 1 commands of each joint."""
+        """How far an action of 1 turns each joint, rad."""
         each = self.joint_radians
         return each if isinstance(each, tuple) else (each,) * self.joints
 
@@ -97,7 +99,7 @@ ROBOTS: dict[str, Robot] = {
     ),
 }
 
-# What a control mode commands of the arm. Modes with "target" count from where they wanted to be.
+# What a control mode moves. Modes with "target" count from the last target, not the last pose.
 ARM_COMMANDS: dict[str, tuple[str, ...]] = {
     "pd_ee_delta_pose": ("position", "rotation"),
     "pd_ee_target_delta_pose": ("position", "rotation"),
@@ -158,7 +160,7 @@ def _joints(robot: Robot, control_mode: str, *, metric: bool) -> list[ActionChan
 
 
 def motion_units(robot: Robot, control_mode: str) -> list[float]:
-    """What 1 commands, for each entry of an action but the gripper's."""
+    """How far an action of 1 moves in a step, for each entry of an action but the gripper's."""
     units = {
         "position": [robot.metres] * 3,
         "rotation": [robot.radians] * 3,

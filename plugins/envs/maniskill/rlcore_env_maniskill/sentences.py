@@ -1,6 +1,6 @@
-"""What put-on-plate may say: names, and templates (that of training, the 16 of Instruct). Light.
+"""The sentences of put-on-plate: names, the template of training and the 16 of Instruct. Light.
 
-They are the benchmark's data, typography included: a policy reads exactly these characters.
+They are the benchmark's data, including typing errors: a policy reads exactly these characters.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ TEMPLATES: tuple[str, ...] = (
 
 @lru_cache(maxsize=8)
 def all_sentences(assets_path: str | None) -> tuple[str, ...]:
-    """All sentences of the task and its variants, each once: an object with any plate, or with the
-    plate of training in any template, as no variant holds back both.
+    """All sentences of the task and its variants, each once: every object with every plate, and
+    with the training plate in every template. No variant changes both plate and template.
 
     Args:
-        assets_path: folder of the assets, whose names count; None, or one that is not whole (a
-            simulator says what is missing): the benchmark's.
+        assets_path: folder of the assets, whose names are used; None, or an incomplete one (the
+            simulator says what is missing): the benchmark's names.
     """
     objects = _names(assets_path, OBJECT_FOLDER) or OBJECT_NAMES
     plates = _names(assets_path, PLATE_FOLDER) or PLATE_NAMES

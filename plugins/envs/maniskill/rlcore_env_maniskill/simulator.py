@@ -1,7 +1,7 @@
-"""One ManiSkill task on the CPU, started exactly and stepped. Knows no row and no time limit.
+"""One ManiSkill task on the CPU, with exact starts. Knows nothing of rows and time limits.
 
-Exact starts. ManiSkill draws an episode from generators that `reset(seed)` seeds, so a seed of our
-own, keyed by (task, trial), fixes it; what the physics engine remembers is cleared besides (see
+Exact starts: ManiSkill draws an episode from generators that `reset(seed)` seeds, so our own seed,
+keyed by (task, trial), fixes it. We also clear what the physics engine remembers (see
 :func:`rlcore_env_maniskill.starts.reset_exactly`).
 """
 
@@ -48,7 +48,7 @@ class Simulator:
         self._expert: Expert | None = None
 
     def start(self, episode: Episode) -> str:
-        """Put the task into the start of (task, trial); returns its sentence."""
+        """Reset the task to the start of (task, trial); returns its sentence."""
         seed, options = start_of(self.env, self.task, episode.trial)
         rebuild = self._config.rebuild_scene
         observation, _ = reset_exactly(self.env, seed, options, rebuild=rebuild)
@@ -59,7 +59,7 @@ class Simulator:
 
     @property
     def states(self) -> np.ndarray:
-        """float32 `[S]`: what the robot knows of itself, or ManiSkill's flat state."""
+        """float32 `[S]`: the robot's own state, or ManiSkill's flat state."""
         return self._state.numpy().copy()
 
     def step(self, action: np.ndarray) -> Step:
@@ -83,7 +83,7 @@ class Simulator:
         self.env.close()
 
     def _new_expert(self) -> Expert | None:
-        """Of each start: an expert holds on to things of the scene, which may be new."""
+        """One per start: an expert keeps references into the scene, which may be rebuilt."""
         if not has_expert(self._config, self.task):
             return None
         expert = expert_for(self.task, self.env)

@@ -28,15 +28,15 @@ from rlcore_env_maniskill.tasks import (
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
-# The experts grasp as a panda does.
+# The experts grasp the way a panda does.
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
-# Those for which our table of tasks speaks; what other arms may play their classes say.
+# Our table of tasks holds for these; for other arms we read the class of a task.
 TABLE_ROBOTS = (*STAND_IN_ROBOTS, ASSETS_ROBOT)
 
 STAND_IN = "stand-in"
 PROPRIOCEPTION = (
     StateChannel("ee_position", 3),  # metres, from the robot's base
-    StateChannel("ee_rotation", 4),  # quaternion wxyz, its greatest entry positive
+    StateChannel("ee_rotation", 4),  # quaternion wxyz, its largest entry positive
     StateChannel("gripper_opening", 1),  # 0 closed, 1 open
 )
 
@@ -85,7 +85,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
 
 
 def robot_name(config: ManiSkillConfig, task: str) -> str:
-    """The robot that is asked for, or the one that the task or its assets come with.
+    """The requested robot, or the one that the task or its assets come with.
 
     Raises:
         ConfigError: an unknown robot, or not one for this task.
@@ -102,14 +102,14 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
         own, fitting = _known(config, task).robot, list(ARMS)  # or it was refused there
     if config.robot not in (None, *fitting):
         raise ConfigError(
-            f"task {task!r} is played by {' or '.join(fitting)} here, got robot {config.robot!r}",
+            f"robot of task {task!r} must be {' or '.join(fitting)}, got {config.robot!r}",
             hint="leave robot out" if len(fitting) == 1 else f"set robot={own}",
         )
     return config.robot or own
 
 
 def own_robot(config: ManiSkillConfig, task: str) -> str | None:
-    """The robot with which a task is made where none is asked for; None: several, or none."""
+    """The robot that a task is built with by default; None: several, or none."""
     if task in TASKS:
         return TASKS[task].robot
     robots = facts_of(task, tuple(config.register), config.robot).robots
@@ -121,7 +121,7 @@ def _from_assets(config: ManiSkillConfig, task: str) -> bool:
 
 
 def control_of(config: ManiSkillConfig, task: str) -> str:
-    """The control mode that is asked for, or the robot's own.
+    """The requested control mode, or the robot's own.
 
     Raises:
         ConfigError: the robot has no such mode.
@@ -161,9 +161,9 @@ def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Action
     for task in others:
         if layouts[task] != layouts[first]:
             raise ConfigError(
-                f"tasks of one env need the same layout of actions, got {first!r} with robot "
+                f"tasks of one env must have the same action layout, got {first!r} with robot "
                 f"{robots[first]!r} and {task!r} with robot {robots[task]!r}",
-                hint="evaluate or train them in runs of their own",
+                hint="train or evaluate them in separate runs",
             )
     return layouts[first]
 
@@ -172,7 +172,7 @@ def _check_gripper(config: ManiSkillConfig, robots: Mapping[str, str]) -> None:
     without = [name for name in robots.values() if ROBOTS[name].gripper is None]
     if config.gripper == "binary" and without:
         raise ConfigError(
-            "gripper binary is for robots whose gripper has an entry of its own in an action, got "
+            "gripper=binary is for robots whose gripper is a separate entry of the action, got "
             f"{without[0]!r}",
             hint="set gripper=continuous",
         )
@@ -184,7 +184,7 @@ def _proprioception(robots: Mapping[str, str]) -> tuple[StateChannel, ...]:
 
 
 def _known(config: ManiSkillConfig, task: str) -> Task:
-    """What our table knows of a task, or else its class."""
+    """A task as our table has it, or else as its class describes it."""
     if task in TASKS and config.robot in (None, *TABLE_ROBOTS):
         return TASKS[task]
     modules = tuple(config.register)
@@ -194,7 +194,7 @@ def _known(config: ManiSkillConfig, task: str) -> Task:
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
     if config.assets_path is not None and not config.assets_path.strip():
         raise ConfigError(
-            "assets_path must name the folder of the benchmark's assets, got ''",
+            "assets_path must be the folder of the benchmark's assets, got ''",
             hint="set assets_path=null for stand-ins",
         )
     if config.tasks is None:
@@ -203,20 +203,20 @@ def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
         raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")
     if config.sim_backend == "gpu" and len(config.tasks) > 1:
         raise ConfigError(
-            f"sim_backend gpu simulates one task in all rows, got {', '.join(config.tasks)}",
+            f"sim_backend=gpu simulates one task in all rows, got {', '.join(config.tasks)}",
             hint="name one task, or set sim_backend=cpu",
         )
     if config.sim_backend == "gpu" and config.fast_render:
         raise ConfigError(
-            "fast_render is for frames that a processor draws, got sim_backend gpu",
+            "fast_render is for rendering on a CPU, got sim_backend=gpu",
             hint="set fast_render=false",
         )
     for task in config.tasks:
         if config.sim_backend == "gpu" and not task_of(task).starts_are_states:
             fitting = [name for name in TASKS if TASKS[name].starts_are_states]
             raise ConfigError(
-                f"sim_backend gpu starts from stored states, which are not all of a start of "
-                f"{task!r} as far as rlcore knows; they are of {', '.join(fitting)}",
+                f"sim_backend=gpu starts episodes from stored simulation states; as far as rlcore "
+                f"knows, that is not enough for {task!r}. It is for {', '.join(fitting)}",
                 hint="set sim_backend=cpu",
             )
     return tuple(config.tasks)
@@ -230,13 +230,13 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
     if "hand_camera" in names and without:
         carriers = [name for name, each in ROBOTS.items() if "hand_camera" in each.cameras]
         raise ConfigError(
-            f"robot {robots[without[0]]!r} of task {without[0]!r} carries no hand_camera",
+            f"robot {robots[without[0]]!r} of task {without[0]!r} has no hand_camera",
             hint=f"set robot={' or robot='.join(carriers)}",
         )
     for task, robot in robots.items():
         its = task_of(task).cameras
         if its is None:
-            continue  # a simulator tells
+            continue  # only the simulator knows
         known = (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
         for name in names:
             if name not in known:
@@ -256,17 +256,17 @@ def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
             )
     if config.reward == "grasp" and config.use_rel_reward:
         raise ConfigError(
-            "reward grasp is a difference already: use_rel_reward=true would difference it again",
-            hint="set use_rel_reward=false; reward=grasp pays what it would",
+            "reward=grasp is already a difference; use_rel_reward=true would take it twice",
+            hint="set use_rel_reward=false",
         )
 
 
 def _check_held(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
-    """Names only: how many there are of each, the task's episodes know."""
+    """Names only; the range of each is checked by the task's episodes."""
     for name in config.hold:
         if name not in FACTORS:
             raise ConfigError(
-                f"hold takes {', '.join(FACTORS)}; got {name!r}.{did_you_mean(name, FACTORS)}"
+                f"hold takes {', '.join(FACTORS)}, got {name!r}.{did_you_mean(name, FACTORS)}"
             )
     others = [task for task in tasks if task_of(task) is not PUT_ON_PLATE]
     if config.hold and others:
@@ -276,8 +276,8 @@ def _check_held(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
 
 
 def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ...]:
-    """Put-on-plate makes one an episode. Those of all its variants are named, whichever is played:
-    a policy that is trained on one is evaluated on the others."""
+    """Put-on-plate has one per episode. The sentences of all its variants are listed, whichever is
+    played: a policy trained on one is evaluated on the others."""
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
         return ()
     others = [task_of(task).sentence for task in tasks if task_of(task) is not PUT_ON_PLATE]
@@ -285,7 +285,7 @@ def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ..
 
 
 def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
-    """What put-on-plate scenes are made of; figures on stand-ins are no benchmark figures."""
+    """What put-on-plate scenes are built from; results on stand-ins are not benchmark results."""
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
         return {}
     return {"assets": config.assets_path or STAND_IN}
@@ -298,7 +298,7 @@ def _caveat(config: ManiSkillConfig, tasks: tuple[str, ...]) -> str:
     pictured = [task for task in tasks if task_of(task) is PUT_ON_PLATE and task != CARROT]
     showing = {THIRD_PERSON, *(PUT_ON_PLATE.cameras or ())}
     if config.obs_mode == "rgb" and pictured and showing.isdisjoint(config.cameras):
-        said.append(f"{', '.join(config.cameras)} shows no picture or texture of a table")
+        said.append(f"{', '.join(config.cameras)} does not show the table's picture or texture")
     return "; ".join(said)
 
 
@@ -318,13 +318,13 @@ def _state_size(config: ManiSkillConfig, robots: Mapping[str, str]) -> int:
     unknown = [task for task, size in sizes.items() if size is None]
     if unknown:
         raise ConfigError(
-            f"rlcore does not know how many entries the state of {unknown[0]!r} has",
-            hint="set state_size; a simulator that finds another number says which it is",
+            f"rlcore does not know the size of the state of {unknown[0]!r}",
+            hint="set state_size; if it is wrong, the simulator's error gives the right number",
         )
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{task}: {size}" for task, size in sizes.items())
         raise ConfigError(
-            f"obs_mode state needs tasks whose states have the same size, got {listed}",
+            f"obs_mode=state needs tasks whose states have the same size, got {listed}",
             hint="name one task, or set obs_mode=rgb",
         )
     (size,) = set(sizes.values())

@@ -1,4 +1,4 @@
-"""(task, trial) -> what ManiSkill's `reset` must be told, for one scene or for rows of a batch."""
+"""(task, trial) -> arguments of ManiSkill's `reset`, for one scene or for rows of a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import HELDOUT_TRIALS
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 
-# Metres between bodies that are to touch nothing.
+# Distance between bodies that must not touch, m.
 APART = 10.0
 
 
@@ -36,21 +36,21 @@ def reset_exactly(
 ) -> tuple[Any, dict]:
     """`env.reset` of a scene on the CPU, with nothing left of the episode before.
 
-    ManiSkill sets poses and velocities. What it can't set is what the physics engine remembers of
-    its last step: forces between bodies, by which a cube that was held would count as grasped at
-    the start, and the contact points of pairs that still touch, from which the next step goes on.
-    So every body is taken far from all others for one step, in which no pair touches, and the
-    start is set again. Even so later contacts may come out otherwise; only a scene built anew
-    (`rebuild`) has no history at all: neither PhysX's enhanced determinism nor taking all bodies
-    out of the scene and putting them back makes a push repeat itself.
+    ManiSkill sets poses and velocities. It can't set what the physics engine remembers of its last
+    step: the forces between bodies, so that a cube that was held would count as grasped at the
+    start, and the contact points of pairs that still touch, from which the next step continues. So
+    we move every body far from all others for one step, in which nothing touches, and set the start
+    again. Later contacts may still differ. Only a rebuilt scene (`rebuild`) has no history at all:
+    neither PhysX's enhanced determinism nor removing all bodies and adding them back makes a push
+    repeat.
     """
     if rebuild:
         return env.reset(seed=seed, options=options | {"reconfigure": True})
-    if "episode_id" in options:  # put-on-plate parts its things itself
+    if "episode_id" in options:  # put-on-plate moves its things apart itself
         return env.reset(seed=seed, options=options)
     env.reset(seed=seed, options=options)
     robot = env.agent.robot
-    robot.set_joint_drive_targets(robot.qpos, robot.active_joints)  # the arm is to stay
+    robot.set_joint_drive_targets(robot.qpos, robot.active_joints)  # keeps the arm still
     bodies = [actor for actor in env.scene.actors.values() if actor.px_body_type == "dynamic"]
     for number, body in enumerate(bodies, start=1):
         body.set_pose(sapien.Pose([0.0, 0.0, APART * number]))
@@ -59,15 +59,15 @@ def reset_exactly(
 
 
 def _numbers(env: BaseEnv, trials: Sequence[int]) -> dict[str, Any]:
-    """Put-on-plate: an episode is one number, on any device and in any row."""
+    """Put-on-plate: one number is an episode, on any device and in any row."""
     ids = [env.episodes.id_of_trial(trial, heldout=trial in HELDOUT_TRIALS) for trial in trials]
     return {"episode_id": torch.tensor(ids)}
 
 
 class Starts:
     """Starts for a batch: by number where the task has numbers, else the states of one scene on
-    the CPU that was started the exact way. They hold all of a task that moves or is moved at a
-    start; ManiSkill keeps nothing else of the tasks in our table.
+    the CPU after an exact reset. Such a state holds everything that moves or is placed at a start;
+    for the tasks in our table ManiSkill keeps nothing else.
 
     Args:
         config: settings of the batch.

@@ -1,4 +1,4 @@
-"""What is known of tasks before a simulator is loaded. Data only, light.
+"""What we know about tasks before a simulator is loaded. Data only, light.
 
 ManiSkill ships no sentences for most tasks. The sizes of its flat state observation are those of
 version 3.0.1, with the robot given here and any of its controllers without a state of its own.
@@ -17,14 +17,14 @@ class Task:
     """A registered ManiSkill task.
 
     Attributes:
-        sentence: what a policy is told; a task that speaks for itself overrides it.
-        state_size: entries of ManiSkill's flat state observation; None: not known here.
+        sentence: what a policy is told; a task with its own instruction overrides it.
+        state_size: entries of ManiSkill's flat state observation; None: unknown.
         robot: the one it comes with.
-        rewards: modes it has.
-        cameras: it has besides those of robots; None: not known here.
-        module: what to import so that ManiSkill knows it; None: it does.
-        starts_are_states: whether the simulation's state is all of a start; else the task draws
-            something that it keeps for itself, or builds.
+        rewards: its reward modes.
+        cameras: its cameras, besides those of robots; None: unknown.
+        module: the module to import that registers it with ManiSkill; None: ManiSkill's own task.
+        starts_are_states: whether the simulation's state is all there is to a start; if not, the
+            task also draws something that it keeps elsewhere, or builds.
     """
 
     sentence: str
@@ -55,7 +55,7 @@ TABLETOP: dict[str, Task] = {
     "RollBall-v1": Task(
         "roll the ball to the target",
         44,
-        starts_are_states=False,  # it remembers whether the ball has been reached
+        starts_are_states=False,  # it remembers whether the robot has reached the ball
     ),
     "StackPyramid-v1": Task(
         "put the red cube next to the green cube and stack the blue cube on both",
@@ -68,7 +68,7 @@ TABLETOP: dict[str, Task] = {
         46,
         "panda_wristcam",
         rewards=("sparse",),
-        starts_are_states=False,  # the goal is a pose that the start works out
+        starts_are_states=False,  # its goal is a pose computed at the start
     ),
     "PullCubeTool-v1": Task("take the tool and pull the cube closer with it", 39),
 }
@@ -91,7 +91,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     }.items()
 }
 CARROT = "PutCarrotOnPlateInScene-v2"
-# What an episode of put-on-plate chooses; those between object and table only in some variants.
+# What varies between episodes of put-on-plate; those between object and table, in some variants.
 FACTORS = ("object", "texture", "sentence", "arm", "second", "plate", "table", "place", "yaw")
 
 # The robot that comes with the benchmark's own assets, and those that play with the stand-ins.
@@ -111,8 +111,8 @@ TASKS: dict[str, Task] = TABLETOP | dict.fromkeys((MAIN, *VARIANTS, CARROT), PUT
 
 
 def task_of(name: str) -> Task:
-    """What is known of a task; of one that is not in the table, a sentence made of its name (see
-    `registered` for what its class says)."""
+    """What we know about a task. For one that is not in the table: a sentence made from its name
+    (see `registered` for what its class tells)."""
     if name in TASKS:
         return TASKS[name]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name.rpartition("-v")[0] or name)

@@ -1,8 +1,8 @@
-"""The Vulkan driver SAPIEN renders with, found without loading SAPIEN.
+"""The Vulkan driver that SAPIEN renders with, found without loading SAPIEN.
 
-SAPIEN looks for a rendering device even where no frame is wanted. On a machine with an NVIDIA card
-it finds the driver itself; elsewhere it needs Mesa's software driver (lavapipe), its file named in
-`VK_ICD_FILENAMES`, and ray tracing off. `requirements/vulkan.sh` installs it.
+SAPIEN needs a rendering device even if no frame is rendered. On a machine with an NVIDIA card it
+finds the driver itself. Elsewhere it needs Mesa's software driver (lavapipe), named by
+`VK_ICD_FILENAMES`, and no ray tracing. `requirements/vulkan.sh` installs that driver.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FOLDERS = tuple(
 NVIDIA_LIBRARY = "libGLX_nvidia.so.0"
 # The Vulkan loader's own variables, the newer one first.
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
-# What SAPIEN needs with lavapipe, which draws without ray tracing.
+# What SAPIEN needs with lavapipe, which has no ray tracing.
 SOFTWARE = {"SAPIEN_DISABLE_RAY_TRACING": "1"}
-# Where the driver of a card has its devices; without one its library is no use.
+# The devices of a card; without one the driver's library is useless.
 CARDS = ("/dev/nvidia[0-9]*", "/dev/dxg")
 PACKAGES = "mesa-vulkan-drivers libvulkan1"
 OS_RELEASE = Path("/etc/os-release")
@@ -43,12 +43,12 @@ PROBE_SECONDS = 60.0
 
 
 def install_command() -> str:
-    """What brings Mesa's driver in a version that SAPIEN takes (24 or newer)."""
+    """The command that installs Mesa's driver in a version that works with SAPIEN (24 or newer)."""
     codename = ""
     with contextlib.suppress(OSError):
         found = re.search(r"^VERSION_CODENAME=\"?(\w+)", OS_RELEASE.read_text(), re.MULTILINE)
         codename = found[1] if found else ""
-    if codename == "bookworm":  # its own is version 22.3, which offers no device
+    if codename == "bookworm":  # its own version, 22.3, offers SAPIEN no device
         source = "deb http://deb.debian.org/debian bookworm-backports main"
         return (
             f"echo '{source}' > /etc/apt/sources.list.d/rlcore-backports.list && apt-get update && "
@@ -62,8 +62,8 @@ def install_command() -> str:
 
 
 def tried_driver() -> str:
-    """:func:`driver`, after a short process has seen that SAPIEN finds a device with it: an old
-    driver loads, and a file of the user's may be anything.
+    """:func:`driver`, after a short process has checked that SAPIEN finds a device with it: an old
+    driver loads too, and a file named by the user may be anything.
 
     Raises:
         AssetError: there is no driver, or it offers no device.
@@ -85,7 +85,7 @@ def _try(variables: tuple[tuple[str, str], ...], asked: str) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise AssetError(
-            f"SAPIEN looked for a rendering device for {PROBE_SECONDS:g} s without an answer",
+            f"SAPIEN looked for a rendering device and did not answer within {PROBE_SECONDS:g} s",
             hint=install_command(),
         ) from error
     if done.returncode:
@@ -99,7 +99,7 @@ def driver() -> str:
     """Which driver SAPIEN will use, in words.
 
     Raises:
-        AssetError: none on this machine.
+        AssetError: there is none on this machine.
     """
     chosen = environment().get("VK_ICD_FILENAMES")
     asked = _asked()
@@ -110,7 +110,7 @@ def environment() -> dict[str, str]:
     """Variables that must be set before SAPIEN is imported.
 
     Raises:
-        AssetError: no driver on this machine, or the one the user names is missing.
+        AssetError: no driver on this machine, or the one that the user names does not exist.
     """
     if sys.platform != "linux":
         return {}
@@ -134,10 +134,10 @@ def environment() -> dict[str, str]:
 
 
 def rendering_device() -> str:
-    """The device as ManiSkill's `render_backend` names it, after its parser was mended.
+    """The device as ManiSkill's `render_backend` names it; mends ManiSkill's parser of that name.
 
     Raises:
-        AssetError: the driver offers none.
+        AssetError: the driver offers no device.
     """
     _mend_backend_parser()
     return _found_device()
@@ -159,12 +159,12 @@ def _device(name: str) -> sapien.Device | None:
 
     try:
         return sapien.Device(name)
-    except RuntimeError:  # how SAPIEN says that there is none
+    except RuntimeError:  # SAPIEN's way to say that there is none
         return None
 
 
 def _mend_backend_parser() -> None:
-    """ManiSkill splits a backend's name at every colon, and PCI addresses are full of them."""
+    """ManiSkill splits a backend's name at every colon, but PCI addresses contain colons."""
     from mani_skill.envs.utils.system import backend
 
     def parse_backend_device_id(name: str) -> tuple[str, str | None]:

@@ -346,5 +346,5 @@ def test_keys_of_the_cpu_are_said_to_do_nothing(
 
     assert warned() == []
     assert warned(num_processes=2, cached_simulators=1) == [
-        "sim_backend gpu has no use for num_processes, cached_simulators: not heeded"
+        "sim_backend=gpu ignores num_processes, cached_simulators"
     ]

@@ -1,10 +1,10 @@
-"""From wishes in metres to actions of ManiSkill's `pd_ee_delta_pose` or `pd_ee_delta_pos`.
+"""From motions in metres to actions of ManiSkill's `pd_ee_delta_pose` or `pd_ee_delta_pos`.
 
-For one env. Both modes ask each step for a pose relative to the *measured* one (no target is kept),
-translation and rotation along the axes of the robot's base; `pd_ee_delta_pos` has no rotation and
-holds the hand as it is turned. A full entry asks for 0.1 m or 0.1 rad with the panda. Its drives
+For one env. In both modes an action sets a target relative to the *measured* pose (earlier targets
+are forgotten), with translation and rotation along the axes of the robot's base; `pd_ee_delta_pos`
+has no rotation and keeps the hand's. For the panda a full entry is 0.1 m or 0.1 rad. Its drives
 (stiffness 1000, damping 100) need 0.1 s for 63% of the way, so a constant full action moves 0.04 m
-a step at ManiSkill's usual 20 Hz, and 0.086 m at 5 Hz.
+per step at ManiSkill's usual 20 Hz, and 0.086 m at 5 Hz.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rlcore.errors import ConfigError
 TURNING = "pd_ee_delta_pose"
 CONTROL_MODES = (TURNING, "pd_ee_delta_pos")
 OPEN, CLOSE = 1.0, -1.0
-# A gripper opened less than this has begun to close, or holds something.
+# A gripper that is open less than this has begun to close, or holds something.
 CLOSING = 0.9
 # Fingers towards the table, closing along the y axis of the base: where ManiSkill's table scenes
 # start, less their noise. Quaternion w, x, y, z, as everywhere in ManiSkill.
 DOWN = np.array([0.0, 1.0, 0.0, 0.0])
-# Of a remaining way, the part to be covered in one step.
+# The part of the remaining way to cover in one step.
 COVERED = 0.6
 
 
@@ -35,13 +35,13 @@ class Arm:
         env: the unwrapped env.
 
     Raises:
-        ConfigError: if the env is controlled in another way.
+        ConfigError: the env has another control mode.
     """
 
     def __init__(self, env: Any) -> None:
         if env.control_mode not in CONTROL_MODES:
             raise ConfigError(
-                f"the scripted experts act by control mode {' or '.join(CONTROL_MODES)}, "
+                f"the scripted experts need control_mode {' or '.join(CONTROL_MODES)}, "
                 f"got {env.control_mode}",
                 hint=f"set the env's control_mode={TURNING}",
             )
@@ -64,23 +64,23 @@ class Arm:
 
     @property
     def opening(self) -> float:
-        """1 for a gripper that is wide open, 0 for one that is shut."""
+        """1 for a fully open gripper, 0 for a closed one."""
         return float(row(self._gripper.qpos).mean()) / self._widest
 
     def holds(self, actor: Any) -> bool:
         """Whether both fingers press on the actor.
 
-        Only with fingers that have begun to close: ManiSkill's contacts outlive a reset.
+        Only if the fingers have begun to close: ManiSkill's contacts survive a reset.
         """
         return self.opening < CLOSING and bool(self._agent.is_grasping(actor)[0])
 
     def action(self, way: np.ndarray, grip: float, *, speed: float) -> np.ndarray:
-        """Along `way` with the fingers pointing down.
+        """Move along `way` with the fingers pointing down.
 
         Args:
-            way: from the hand to where it should get, in the world, metres, `[3]`.
-            grip: `OPEN`, `CLOSE` or what lies between.
-            speed: part of the full motion, in (0, 1].
+            way: from the hand to its target, in the world, m `[3]`.
+            grip: `OPEN`, `CLOSE` or a value between.
+            speed: fraction of the full motion, in (0, 1].
 
         Returns:
             float32 `[7]`: translation and rotation, each at most `speed` long, and the gripper;

@@ -1,4 +1,4 @@
-"""Pick a thing up and bring it to a goal."""
+"""Pick up a thing and carry it to a goal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from rlcore_env_maniskill.experts.arm import CLOSE, CLOSING, OPEN, Arm
 from rlcore_env_maniskill.experts.way import over
 
-# Metres above its grasp at which the hand comes to a thing and leaves it.
+# Height above the grasp at which the hand comes to a thing and leaves it, m.
 HOVER = 0.06
-# The fingers close when the hand is this close to the grasp (metres); once they have begun to,
-# they go on while it is within the second distance.
+# The fingers close when the hand is this close to the grasp (m); once they have begun to, they go
+# on as long as it is within the second distance.
 GRASP, GRASP_ON = 0.01, 0.02
 # A released thing lies at its goal when it is this close, sideways and in height, metres.
 PLACED = 0.02
@@ -24,18 +24,18 @@ Point = Callable[[], np.ndarray]
 
 @dataclass(frozen=True)
 class PickPlace:
-    """Above, down, close, carry, and where asked for open and leave.
+    """Move above the thing, down, close, carry; with `release` also open and leave.
 
-    What to do follows from the state alone, so that a policy which sees the same state can learn
-    it, and so that the expert goes back to a thing that was lost.
+    The action depends on the current state alone. So a policy that sees the same state can learn
+    it, and the expert returns to a thing that it dropped.
 
     Args:
-        arm: the arm that does it.
-        grasp: the point of the thing that belongs between the fingers, in the world, metres `[3]`.
-        goal: where that point should get.
+        arm: the arm that moves.
+        grasp: the point of the thing to grasp, in the world, m `[3]`.
+        goal: the target of that point.
         held: whether the fingers hold the thing.
-        clearance: height over the goal at which it is carried; 0 carries it straight there.
-        release: let go at the goal and leave; otherwise hold it there.
+        clearance: height over the goal at which the thing is carried; 0 carries it straight there.
+        release: let go at the goal and leave; otherwise keep holding it there.
     """
 
     arm: Arm
@@ -46,7 +46,7 @@ class PickPlace:
     release: bool = False
 
     def reset(self) -> None:
-        """Nothing is remembered."""
+        """Does nothing: this expert has no memory."""
 
     def action(self, *, speed: float) -> np.ndarray:
         """The action for the current state, float32 `[A]`; motions scaled by `speed`."""
@@ -55,7 +55,7 @@ class PickPlace:
         return self.arm.action(way, grip, speed=speed)
 
     def _wish(self, to_grasp: np.ndarray, to_goal: np.ndarray) -> tuple[np.ndarray, float]:
-        """Where the hand should go from here, and the gripper."""
+        """The way of the hand from here, and the gripper's command."""
         closing = self.arm.opening < CLOSING
         if self.release and _is_placed(to_goal):
             return (np.zeros(3) if closing else to_grasp + HOVER * UP), OPEN

@@ -10,21 +10,23 @@ import numpy as np
 from rlcore_env_maniskill.experts.arm import CLOSE, Arm, row
 from rlcore_env_maniskill.experts.way import over
 
-# Metres behind the centre of the thing where the hand comes down; over it, it passes HOVER above.
+# The hand comes down BEHIND metres behind the centre of the thing; it passes HOVER above it.
 BEHIND, HOVER = 0.06, 0.08
-# The hand pushes from where it is lower than LOW metres above the thing's centre, farther behind
-# it than TOUCH and less than ASIDE off its line.
+# The hand pushes if it is lower than LOW metres above the thing's centre, farther than TOUCH behind
+# it and less than ASIDE off the line.
 LOW, TOUCH, ASIDE = 0.02, 0.015, 0.015
 
 
 @dataclass(frozen=True)
 class Push:
-    """Behind the thing, down, and on towards the goal with closed fingers; decided by state alone.
+    """Move behind the thing, down, then towards the goal with closed fingers.
+
+    The action depends on the current state alone.
 
     Args:
-        arm: the arm that does it.
+        arm: the arm that moves.
         thing: the actor to push, on the table.
-        goal: the actor that marks where to.
+        goal: the actor that marks the goal.
     """
 
     arm: Arm
@@ -32,7 +34,7 @@ class Push:
     goal: Any
 
     def reset(self) -> None:
-        """Nothing is remembered."""
+        """Does nothing: this expert has no memory."""
 
     def action(self, *, speed: float) -> np.ndarray:
         """The action for the current state, float32 `[A]`; motions scaled by `speed`."""

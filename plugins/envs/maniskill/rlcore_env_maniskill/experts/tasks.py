@@ -12,9 +12,9 @@ from rlcore_env_maniskill.experts.pick_place import UP, PickPlace
 from rlcore_env_maniskill.experts.push import Push
 from rlcore_env_maniskill.tasks import TABLETOP, TASKS
 
-# Metres over its goal at which a thing that is put onto another is carried.
+# Height over the goal at which a thing is carried that goes onto another, m.
 OVER_OTHERS = 0.07
-# Metres above the table at which the hand grasps what is flatter: the tips reach 0.01 below it.
+# Height above the table at which the hand grasps flat things, m: the fingertips reach 0.01 lower.
 FINGERTIPS = 0.013
 
 
@@ -26,10 +26,10 @@ class Expert(Protocol):
 
     def action(self, *, speed: float) -> np.ndarray:
         """The clean action for the env's current state, float32 `[A]`, in range: 7 entries,
-        or 4 where the control mode has no rotation..
+        or 4 where the control mode has no rotation.
 
         Args:
-            speed: part of the full motion, in (0, 1].
+            speed: fraction of the full motion, in (0, 1].
         """
 
 
@@ -75,7 +75,7 @@ def _put_on_plate(env: Any) -> Expert:
         Arm(env),
         grasp=grasp,
         goal=goal,
-        held=lambda: bool(env.privileged_state()["grasping"][0]),  # which actor, only the env knows
+        held=lambda: bool(env.privileged_state()["grasping"][0]),  # only the env knows the actor
         clearance=OVER_OTHERS,
         release=True,
     )
@@ -92,15 +92,15 @@ EXPERT_TASKS = frozenset(_MAKERS)
 
 
 def expert_for(task_id: str, env: Any) -> Expert | None:
-    """The expert of a ManiSkill task, or None where there is none.
+    """The expert of a ManiSkill task, or None if it has none.
 
     Args:
-        task_id: the id the env was made by.
+        task_id: the id that the env was made with.
         env: the unwrapped env: one scene, one panda, control mode `pd_ee_delta_pose`
             or `pd_ee_delta_pos`.
 
     Raises:
-        ConfigError: for another control mode.
+        ConfigError: the env has another control mode.
     """
     maker = _MAKERS.get(task_id)
     return maker(env) if maker else None

@@ -1,23 +1,23 @@
-"""The way over things: up, across, down, as one smooth function of where the hand is."""
+"""A way over obstacles: up, across, down, as one smooth function of the hand's position."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Closer than NEAR metres beside the target the hand may go all the way down, farther than FAR it
+# Within NEAR metres of the target (horizontally) the hand may go all the way down; beyond FAR it
 # keeps the full clearance.
 NEAR, FAR = 0.01, 0.05
 
 
 def over(way: np.ndarray, *, clearance: float) -> np.ndarray:
-    """Bend the straight way to a target so that it comes from above.
+    """Bend the straight way to a target so that the hand comes from above.
 
-    Far from the target the hand is sent `clearance` above it; sideways it goes the slower, the
-    more it still has to rise. A funnel over the target leads down.
+    Far from the target the hand aims `clearance` above it, and moves sideways the more slowly the
+    more it still has to rise. Near the target it goes down as through a funnel.
 
     Args:
         way: from the hand to the target, metres, `[3]`, z up.
-        clearance: height above the target at which to cross, metres; 0 for the straight way.
+        clearance: height above the target at which to move across, metres; 0: the straight way.
     """
     if not clearance:
         return way

@@ -1,7 +1,7 @@
 """What a put-on-plate scene is built from: the benchmark's own files, or stand-ins.
 
-The task asks an :class:`Assets` for its objects, plates, tables, robot and room and never
-looks at where they come from; `kind` goes with every result made on them.
+The task takes its objects, plates, tables, robot and room from an :class:`Assets` and does not
+know where they come from. `kind` is recorded with every result made on them.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ class Model(Protocol):
 
     @property
     def key(self) -> str:
-        """A name no other model has."""
+        """A unique name."""
 
     @property
     def name(self) -> str:
-        """What sentences call it."""
+        """Its name in sentences."""
 
     @property
     def size(self) -> np.ndarray:
-        """Edges of its box in its own axes, m `[3]`."""
+        """Edges of its bounding box in its own axes, m `[3]`."""
 
     @property
     def depth(self) -> float:
         """How far it reaches below its origin, m."""
 
     def add_to(self, builder: Any, material: Any) -> None:
-        """Adds its collision and visual shapes to a ManiSkill actor builder."""
+        """Add its collision and visual shapes to a ManiSkill actor builder."""
 
 
 class Table(Protocol):
-    """A picture to put behind the scene, and the texture that goes with it."""
+    """A picture for the background, and the texture that goes with it."""
 
     @property
     def mix(self) -> float:
-        """Share of the texture before the variant's own, 0 to 1."""
+        """Weight of the texture, 0 to 1; multiplied with the variant's."""
 
     def image(self, height: int, width: int) -> np.ndarray:
         """The picture uint8 `[height, width, 3]`, RGB."""
@@ -56,15 +56,15 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class Robot:
-    """A ManiSkill agent and how it stands at the table.
+    """A ManiSkill agent and its place at the table.
 
     Args:
-        name: what settings call it.
+        name: its name in settings.
         agent: a registered uid, or the agent's class.
-        control_mode: the one used where none is asked for.
+        control_mode: the default one.
         base: pose of its root in the world.
         qpos: joint positions at the start.
-        arm_joints: where in qpos the six joints are that EEPose turns, waist to wrist.
+        arm_joints: indices in qpos of the six joints that EEPose turns, waist to wrist.
         tcp_link: name of the link between the fingertips.
     """
 
@@ -82,12 +82,12 @@ class Assets:
     """Everything a scene is built from.
 
     Args:
-        kind: "hub" for the benchmark's files; figures on "stand-in" are no benchmark figures.
+        kind: "hub" for the benchmark's files; results on "stand-in" are not benchmark results.
         objects: 25, of which the last 9 are held out.
-        plates: 17, of which the first is the one of training.
+        plates: 17, of which the first is used in training.
         tables: 21, of which the last 5 are held out.
         robot: the arm.
-        build_room: puts table and room into a ManiSkill scene, the table top at 0.87 m.
+        build_room: adds table and room to a ManiSkill scene, the table top at 0.87 m.
     """
 
     kind: Literal["hub", "stand-in"]

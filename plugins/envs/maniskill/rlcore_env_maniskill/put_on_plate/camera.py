@@ -1,4 +1,4 @@
-"""The policy's camera, and how its image is put together."""
+"""The policy's camera, and how its image is composed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ INTRINSIC = np.array([[623.588, 0, 319.501], [0, 623.588, 239.545], [0, 0, 1]])
 
 
 def camera_config(asked: Mapping[str, Any]) -> CameraConfig:
-    """The camera in the size that ManiSkill's `sensor_configs` ask for, 640 x 480 if in none.
+    """The camera in the size given by ManiSkill's `sensor_configs`, by default 640 x 480.
 
-    A smaller image is the recorded one squeezed, as the resizing of policies squeezes it.
+    A smaller image shows the same view squeezed, as the resizing of policies does it.
     """
     asked = {**asked, **asked.get(CAMERA, {})}
     height, width = asked.get("height", HEIGHT), asked.get("width", WIDTH)
@@ -37,12 +37,12 @@ def camera_config(asked: Mapping[str, Any]) -> CameraConfig:
 
 
 class Composer:
-    """Puts what the simulator drew before a table's picture, with the variant's texture.
+    """Puts the rendered things in front of a table's picture, with the variant's texture.
 
     Args:
         assets: where pictures and textures come from.
-        variant: how a texture enters.
-        drawn_ids: segmentation ids of all that is kept of what was drawn: robot and things.
+        variant: how a texture is applied.
+        drawn_ids: segmentation ids of the rendered things that are kept: robot, objects, plates.
     """
 
     def __init__(self, assets: Assets, variant: Variant, drawn_ids: torch.Tensor) -> None:
@@ -58,7 +58,7 @@ class Composer:
     def compose(
         self, rgb: torch.Tensor, segmentation: torch.Tensor, choices: Mapping[str, torch.Tensor]
     ) -> torch.Tensor:
-        """The images uint8 `[B, H, W, 3]` of what was drawn, for each row's chosen table."""
+        """The composed images uint8 `[B, H, W, 3]`, each with its row's table."""
         change = {"drawn": overlay.texture_on_drawn, "all": overlay.texture_on_all}
         images = []
         for row, drawn in enumerate(self.drawn(segmentation)):
@@ -73,7 +73,7 @@ class Composer:
         return overlay.to_uint8(images)
 
     def _pixels(self, table: int, like: torch.Tensor, *, texture: bool) -> torch.Tensor:
-        """A table's picture or texture float32 `[h, w, 3]` for images like `[B, H, W, 3]`."""
+        """A table's picture or texture float32 `[h, w, 3]`, for images of the size of `like`."""
         height, width = like.shape[1:3]
         key = (table, texture, height, width)
         if key not in self._ready:

@@ -1,8 +1,8 @@
 """One integer fixes an episode: every choice is a digit of the episode id.
 
-The id is a number in a mixed radix, one digit a factor (which object, which table, which
+The id is a number in a mixed radix with one digit per factor (which object, which table, which
 position...), most significant first, as RL4VLA counts its configurations. So the same id
-is the same start everywhere, and two ids that differ in one digit differ in one thing.
+is the same start everywhere, and ids that differ in one digit differ in one thing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HELD_OUT_SHARE = 0.2  # of the values of a divided factor
 
 @dataclass(frozen=True)
 class Factor:
-    """One thing an episode chooses: `size` values in a row, the lowest being `first`."""
+    """One thing that varies: `size` consecutive values, the lowest being `first`."""
 
     name: str
     size: int
@@ -34,9 +34,9 @@ class Episodes:
     """All episodes of a task: the product of its factors, most significant first.
 
     Args:
-        factors: what an episode chooses.
-        divided: the factor of which held-out trials have values that training trials never have;
-            None where there are too few for that.
+        factors: what varies between episodes.
+        divided: the factor whose values are split between training and held-out trials; None if
+            there are too few values for that.
     """
 
     factors: tuple[Factor, ...]
@@ -57,7 +57,7 @@ class Episodes:
         return chosen
 
     def id_of(self, **choices: int) -> int:
-        """The id of an episode with these values; a factor not named takes its lowest.
+        """The id of the episode with these values; a factor that is not named has its lowest.
 
         Raises:
             ConfigError: no such factor, or a value out of its range.
@@ -66,7 +66,7 @@ class Episodes:
         if unknown:
             names = ", ".join(factor.name for factor in self.factors)
             raise ConfigError(
-                f"an episode here has no {', '.join(sorted(unknown))}; it has {names}"
+                f"episodes of this task have no {', '.join(sorted(unknown))}, they have {names}"
             )
         number = 0
         for factor in self.factors:
@@ -80,7 +80,7 @@ class Episodes:
         return number
 
     def held(self, values: Mapping[str, int]) -> Episodes:
-        """Those of the episodes in which these factors have these values.
+        """The episodes in which these factors have these values.
 
         Raises:
             ConfigError: no such factor, or a value out of its range.
@@ -95,10 +95,10 @@ class Episodes:
         )
 
     def id_of_trial(self, trial: int, *, heldout: bool) -> int:
-        """The id of a numbered trial, spread over all episodes of its split.
+        """The id of a trial; trials are spread over all episodes of their split.
 
-        Each factor has a stream of its own, so that trial k of two variants with the same
-        range of objects has the same object: variants are compared on paired episodes.
+        Each factor has its own random stream. So trial k of two variants with the same range of
+        objects has the same object, and variants are compared on paired episodes.
         """
         draws = {}
         for factor in self.factors:
@@ -108,8 +108,8 @@ class Episodes:
         return self.id_of(**draws)
 
     def _values(self, factor: Factor, *, heldout: bool) -> np.ndarray:
-        """Those that trials of a split have. Whether a value is held out does not depend on how
-        many there are beside it; one that is alone is in both splits."""
+        """The values that occur in a split. Whether a value is held out does not depend on how many
+        others there are; a single value is in both splits."""
         last = factor.first + factor.size
         values = np.arange(factor.first, last)
         if factor.name != self.divided or factor.size == 1:

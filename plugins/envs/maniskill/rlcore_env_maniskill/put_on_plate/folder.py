@@ -1,6 +1,6 @@
 """The benchmark's assets, read from a copy of the data set RLinf/maniskill_assets.
 
-Which files there must be is said in :mod:`rlcore_env_maniskill.hub_files`.
+:mod:`rlcore_env_maniskill.hub_files` lists the files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_folder(path: str) -> Assets:
     """All assets below `path`.
 
     Raises:
-        AssetError: files are missing or damaged; names them and the commands that bring them.
+        AssetError: names missing or damaged files, and the commands that download them.
     """
     root = Path(path).expanduser()
     require_files(root)
@@ -49,7 +49,7 @@ def read_folder(path: str) -> Assets:
 
 @dataclass(frozen=True)
 class MeshModel:
-    """An object or plate of the data set: convex pieces to touch, a textured mesh to see."""
+    """An object or plate of the data set: convex pieces for collisions, a textured mesh to see."""
 
     key: str
     name: str
@@ -115,7 +115,7 @@ def _tables(root: Path) -> tuple[PhotoTable, ...]:
 def _read(path: Path, height: int, width: int) -> np.ndarray:
     image = cv2.imread(str(path))
     if image is None:
-        raise AssetError(f"{path} is no image", hint="download it again")
+        raise AssetError(f"{path} is not an image", hint="download it again")
     shrinks = height < image.shape[0] or width < image.shape[1]
     resized = cv2.resize(
         image, (width, height), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
@@ -128,7 +128,7 @@ def _widowx(urdf: Path) -> Robot:
         WidowX250SBridgeDatasetFlatTable,
     )
 
-    # the task brings the camera, and the file may lie outside ManiSkill's own folder
+    # the task has its own camera, and the file may lie outside ManiSkill's folder
     agent = type(
         "WidowXAtTable",
         (WidowX250SBridgeDatasetFlatTable,),

@@ -1,7 +1,7 @@
-"""Where objects and plates start, and how they are turned. Facts of RL4VLA, in metres.
+"""Where objects and plates start, and how they are rotated. Values of RL4VLA, in metres.
 
-Starts lie on a grid above the table. A layout is every combination of grid points far
-enough from each other, in the order in which ids count them; `slots` of a layout are
+Starts lie on a grid above the table. A layout is the list of all combinations of grid points that
+are far enough apart, in the order in which ids count them; the `slots` of a combination are
 (object, plate) or (object, plate, third place).
 """
 
@@ -25,7 +25,7 @@ HELD_OUT_YAWS = tuple(math.radians(angle) for angle in (-22.5, -67.5, -112.5, -1
 def grid(steps: tuple[float, ...]) -> np.ndarray:
     """The points steps x steps, first axis slowest; 0 and 1 are the edges. Returns `[P, 2]`."""
     square = np.array(list(itertools.product(steps, steps)))
-    # this order of operations: whether a distance of 0.15 is above 0.15 hangs on the last bit
+    # keep this order of operations: whether a distance of 0.15 exceeds 0.15 depends on the last bit
     return (square * 2 - 1) * HALF_EDGE + CENTRE
 
 
@@ -52,7 +52,8 @@ def triples(wide: str) -> np.ndarray:
     """(object, plate, third place) `[N, 3, 2]` on the grid of training.
 
     Args:
-        wide: what the third place keeps 0.15 m from, "object" or "plate"; 0.07 m from the other.
+        wide: the third place is at least 0.15 m from this, "object" or "plate", and 0.07 m from
+            the other.
     """
     points = inner_grid()
     distances = _distances(points)
@@ -75,10 +76,9 @@ def corners() -> np.ndarray:
 
 @cache
 def arm_offsets() -> np.ndarray:
-    """Offsets of the six arm joints in rad `[14375, 6]`; the first is none at all, as in training,
-    and no other is.
+    """Offsets of the six arm joints in rad `[14375, 6]`; only the first is zero, as in training.
 
-    Shoulder and elbow may not both lean the same way: their sum stays within 0.25 rad.
+    Shoulder and elbow must not both lean the same way: their sum stays within 0.25 rad.
     """
     small, large = (-0.15, -0.08, 0.0, 0.08, 0.15), (-0.6, -0.3, 0.0, 0.3, 0.6)
     every = np.array(list(itertools.product(*[small] * 5, large)))

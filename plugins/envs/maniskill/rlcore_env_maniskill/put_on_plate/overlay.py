@@ -1,8 +1,8 @@
-"""The picture behind the scene, and textures over it: how a policy's image is put together.
+"""The picture behind the scene, and textures over it: how a policy's image is composed.
 
-The simulator draws the robot and the objects; every other pixel is taken from a photograph
-of a table. Held-out textures are mixed over the drawn part or over the whole image.
-All images are float32 `[H, W, 3]` in 0..255 unless said otherwise.
+The simulator renders the robot and the objects; every other pixel comes from a photograph of a
+table. Held-out textures are blended over the rendered part ("drawn") or over the whole image.
+All images are float32 `[H, W, 3]` in 0..255 unless noted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def behind(rgb: torch.Tensor, drawn: torch.Tensor, picture: torch.Tensor) -> tor
 def texture_on_drawn(
     image: torch.Tensor, drawn: torch.Tensor, texture: torch.Tensor, mix: float
 ) -> torch.Tensor:
-    """Mixes `texture` into what was drawn, stretched over the smallest box that holds it."""
+    """Blend `texture` over the rendered part, stretched over its bounding box."""
     box = _box(drawn)
     if box is None:
         return image
@@ -41,10 +41,10 @@ def texture_on_drawn(
 def texture_on_all(
     image: torch.Tensor, drawn: torch.Tensor, texture: torch.Tensor, mix: float
 ) -> torch.Tensor:
-    """Mixes `texture` (twice the image's size) into every pixel.
+    """Blend `texture` (twice the image's size) over every pixel.
 
-    The part of it that is used moves with the middle of what was drawn, so it flickers
-    while the robot moves.
+    The crop of it moves with the middle of the rendered part, so it flickers while the robot
+    moves.
     """
     height, width = drawn.shape
     box = _box(drawn)
@@ -54,7 +54,7 @@ def texture_on_all(
 
 
 def to_uint8(images: Iterable[torch.Tensor]) -> torch.Tensor:
-    """Stacks images to uint8 `[B, H, W, 3]`."""
+    """Stack images to uint8 `[B, H, W, 3]`."""
     return torch.stack(list(images)).clamp(0, 255).to(torch.uint8)
 
 

@@ -1,4 +1,4 @@
-"""The ManiSkill ids of the task: one class, one row of the variant table an id."""
+"""The ManiSkill ids of the task: one class, one id per row of the variant table."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ class SuccessRule:
     """When an object lies on a plate.
 
     Args:
-        reach: what the horizontal distance is held against: the plate's "longest" half
-            extent or half its horizontal "diagonal".
-        margin: added to it, m.
-        height_margin: how far above touching the plate the object's centre may be, m.
-        force: the contact force between both, N.
+        reach: limit of the horizontal distance: the plate's "longest" half extent, or half of its
+            horizontal "diagonal".
+        margin: added to that limit, m.
+        height_margin: how far the object's centre may be above where it touches the plate, m.
+        force: the contact force between both must be larger, N.
     """
 
     reach: Literal["longest", "diagonal"] = "longest"
@@ -57,7 +57,7 @@ class SuccessRule:
 
 
 def world_half_extents(size: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-    """Half extents in world axes `[B, 3]` of boxes of `size` `[B, 3]` turned by (w, x, y, z)."""
+    """Half extents in world axes `[B, 3]` of boxes of `size` `[B, 3]` rotated by (w, x, y, z)."""
     return (quaternion_to_matrix(quaternion).abs() @ (size / 2)[..., None])[..., 0]
 
 
@@ -66,7 +66,7 @@ def grasp_potential(
 ) -> torch.Tensor:
     """0.1 once grasped, 0.1 once held for five steps, 1.0 while on the plate after a grasp.
 
-    The reward of a step is how much this rose; an episode sums to at most 1.2.
+    A step's reward is the increase of this; an episode sums to at most 1.2.
     All bool `[B]`; returns float32 `[B]`.
     """
     return (

@@ -1,4 +1,4 @@
-"""The parts of a put-on-plate scene: lights, the shelf of unused things, the things in stock."""
+"""The parts of a put-on-plate scene: lights, the stock of things, the shelf for unused ones."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rlcore_env_maniskill.put_on_plate.assets import Model
 from rlcore_env_maniskill.put_on_plate.episodes import Factor
 from rlcore_env_maniskill.put_on_plate.variants import TABLE_HEIGHT
 
-# unused things wait far behind the camera, a lane of objects and a lane of plates
+# unused things wait far behind the camera, objects in one lane and plates in another
 LANES, LANE_STEP, SHELF_TOP = (2.0, 3.0), 0.3, 0.93
 SCATTER_STEP = 1.0
-GAP = 0.002  # m left below a thing that starts as low as it can
+GAP = 0.002  # m between the table and a thing that starts as low as it can
 
 
 @dataclass(frozen=True)
 class Stock:
-    """All objects, or all plates, that an episode may choose from.
+    """All objects, or all plates, that an episode may use.
 
     Args:
         actors: ManiSkill actors, the lowest choice first.
-        first: the choice that `actors[0]` is.
-        sizes: edges of their boxes in their own axes, m `[N, 3]`.
-        depths: how far each reaches below its origin, m, N of them.
-        waiting: where each waits, `[N, 3]`.
+        first: the number of `actors[0]`.
+        sizes: edges of their bounding boxes in their own axes, m `[N, 3]`.
+        depths: how far each reaches below its origin, m, N numbers.
+        waiting: where each waits while unused, m `[N, 3]`.
     """
 
     actors: tuple[Any, ...]
@@ -44,7 +44,7 @@ class Stock:
     def build(
         cls, models: Sequence[Model], choices: Factor, *, lane: int, scene: Any, material: float
     ) -> Stock:
-        """Builds the models of `choices` in every env; `material` is their friction."""
+        """Build the models of `choices` in every env; `material` is their friction."""
         used = range(choices.first, choices.first + choices.size)
         waiting = np.array(
             [
@@ -74,15 +74,15 @@ class Stock:
         )
 
     def sizes_of(self, chosen: torch.Tensor) -> torch.Tensor:
-        """Edges `[B, 3]` of the chosen `[B]`."""
+        """Edges m `[B, 3]` of the chosen things `[B]`."""
         return self.sizes[chosen - self.first]
 
     def other(self, chosen: torch.Tensor, further: torch.Tensor) -> torch.Tensor:
-        """Another one than the chosen `[B]`: `further` `[B]` (from 0) on from its next, around."""
+        """Another thing than the chosen `[B]`: `further` `[B]` after its next one, cyclically."""
         return (chosen - self.first + 1 + further) % len(self.actors) + self.first
 
     def per_row(self, chosen: torch.Tensor, value: Callable[[Any], torch.Tensor]) -> torch.Tensor:
-        """`value(actor)` `[B, ...]` of the actor that each row has chosen (`[B]`)."""
+        """`value(actor)` `[B, ...]` of each row's chosen actor (`[B]`)."""
         numbers = torch.unique(chosen - self.first).tolist()
         result = value(self.actors[numbers[0]])
         for number in numbers[1:]:
@@ -97,12 +97,12 @@ class Stock:
         places: torch.Tensor,
         height: float,
     ) -> None:
-        """Puts what is wanted to its place and all else to where it waits.
+        """Put the wanted things in their places, and all others where they wait.
 
         Args:
             wanted: slot -> (choices `[b]`, quaternions `[b, 4]`).
             places: start points `[b, slots, 2]`.
-            height: where origins start, m; higher for what would reach into the table.
+            height: of origins, m; higher for things that would reach into the table.
         """
         used = torch.cat([chosen for chosen, _ in wanted.values()]) - self.first
         for number, actor in enumerate(self.actors):
@@ -116,10 +116,10 @@ class Stock:
             actor.set_pose(Pose.create_from_pq(p=at, q=turned))
             self._rest(actor)
             if not actor.scene.gpu_sim_enabled and number not in used:
-                actor._bodies[0].put_to_sleep()  # costs no time and disturbs nothing
+                actor._bodies[0].put_to_sleep()  # asleep it costs no time
 
     def scatter(self, *, lane: int) -> None:
-        """Puts all to where nothing touches anything; for one step on the CPU."""
+        """Put all things far apart, so that nothing touches; for one step on the CPU."""
         for number, actor in enumerate(self.actors):
             actor.set_pose(sapien.Pose([lane, -SCATTER_STEP * (number + 20), SCATTER_STEP]))
             self._rest(actor)
@@ -132,7 +132,7 @@ class Stock:
         height: float,
         quaternion: torch.Tensor,
     ) -> None:
-        """Puts the chosen thing (`[B]`) of some rows (bool `[B]`) to places `[B, 2]`, at rest."""
+        """Put the chosen thing (`[B]`) of some rows (bool `[B]`) at places `[B, 2]`, at rest."""
         for number in torch.unique(chosen[rows] - self.first).tolist():
             actor = self.actors[number]
             here = (rows & (chosen - self.first == number))[:, None]
@@ -161,7 +161,7 @@ def add_lights(scene: Any) -> None:
 
 
 def add_shelf(scene: Any) -> None:
-    """Something for unused things to lie on; they would fall for the whole episode."""
+    """A shelf for unused things; without it they would fall for the whole episode."""
     builder = scene.create_actor_builder()
     longest = LANE_STEP * 25
     half = [(LANES[1] - LANES[0]) / 2 + 0.3, longest / 2 + 0.3, 0.05]

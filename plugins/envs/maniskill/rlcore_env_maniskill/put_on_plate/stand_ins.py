@@ -1,7 +1,7 @@
 """Stand-in assets: a scene of primitive shapes for machines without the benchmark's files.
 
-Counts, names, sizes and places are like the benchmark's, so the whole task runs and can be
-tested; what it looks like is not, so its figures are never benchmark figures.
+Counts, names, sizes and places are like the benchmark's, so the whole task runs and can be tested.
+Its looks are not, so its results are never benchmark results.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ DENSITY = 800.0
 
 @dataclass(frozen=True)
 class PrimitiveModel:
-    """One shape in one colour; its origin is its middle."""
+    """One shape in one colour; its origin is its centre."""
 
     key: str
     name: str
@@ -116,7 +116,7 @@ class PrimitiveModel:
 
 @dataclass(frozen=True)
 class PaintedTable:
-    """A table drawn from a number: its colour, its grain, the wall behind it."""
+    """A table generated from a number: its colour, its grain, the wall behind it."""
 
     number: int
     mix: float
@@ -142,7 +142,7 @@ class PaintedTable:
 
 
 def make_stand_ins(robot: str | None = None) -> Assets:
-    """25 objects, 17 plates, 21 tables and a Franka Emika Panda, which ManiSkill brings along.
+    """25 objects, 17 plates, 21 tables and a Franka Emika Panda, which comes with ManiSkill.
 
     Args:
         robot: one of STAND_IN_ROBOTS; None for the first.

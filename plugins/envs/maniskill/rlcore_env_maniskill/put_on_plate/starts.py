@@ -1,6 +1,6 @@
-"""Where the things and the arm of chosen episodes start, on the env's device.
+"""Where the things and the arm of episodes start, on the env's device.
 
-`chosen` is what :meth:`Episodes.choices` gives: values `[b]` by the name of a factor.
+`chosen` is the result of :meth:`Episodes.choices`: values `[b]` by factor.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Starts:
     """All starts of a variant.
 
     Args:
-        variant: which places and turns there are.
-        robot: whose arm is put where.
+        variant: gives places and yaws.
+        robot: gives joint positions.
         device: of the simulation.
 
     Attributes:
@@ -48,11 +48,11 @@ class Starts:
         return self.layouts[chosen["place"]]
 
     def turned(self, chosen: Chosen) -> torch.Tensor:
-        """Quaternions `[b, 4]` of what is turned by the chosen yaw."""
+        """Quaternions `[b, 4]` of things rotated by the chosen yaw."""
         return _about_vertical(self.yaws[chosen["yaw"]])
 
     def straight(self, chosen: Chosen) -> torch.Tensor:
-        """Quaternions `[b, 4]` of what is not turned."""
+        """Quaternions `[b, 4]` of things that are not rotated."""
         return _about_vertical(self.yaws.new_zeros(len(chosen["place"])))
 
     def joints(self, chosen: Chosen) -> torch.Tensor:
@@ -64,7 +64,7 @@ class Starts:
 
 
 def _about_vertical(angles: torch.Tensor) -> torch.Tensor:
-    """Quaternions (w, x, y, z) `[b, 4]` of turns about the vertical by `angles` `[b]`, rad."""
+    """Quaternions (w, x, y, z) `[b, 4]` of rotations about the vertical by `angles` `[b]`, rad."""
     half = angles / 2
     zero = torch.zeros_like(half)
     return torch.stack([half.cos(), zero, zero, half.sin()], dim=1)

@@ -1,6 +1,6 @@
 """Put an object on a plate: the ManiSkill environment, one class for every variant.
 
-Rows are envs of a batch `[B]`; a reset touches those of `env_idx` only. On the CPU B is 1.
+Rows are envs of a batch `[B]`; a reset changes only those of `env_idx`. On the CPU B is 1.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class PutOnPlateEnv(BaseEnv):
 
     Args:
         variant: its name in the table.
-        obj_set: "train", "test" or "all"; None for what the variant is made for.
-        hold: factors of episodes (object, table...) that have one value in all of them.
-        assets_path: folder of the benchmark's assets; None for the stand-ins.
+        obj_set: "train", "test" or "all"; None: the variant's default.
+        hold: factors of episodes (object, table...) that keep one value in all episodes.
+        assets_path: folder of the benchmark's assets; None: stand-ins.
         use_multiple_plates: all 17 plates instead of those of the set.
         robot_uids: None, or the name of the robot that comes with the assets.
-        control_mode: None for that of the robot.
-        kwargs: those of ManiSkill's BaseEnv.
+        control_mode: None: the robot's default.
+        kwargs: arguments of ManiSkill's BaseEnv.
 
     Raises:
-        ConfigError: an unknown set of objects, a factor or value to hold that there is not, or
-            another robot than that of the assets.
+        ConfigError: an unknown set of objects, an unknown factor or value in `hold`, or another
+            robot than that of the assets.
         AssetError: files are missing in `assets_path`.
     """
 
@@ -70,7 +70,7 @@ class PutOnPlateEnv(BaseEnv):
         self.obj_set = obj_set or self.variant.default_set
         every = self.variant.episodes(self.obj_set, all_plates=use_multiple_plates)
         self.episodes = every.held(hold or {})
-        # a second thing is another one of those there are, so these must be there
+        # a second thing is chosen from all of them, so all must be in the scene
         self._stocked = every if self.variant.second else self.episodes
         self.assets = read_folder(assets_path) if assets_path else make_stand_ins(robot_uids)
         robot = self.assets.robot
@@ -78,7 +78,7 @@ class PutOnPlateEnv(BaseEnv):
             raise ConfigError(
                 f"the {self.assets.kind} assets of put-on-plate come with robot {robot.name!r}, "
                 f"got {robot_uids!r}",
-                hint="leave the robot out",
+                hint="leave robot out",
             )
         super().__init__(
             robot_uids=robot.agent,
@@ -132,7 +132,7 @@ class PutOnPlateEnv(BaseEnv):
         count = {"dtype": torch.int64, "device": self.device}
         flag = {"dtype": torch.bool, "device": self.device}
         rows = self.num_envs
-        # what is kept of rows are attributes of the env itself: there an offload finds them
+        # state of rows is kept in attributes of the env itself, where an offload finds it
         self.episode_id = torch.zeros(rows, **count)
         self._choices = {name: torch.zeros(rows, **count) for name in factors}
         self._object_half = torch.zeros((rows, 3), device=self.device)
@@ -145,7 +145,7 @@ class PutOnPlateEnv(BaseEnv):
     def _after_reconfigure(self, options: dict[str, Any]) -> None:
         entities = [link._objs[0].entity for link in self.agent.robot.get_links()]
         entities += [actor._objs[0] for actor in (*self._objects.actors, *self._plates.actors)]
-        # ids are given in the order of building, so they are the same in every env of a batch
+        # ids are given in build order, so they are the same in every env of a batch
         ids = torch.tensor([entity.per_scene_id for entity in entities])
         self._composer = Composer(self.assets, self.variant, ids)
 
@@ -184,10 +184,10 @@ class PutOnPlateEnv(BaseEnv):
             memory[env_idx] = 0
 
     def _end_contacts(self) -> None:
-        """Parts all things, so that PhysX keeps nothing of the contacts before.
+        """Move all things apart, so that PhysX forgets earlier contacts.
 
-        What outlives a reset would change the next steps in their last bits: contacts, and which
-        bodies are awake. On the GPU a step would move the other rows; nothing is exact there.
+        Contacts, and which bodies are awake, survive a reset and would change the last bits of the
+        next steps. Not on the GPU: a step would move the other rows, and nothing is exact there.
         """
         if self.gpu_sim_enabled:
             return
@@ -198,7 +198,7 @@ class PutOnPlateEnv(BaseEnv):
             self.scene.step()
 
     def _asked_ids(self, env_idx: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
-        """The ids int64 `[b]` of the rows `env_idx`, drawn from the rows' seeds if not given."""
+        """The ids int64 `[b]` of the rows `env_idx`; drawn from the rows' seeds if not given."""
         ids = options.get("episode_id")
         if ids is None:
             rows = env_idx.cpu().numpy()
@@ -221,7 +221,7 @@ class PutOnPlateEnv(BaseEnv):
         self._held |= self._steps_held >= HELD_STEPS
 
     def _move_object(self, rows: torch.Tensor) -> None:
-        """Puts the object of these rows (bool `[B]`) to its third place, at rest."""
+        """Put the object of these rows (bool `[B]`) at its third place, at rest."""
         if not rows.any():
             return
         target = self._starts.places(self._choices)[:, THIRD]
@@ -231,7 +231,7 @@ class PutOnPlateEnv(BaseEnv):
             self.scene._gpu_apply_all()
 
     def evaluate(self) -> dict[str, torch.Tensor]:
-        """What the state is worth, all `[B]`; asking twice changes nothing."""
+        """Success and distances of the current state, all `[B]`; changes nothing."""
         object_at, plate_at = self._poses()
         success = self.variant.rule.on_plate(
             object_at[:, :3] - plate_at[:, :3],
@@ -251,7 +251,7 @@ class PutOnPlateEnv(BaseEnv):
         }
 
     def get_reward(self, obs: Any, action: Any, info: dict[str, torch.Tensor]) -> torch.Tensor:
-        """`grasp`: how much the potential of `rules.py` rose in this step; else ManiSkill's own."""
+        """`grasp`: the increase of the potential of `rules.py` in this step; else ManiSkill's."""
         if self.reward_mode != "grasp":
             return super().get_reward(obs, action, info)
         potential = grasp_potential(
@@ -275,10 +275,10 @@ class PutOnPlateEnv(BaseEnv):
         ]
 
     def privileged_state(self) -> dict[str, torch.Tensor]:
-        """What a scripted expert needs, float32: poses `[B, 7]` (x y z, w x y z) in the world of
-        `object`, `plate` and `tcp`; edges `[B, 3]` of the boxes in their own axes, m, as
-        `object_size` and `plate_size`; bool `[B]` whether it is `grasping` the object now and has
-        `grasped` it in this episode."""
+        """What a scripted expert needs: world poses float32 `[B, 7]` (x y z, w x y z) of `object`,
+        `plate` and `tcp`; edges of the bounding boxes in their own axes, m `[B, 3]`, as
+        `object_size` and `plate_size`; bool `[B]` whether the robot is `grasping` the object now
+        and has `grasped` it in this episode."""
         object_at, plate_at = self._poses()
         return {
             "object": object_at,

@@ -1,20 +1,20 @@
-"""The variants of put-on-plate: what each holds back from training. Facts of RL4VLA.
+"""The variants of put-on-plate: what each changes from training. Values of RL4VLA.
 
-Every variant is the training setting with one thing changed. With `obj_set="train"` the values
-that it holds back are those of training, which leaves only its second object or plate. The
-table follows the reference (RL4VLA and its descendant in RLinf) but for five places, where the
-reference changes more than the name says:
+Every variant is the training setting with one thing changed. With `obj_set="train"` the changed
+thing has its training values, which leaves only a variant's second object or plate. The table
+follows the reference (RL4VLA and its descendant in RLinf) except in five places where the reference
+changes more than the name says:
 
-- the second object or plate is always another one (its MultiCarrot test set counts so that
+- the second object or plate always differs from the first (in the reference's MultiCarrot test set
   one distractor in eight is the object itself, which then just stands elsewhere);
-- no held-out start of the arm is that of training (there EEPose counts it twice);
-- MultiPlate has the 16 tables of training (there: all 21);
-- all variants start at the height of training, 0.90 m, and what would reach into the table there
-  just above it (there: 0.92 to 1.0 m, settled or falling); PutCarrot keeps its own heights;
+- no held-out start of the arm is that of training (the reference counts it twice in EEPose);
+- MultiPlate has the 16 tables of training (reference: all 21);
+- all variants start at the height of training, 0.90 m, and things that would reach into the table
+  just above it (reference: 0.92 to 1.0 m, settled or falling); PutCarrot keeps its own heights;
 - a texture's size follows its own image, not the largest of the batch.
 
-Where the two disagree: RLinf takes the texture that goes with the table's number, RL4VLA draws one
-by a digit of its own, and so do we.
+Where the two disagree: RLinf takes the texture that belongs to the table, RL4VLA chooses one by a
+separate digit, and so do we.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Variant:
     Args:
         env_id: its id in ManiSkill.
         held_out: the factors whose "test" values are not those of training.
-        second: what a distractor is of: another "object" or "plate", or None.
-        change: how a texture enters the image: over what is "drawn" or over "all".
-        mix: share of the texture, 0 to 1.
-        moves_after: step after which the object is put to the third place, or None.
-        third: what the third place keeps far from: "object", "plate", or None for no such place.
-        default_set: the set of objects where none is asked for.
+        second: a second "object" or "plate" as a distractor, or None.
+        change: where a texture is blended in: over the rendered part ("drawn") or over "all".
+        mix: weight of the texture, 0 to 1.
+        moves_after: step after which the object moves to the third place, or None.
+        third: what the third place is far from: "object", "plate", or None for no such place.
+        default_set: the default set of objects.
     """
 
     env_id: str
@@ -82,7 +82,7 @@ class Variant:
         return training
 
     def yaws(self) -> tuple[float, ...]:
-        """Turns of the object about the vertical, rad: those of training, then held-out ones."""
+        """Yaws of the object, rad: those of training, then held-out ones."""
         if self.only_corners:
             return (math.pi, -math.pi / 2)
         if "yaw" in self.held_out:
@@ -135,12 +135,12 @@ class Variant:
                 values("place", self._training_places(), len(self.places())),
                 values("yaw", self._training_yaws(), len(self.yaws())),
             ),
-            # of the 24 starts of the corners none can be spared, nor are any where it was published
+            # the 24 starts of the corners are too few to divide; the published task does not either
             divided=None if self.only_corners else "place",
         )
 
     def plates_around(self, plates: Factor) -> Factor:
-        """The plates a second one is taken from: held-out ones, or all where training has one."""
+        """The plates a second one is taken from: held-out ones, or all if training has just one."""
         return plates if plates.size > 1 else Factor("plate", PLATES)
 
     def _training_places(self) -> int:

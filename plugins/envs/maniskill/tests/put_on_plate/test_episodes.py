@@ -35,7 +35,7 @@ def test_every_id_comes_back() -> None:
 def test_a_choice_out_of_range_is_named() -> None:
     with pytest.raises(ConfigError, match="object must be 10 to 12, got 13"):
         SMALL.id_of(object=13)
-    with pytest.raises(ConfigError, match="no plate; it has object, table, yaw"):
+    with pytest.raises(ConfigError, match="no plate, they have object, table, yaw"):
         SMALL.id_of(plate=0)
 
 
@@ -50,7 +50,7 @@ def test_what_is_held_is_the_same_in_all_episodes_and_the_rest_as_before() -> No
     assert torch.equal(some["yaw"], every["yaw"])
     with pytest.raises(ConfigError, match="object must be 10 to 12, got 3"):
         SMALL.held({"object": 3})
-    with pytest.raises(ConfigError, match="no arm; it has object, table, yaw"):
+    with pytest.raises(ConfigError, match="no arm, they have object, table, yaw"):
         SMALL.held({"arm": 3})
 
 

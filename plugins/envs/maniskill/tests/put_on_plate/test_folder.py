@@ -184,7 +184,11 @@ def test_a_missing_file_is_one_error_with_the_command(tmp_path: Path, files: Pat
         (folder.PLATE_FOLDER, '{"a": {"name": "a", "bbox": {"min": [0]}}}', "is damaged: ValueErr"),
         (folder.TABLE_FOLDER, '{"a.png": {"texture": "0.png"}}', "is damaged: KeyError('mix')"),
         (folder.TABLE_FOLDER, '{"a.png": null}', "is damaged: TypeError"),
-        (folder.TABLE_FOLDER, "version https://git-lfs.github.com/spec/v1", "lacks 1 asset file"),
+        (
+            folder.TABLE_FOLDER,
+            "version https://git-lfs.github.com/spec/v1",
+            "put-on-plate: 1 asset file",
+        ),
     ],
 )
 def test_a_damaged_database_is_named_with_the_command(
@@ -208,7 +212,7 @@ def test_pointers_of_git_lfs_are_missing_files_all_of_them_named(files: Path) ->
     for mesh in meshes:
         mesh.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
     try:
-        with pytest.raises(AssetError, match="lacks 5 asset file") as caught:
+        with pytest.raises(AssetError, match="put-on-plate: 5 asset file") as caught:
             read_folder(str(files))
     finally:
         for mesh, content in zip(meshes, kept, strict=True):
@@ -222,7 +226,7 @@ def test_one_missing_mesh_is_named(files: Path) -> None:
     mesh.unlink()
     try:
         assert folder.missing_files(files) == [str(mesh.relative_to(files))]
-        with pytest.raises(AssetError, match="lacks 1 asset file"):
+        with pytest.raises(AssetError, match="put-on-plate: 1 asset file"):
             read_folder(str(files))
     finally:
         mesh.write_bytes(kept)
