@@ -67,7 +67,7 @@ class Registry:
     """What the installed plugins offer.
 
     Attributes:
-        manager: the pluggy manager; `registry.hook.NAME(...)` calls a hook of all plugins.
+        manager: the pluggy manager, with the plugins that loaded.
         config_paths: `(distribution, "pkg://..." or folder)` of the plugins' config groups.
     """
 
@@ -106,11 +106,6 @@ class Registry:
 
     # -- looking up -------------------------------------------------------------------------
 
-    @property
-    def hook(self) -> Any:
-        """Hook callers over all plugins, e.g. `registry.hook.rlcore_before_eval(...)`."""
-        return self.manager.hook
-
     def get(self, kind: Kind, name: str) -> Component:
         """The component of that name.
 
@@ -123,7 +118,8 @@ class Registry:
         if found:
             raise PluginError(
                 _conflict(found),
-                hint=f"remove one of them, or set RLCORE_BLOCK_PLUGINS={found[0].plugin}",
+                # the last: the first may be core's, which stays
+                hint=f"remove one of them, or set RLCORE_BLOCK_PLUGINS={found[-1].plugin}",
             )
         raise self.not_found(kind, name, self.names(kind))
 

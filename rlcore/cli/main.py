@@ -102,7 +102,8 @@ def _blame(command: Component, error: Exception) -> CommandError | None:
     """The error with the plugin that is at fault; None for a command of ours."""
     if command.distribution == DISTRIBUTION:
         return None
-    text = "".join(traceback.format_exception(error)).rstrip()
+    own = error.__traceback__ and error.__traceback__.tb_next  # without the frame of ours
+    text = "".join(traceback.format_exception(type(error), error, own)).rstrip()
     return CommandError(
         f"{_whose(command)} failed:\n{text}", hint="the plugin is at fault; tell its authors"
     )

@@ -59,7 +59,7 @@ def test_plugins_as_json(capsys):
     toy = {
         "kind": "env",
         "name": "toy",
-        "distribution": "rlcore",
+        "distribution": "rlcore-testing",
         "version": rlcore.__version__,
         "status": "ok",
         "reason": "",
