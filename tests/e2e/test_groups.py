@@ -77,9 +77,9 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
     original = Learner.update
 
-    def update(self: Learner, trajectory: Any, number: int) -> dict[str, float]:
+    def update(self: Learner, trajectory: Any, number: int, *rest: Any) -> dict[str, float]:
         seen.append((canonical(trajectory), number))
-        return original(self, trajectory, number)
+        return original(self, trajectory, number, *rest)
 
     monkeypatch.setattr(Learner, "update", update)
     return seen
