@@ -11,7 +11,7 @@ from rlcore.checks.subject import Check
 from rlcore.checks.unread import unread
 from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import Plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import EnvSpec
@@ -50,7 +50,11 @@ def check(
     """
     registry = registry or load_plugins()
     for tracker in config.runner.logger.logger_backends:
-        registry.get("tracker", tracker)
+        try:
+            registry.get("tracker", tracker)
+        except PluginError as error:
+            named = f"runner.logger.logger_backends: {error.message}"
+            raise PluginError(named, hint=error.hint) from None
     _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
     facts = gather_facts(config, registry, plan, further)
     _raise_all([sentence for each in CHECKS for sentence in each(facts)])
@@ -72,11 +76,15 @@ def _learns_from_demonstrations(config: RunConfig) -> bool:
     return config.sft.enabled and not runner.only_eval and runner.resume_dir is None
 
 
-def announce(facts: Facts) -> None:
+def announce(facts: Facts, *, collects: bool = False) -> None:
     """Warn of what is no error, but seldom meant. With a model of real size, training from random
-    weights is a week lost; a toy run starts so."""
+    weights is a week lost; a toy run starts so.
+
+    Args:
+        collects: as for :func:`check`.
+    """
     config = facts.config
-    for sentence in unread(config):
+    for sentence in unread(config, collects=collects):
         warn(sentence)
     if facts.policy is None:
         return

@@ -17,14 +17,20 @@ NOTHING = object()  # no value is equal to it
 SIDES_OF_ONE = {
     "env.train.trials_per_task": "training draws from all trials of env.train.split",
     "env.train.allow_training_trials": "it is for env.eval",
+    "env.eval.auto_reset": "an evaluation plays each start once",
+    "env.eval.max_steps_per_rollout_epoch": "an evaluation plays each start once, to its end",
 }
 """Keys both envs have and one of them reads: `{path: why it does nothing there}`."""
 
 
-def unread(config: RunConfig) -> list[str]:
+def unread(config: RunConfig, *, collects: bool = False) -> list[str]:
     """A sentence for each key that is not read, and is neither as it is by default nor as the
-    chosen options and recipes that come with rlcore have it."""
-    found = list(_in_vain(config))
+    chosen options and recipes that come with rlcore have it.
+
+    Args:
+        collects: whether demonstrations are collected though no policy learns from them.
+    """
+    found = [each for each in _in_vain(config) if not (collects and _of_collecting(each[0]))]
     given = _given(config) if found else {}
     return [said for key, said in found if given.get(key.path, NOTHING) != key.value]
 
@@ -43,6 +49,10 @@ def _in_vain(config: RunConfig) -> Iterator[tuple[tree.Key, str]]:
             if not condition.holds(actual):
                 yield key, f"{said} with {path}={_written(actual)}"
                 break
+
+
+def _of_collecting(key: tree.Key) -> bool:
+    return key.path.startswith("collect.")
 
 
 def _given(config: RunConfig) -> dict[str, Any]:

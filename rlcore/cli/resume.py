@@ -17,6 +17,7 @@ RESUME = Verb(
     "rlcore.loop.train:run",
     form=Form("RUN_FOLDER", flags=TRUST, takes_folder=True),
     sweeps=False,
+    resumes=True,
 )
 
 

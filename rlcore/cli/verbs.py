@@ -17,6 +17,7 @@ from rlcore.cli.sweeps import Place, Sweep
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import compose, to_yaml
+from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
 from rlcore.errors import AssetError, ConfigError, PluginError
@@ -42,6 +43,7 @@ class Verb:
         passed: names of its own flags whose values the loop takes too.
         collects: whether it collects demonstrations whatever the configuration says.
         sweeps: whether `--multirun` makes sense of it.
+        resumes: whether it can go on with an earlier run.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Verb:
     passed: tuple[str, ...] = ()
     collects: bool = False
     sweeps: bool = True
+    resumes: bool = False
 
     def compose(self, request: Request, overrides: Sequence[str]) -> RunConfig:
         """The configuration of one job."""
@@ -91,6 +94,8 @@ def _run(
     if request.show is not None:
         print(to_yaml(config), end="")
         return
+    if not verb.resumes:
+        _refuse_resuming(verb, config)
     with _exits_named():
         if request.dry_run:
             show_plan(config, registry, collects=verb.collects)
@@ -101,6 +106,18 @@ def _run(
         passed = {name: request.options[name] for name in verb.passed}
         with watchdog.guard(config.cluster.timeouts.stop):
             load_target(verb.loop)(config, **passed)
+
+
+def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
+    runner = config.runner
+    if runner.resume_dir is not None:
+        raise ConfigError(
+            f"runner.resume_dir must be null: rlcore {verb.name} goes on with no run, got "
+            f"{runner.resume_dir}",
+            hint=f"rlcore resume {runner.resume_dir}",
+        )
+    if runner.auto_resume:
+        warn(f"runner.auto_resume=true does nothing: rlcore {verb.name} goes on with no run")
 
 
 @contextlib.contextmanager
@@ -155,7 +172,7 @@ def show_plan(config: RunConfig, registry: Registry, *, collects: bool = False) 
 
     plan = make_plan(config.cluster, Inventory.local(), registry)
     facts = check(config, registry, plan, collects=collects)
-    announce(facts)
+    announce(facts, collects=collects)
     print(to_yaml(config))
     print(
         render(

@@ -35,7 +35,10 @@ class TimeoutsConfig(Settings):
         above=0,
     )
     ray: float = key(
-        "for Ray itself to answer: its processes, and the queues between workers", 60.0, above=0
+        "for Ray itself to answer: its processes, and the queues between workers",
+        60.0,
+        above=0,
+        when=When("cluster.backend", ("ray",)),
     )
     hook: float = key("for a hook of a plugin during a run", 3600.0, above=0)
     tracker: float = key(
@@ -349,24 +352,36 @@ class AlgorithmConfig(Settings):
 # -- demonstrations and supervised training ---------------------------------------------------
 
 
+TO_LEARN = When("sft.enabled", (True,))  # or `rlcore collect`
+
+
 @dataclass
 class CollectConfig(Settings):
     """Expert demonstrations."""
 
     path: str | None = key(
-        "data set folder to write or to read; null: <run>/demonstrations", place=True
+        "data set folder to write or to read; null: <run>/demonstrations",
+        place=True,
+        when=TO_LEARN,
     )
-    episodes_per_task: int = key("successful demonstrations kept per task", 10, least=1)
+    episodes_per_task: int = key(
+        "successful demonstrations kept per task", 10, least=1, when=TO_LEARN
+    )
     action_noise: float = key(
         "std of the noise on executed actions, for recovery, in units of half of each entry's "
         "range: of the action itself where it lies in [-1, 1]",
         0.0,
         least=0,
+        when=TO_LEARN,
     )
-    speed: float = key("factor on the expert's motion commands, in (0, 1]", 1.0, above=0, most=1)
-    stride: int = key("env steps between rendered frames", 1, least=1)
+    speed: float = key(
+        "factor on the expert's motion commands, in (0, 1]", 1.0, above=0, most=1, when=TO_LEARN
+    )
+    stride: int = key("env steps between rendered frames", 1, least=1, when=TO_LEARN)
     max_episode_steps: int | None = key(
-        "time limit of a demonstration in env steps; null: env.train.max_episode_steps", least=1
+        "time limit of a demonstration in env steps; null: env.train.max_episode_steps",
+        least=1,
+        when=TO_LEARN,
     )
 
 

@@ -52,12 +52,15 @@ def assemble(
     config: RunConfig,
     registry: Registry | None = None,
     further: Mapping[str, RunConfig] | None = None,
+    *,
+    collects: bool = False,
 ) -> Assembly:
     """Make all checks, look up the components' factories and lay out the workers.
 
     Args:
         further: configurations whose `env.eval` the same workers will be asked to play too, by
             the name of their side.
+        collects: whether demonstrations are collected whatever the configuration says.
 
     Raises:
         UserError: a missing component, a wrong setting, a placement that can't be carried out.
@@ -68,8 +71,8 @@ def assemble(
         name: check(other, registry, placement).envs["eval"]
         for name, other in (further or {}).items()
     }
-    facts = check(config, registry, placement, others.values())
-    announce(facts)
+    facts = check(config, registry, placement, others.values(), collects=collects)
+    announce(facts, collects=collects)
     sides = {
         name: EnvSide(registry.get("env", env.env_type).spec.target, env, facts.envs[name])
         for name, env in (("train", config.env.train), ("eval", config.env.eval))

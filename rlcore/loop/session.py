@@ -134,7 +134,7 @@ def open_session(
             folder is made; or a worker that can't start, which leaves an earlier run as it was.
     """
     registry = registry or load_plugins()
-    assembly = assemble(config, registry, further)
+    assembly = assemble(config, registry, further, collects=not with_policy)
     if not with_policy:
         assembly = replace(assembly, plan=assembly.plan.without_policy())
     assembly = replace(assembly, learned=learned_before(config, folder))

@@ -16,7 +16,7 @@ from sameness import numbers
 from rlcore.cli.eval import EVAL
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.errors import WorkerError
+from rlcore.errors import ConfigError, WorkerError
 from rlcore.loop import evaluate, train
 from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
@@ -256,3 +256,15 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.NoSuchProcess:
         return []
+
+
+@pytest.mark.parametrize("verb", ["sft", "collect", "eval"])
+def test_what_goes_on_with_no_run_says_so(verb: str, log_path: Path, capsys):
+    words = [verb, "env=toy", "model=toy", "algorithm=ppo", f"runner.logger.log_path={log_path}"]
+    assert main([*words, "runner.resume_dir=elsewhere"]) == ConfigError.exit_code
+    said = capsys.readouterr().err
+    assert f"runner.resume_dir must be null: rlcore {verb} goes on with no run, got" in said
+    assert "hint: rlcore resume " in said
+    assert not list(log_path.iterdir())
+    assert main([*words, "runner.auto_resume=true", "--dry-run"]) == 0
+    assert "runner.auto_resume=true does nothing" in capsys.readouterr().err

@@ -81,9 +81,9 @@ def test_what_measures_alike_is_read_back(
 def test_another_way_to_act_is_another_evaluation_of_the_run(
     run: Path, capsys: pytest.CaptureFixture[str]
 ):
-    go_on(run, "runner.max_epochs=3", "actor.model.precision=bf16")
-    assert 'policy.precision "fp32" and "bf16"' in capsys.readouterr().out
-    assert read_note(run / "eval" / "before.parquet")["policy"]["precision"] == "bf16"
+    go_on(run, "runner.max_epochs=3", "actor.model.init_std=0.4")
+    assert "policy.init_std 0.3 and 0.4" in capsys.readouterr().out
+    assert read_note(run / "eval" / "before.parquet")["policy"]["init_std"] == 0.4
 
 
 def test_two_runs_are_compared_by_what_they_played(

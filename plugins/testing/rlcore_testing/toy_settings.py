@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from rlcore.config.schema import EnvConfig, ModelConfig, key
+from rlcore.config.schema import EnvConfig, ModelConfig, When, key
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, PolicySpec, ProtocolSpec, StateChannel
 from rlcore.track.headers import check_fit, read_headers
@@ -39,7 +39,10 @@ class ToyEnvConfig(EnvConfig):
 
     fail_at: int | None = key("fail inside the simulator at this env step, to test faults", least=1)
     fail_how: str = key(
-        "raise an error, kill the process, or hang", "raise", choices=("raise", "die", "hang")
+        "raise an error, kill the process, or hang",
+        "raise",
+        choices=("raise", "die", "hang"),
+        when=When("fail_at", unless=(None,)),
     )
 
 
@@ -48,6 +51,7 @@ class ToyModelConfig(ModelConfig):
     """A Gaussian policy over a small image, if the env has a camera, the state and the toy env's
     sentences. Takes states as they are, so their entries should be of order one."""
 
+    precision: str = key("parameters and compute", "fp32", choices=("fp32",))
     hidden: int = key("width of the hidden layers", 64, least=1)
     init_std: float = key("initial standard deviation of the actions", 0.3, above=0)
     value_type: str = key(

@@ -62,7 +62,8 @@ def test_all_problems_are_told_at_once(registry, toy_run):
 
 def test_an_unknown_tracker_is_refused_before_anything_starts(registry, toy_run):
     config, _ = toy_run("runner.logger.logger_backends=[tensorbord]")
-    with pytest.raises(PluginError, match=r"no tracker 'tensorbord'.*Did you mean 'tensorboard'"):
+    said = r"logger_backends: there is no tracker 'tensorbord'.*Did you mean 'tensorboard'"
+    with pytest.raises(PluginError, match=said):
         check(config, registry)
 
 

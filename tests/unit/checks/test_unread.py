@@ -32,7 +32,16 @@ def said(*overrides: str) -> list[str]:
         (["env.train.trials_per_task=3"],
          "env.train.trials_per_task=3 does nothing: training draws from all trials of "
          "env.train.split"),
-        (["algorithm=grpo", "algorithm.rewards_lower_bound=0.3"],  # of a plugin
+        (["collect.stride=2"], "collect.stride=2 does nothing with sft.enabled=false"),
+        (["env.eval.auto_reset=true"],
+         "env.eval.auto_reset=true does nothing: an evaluation plays each start once"),
+        (["env.train.fail_how=die"],  # of plugins
+         "env.train.fail_how=die does nothing with env.train.fail_at=null"),
+        (["env/eval=maniskill", "env.eval.image_size=64", "env.eval.obs_mode=state"],
+         "env.eval.image_size=64 does nothing with env.eval.obs_mode=state"),
+        (["env/eval=maniskill", "env.eval.rebuild_scene=false", "env.eval.sim_backend=gpu"],
+         "env.eval.rebuild_scene=false does nothing with env.eval.sim_backend=gpu"),
+        (["algorithm=grpo", "algorithm.rewards_lower_bound=0.3"],
          "algorithm.rewards_lower_bound=0.3 does nothing with algorithm.filter_rewards=false"),
     ],
 )  # fmt: skip
@@ -49,11 +58,19 @@ def test_what_is_set_in_vain_is_said(overrides: list[str], sentence: str):
         ["sft.enabled=true", "sft.control=true"],
         ["runner.keep_best=true", "runner.save_interval=2"],
         ["cluster.address='10.0.0.1:6379'"],
+        ["collect.stride=2", "sft.enabled=true"],
+        ["env.train.auto_reset=true", "env.train.max_steps_per_rollout_epoch=40"],
+        ["env.train.fail_at=3", "env.train.fail_how=die"],
         ["actor.model.lora_rank=32"],  # as it is by default
     ],
 )
 def test_what_is_read_is_not(overrides: list[str]):
     assert said(*overrides) == []
+
+
+def test_collecting_reads_its_keys_whoever_learns_from_it():
+    config = compose([*TOY, "collect.stride=2", "sft.lr=0.1"])
+    assert unread(config, collects=True) == ["sft.lr=0.1 does nothing with sft.enabled=false"]
 
 
 def test_what_comes_with_a_choice_was_set_by_nobody():

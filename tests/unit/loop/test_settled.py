@@ -48,12 +48,12 @@ def test_the_rank_of_adapters(settle):
 
 
 def test_the_precision_that_the_optimizer_has_no_copies_for(settle):
-    bf16 = ("model=toy", "actor.model.precision=bf16")
+    bf16 = ("model=pi0_tiny", "actor.model.precision=bf16")
     tensors = ("optimizer.policy.0.step", "optimizer.policy.0.master")
     with pytest.raises(CheckpointError, match="holds fp32 copies of bf16 parameters"):
         settle(bf16, ["actor.model.precision=fp32"], *tensors)
     settle(bf16, [], *tensors)
-    settle(("model=toy",), ["actor.model.precision=bf16"], tensors[0])
+    settle(("model=pi0_tiny",), ["actor.model.precision=bf16"], tensors[0])
 
 
 def test_keys_of_a_random_start_are_announced(settle):

@@ -14,8 +14,8 @@ from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.vulkan import driver, environment
 
 _log = logging.getLogger(__name__)
-# Keys that matter only for simulators in processes of their own.
-CPU_KEYS = ("num_processes", "simulator_timeout", "rebuild_scene", "cached_simulators")
+# Keys of every env that matter only for simulators in processes of their own.
+CPU_KEYS = ("num_processes", "simulator_timeout")
 
 
 def make_env(

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from rlcore_simulation.settings import SimulatedEnvConfig
 
-from rlcore.config.schema import Door, key
+from rlcore.config.schema import Door, When, key
 from rlcore_env_maniskill.robots import ARM_COMMANDS
 
 THIRD_PERSON = "third_person"
+DRAWN = When("obs_mode", ("rgb",))
+ON_CPU = When("sim_backend", ("cpu",))
 
 
 @dataclass
@@ -36,16 +38,22 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "cameras by their names in ManiSkill (base_camera, hand_camera of panda_wristcam); "
         "third_person: the first camera that is not on a robot",
         [THIRD_PERSON],
+        when=DRAWN,
     )
-    image_size: int = key("height of frames in pixels, and their width", 224, least=1)
-    image_width: int | None = key("width of frames in pixels; null: image_size", least=1)
+    image_size: int = key("height of frames in pixels, and their width", 224, least=1, when=DRAWN)
+    image_width: int | None = key(
+        "width of frames in pixels; null: image_size", least=1, when=DRAWN
+    )
     show_goal: bool = key(
-        "render what ManiSkill hides from cameras, such as PickCube's goal; in the manifest", True
+        "render what ManiSkill hides from cameras, such as PickCube's goal; in the manifest",
+        True,
+        when=DRAWN,
     )
     fast_render: bool = key(
         "render robots by their collision shapes: 10 times faster at 64 px on a CPU, but other "
         "pixels; in the manifest",
         False,
+        when=DRAWN,
     )
     robot: str | None = key("robot by its ManiSkill name; null: the task's own")
     control_mode: str | None = key(
@@ -84,15 +92,21 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "put-on-plate: folder of the assets; null: stand-ins made of primitive shapes", place=True
     )
     state_size: int | None = key(
-        "size of ManiSkill's flat state, for tasks that rlcore does not know", least=1
+        "size of ManiSkill's flat state, for tasks that rlcore does not know",
+        least=1,
+        when=When("obs_mode", ("state",)),
     )
     rebuild_scene: bool = key(
         "rebuild the scene at each start, so that the whole episode repeats to the bit; without "
         "it only the start does, and contacts may depend on the episodes before",
         True,
+        when=ON_CPU,
     )
     cached_simulators: int = key(
-        "idle simulators that a process keeps for the next episode of their task", 4, least=0
+        "idle simulators that a process keeps for the next episode of their task",
+        4,
+        least=0,
+        when=ON_CPU,
     )
 
     @property

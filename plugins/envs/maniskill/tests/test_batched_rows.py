@@ -345,6 +345,6 @@ def test_keys_of_the_cpu_are_said_to_do_nothing(
         return [record.getMessage() for record in caplog.records]
 
     assert warned() == []
-    assert warned(num_processes=2, cached_simulators=1) == [
-        "sim_backend=gpu ignores num_processes, cached_simulators"
+    assert warned(num_processes=2, simulator_timeout=1.0) == [
+        "sim_backend=gpu ignores num_processes, simulator_timeout"
     ]
