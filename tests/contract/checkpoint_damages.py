@@ -172,7 +172,7 @@ def cut_stats(content: dict) -> None:  # type: ignore[type-arg]
 PROJECTION = "action_in_proj.weight"
 
 POLICY: dict[str, Case] = {
-    "weights missing": (remove(WEIGHTS), (WEIGHTS, "holds no")),
+    "weights missing": (remove(WEIGHTS), (WEIGHTS, "has no")),
     "weights empty": (cut(WEIGHTS, 0), (WEIGHTS, "damaged")),
     "weights cut in the length": (write(WEIGHTS, b"\x05\x00"), (WEIGHTS, "damaged")),
     "weights cut in the header": (cut(WEIGHTS, 1e-3), (WEIGHTS, "damaged")),
@@ -236,12 +236,12 @@ POLICY: dict[str, Case] = {
     "settings are no JSON": (write("config.json", b"{"), ("config.json", "damaged")),
     "settings of another size": (
         rewrite("config.json", lambda c: c["size"].update(vlm_width=128)),
-        ("trained otherwise", "vlm_width 128", "64")),
+        ("trained with other settings", "vlm_width 128", "64")),
     "facts of the env are no JSON": (
         lambda folder: (folder / "rlcore_env.json").write_text("{"),
         ("rlcore_env.json", "damaged")),
     "nothing but the folder": (lambda folder: [shutil.rmtree(folder), folder.mkdir()],
-                               (WEIGHTS, "holds no")),
+                               (WEIGHTS, "has no")),
     "a file for the folder": (
         lambda folder: [shutil.rmtree(folder), folder.write_text("")],
         ("actor.model.model_path", "folder that exists")),

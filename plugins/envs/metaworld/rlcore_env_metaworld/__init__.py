@@ -1,5 +1,5 @@
 """MetaWorld for rlcore: 50 manipulation tasks of one robot arm, simulated on the CPU.
 
-What is light (settings, tasks, spec, gl) imports no simulator; `simulator` and `render` do, and
-are only imported by the process that simulates.
+The light modules (settings, tasks, spec, gl) import no simulator; `simulator` and `render` do, and
+only the process that simulates imports them.
 """

@@ -1,4 +1,4 @@
-"""The cameras of MetaWorld's scene and how to make their frames upright. Light."""
+"""The cameras of MetaWorld's scene, and which frames must be turned upright. Light."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class CameraMount:
 
     Attributes:
         name: its name in MetaWorld's XML.
-        rotated: whether the scene holds it upside down, so that frames are turned by 180 degrees.
-        position: where it is moved to (metres), or None where the scene has it.
+        rotated: whether it is mounted upside down, so that frames are rotated by 180 degrees.
+        position: where we move it (metres), or None to leave it where the scene has it.
     """
 
     name: str

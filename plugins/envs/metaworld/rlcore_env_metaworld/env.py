@@ -19,7 +19,7 @@ def make_env(
 
     Raises:
         AssetError: no GL library; before any process starts.
-        ConfigError: settings that can't be.
+        ConfigError: settings that contradict each other.
     """
     spec = env_spec(config)
     gl = choose_gl()
@@ -27,7 +27,7 @@ def make_env(
         "rlcore_env_metaworld.pool:make_pool",
         name="MetaWorld simulator",
         environment={} if gl is None else {"MUJOCO_GL": gl},
-        readers=("mujoco",),  # which fails without it on a machine that has no display
+        readers=("mujoco",),  # on a machine without a display it fails without that variable
     )
     return SimulatedEnv(
         replace(spec, render_settings={**spec.render_settings, "gl": gl or "platform"}),

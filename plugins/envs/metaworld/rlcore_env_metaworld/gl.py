@@ -1,7 +1,7 @@
-"""Which software or hardware GL MuJoCo renders with, found without importing MuJoCo.
+"""Which GL library MuJoCo renders with, on a GPU or in software, found without importing MuJoCo.
 
-MuJoCo reads `MUJOCO_GL` once, when it is imported, and on a headless machine fails with a C++
-error when it is unset. So the choice is made here, before any simulator process starts.
+MuJoCo reads `MUJOCO_GL` once, at import. On a machine without a display it fails with a C++ error
+if that is unset. So we choose here, before any simulator process starts.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from rlcore.errors import AssetError, ConfigError, did_you_mean
 
 # GL backend -> its library as the linker knows it, and the file name to try without a linker.
 LIBRARIES = {"egl": ("EGL", "libEGL.so.1"), "osmesa": ("OSMesa", "libOSMesa.so.8")}
-# Debian and Ubuntu packages that bring each.
+# The Debian and Ubuntu packages of each.
 PACKAGES = {"egl": "libegl1 libgl1-mesa-dri", "osmesa": "libosmesa6"}
-# Backends of MuJoCo that need a display; accepted when asked for by name.
+# Backends of MuJoCo that need a display; used only if MUJOCO_GL names them.
 ON_SCREEN = ("glfw", "glx")
 
 
 def choose_gl() -> str | None:
-    """The value of `MUJOCO_GL` for simulators; None where MuJoCo needs none (not Linux).
+    """The value of `MUJOCO_GL` for simulators; None if MuJoCo needs none (not Linux).
 
-    A value already in the environment is kept; else egl, or osmesa where egl is missing.
+    A value in the environment is kept; otherwise egl, or osmesa if egl is missing.
 
     Raises:
-        AssetError: no library for the asked or for any backend.
-        ConfigError: `MUJOCO_GL` holds a value MuJoCo does not know, or turns rendering off.
+        AssetError: no library for the requested backend, or for any.
+        ConfigError: MuJoCo does not know the value of `MUJOCO_GL`, or it turns rendering off.
     """
     if sys.platform != "linux":
         return None

@@ -1,4 +1,4 @@
-"""What this plugin offers rlcore. Strings only; listing it imports no simulator."""
+"""What this plugin offers rlcore. Strings only: listing it imports no simulator."""
 
 from __future__ import annotations
 

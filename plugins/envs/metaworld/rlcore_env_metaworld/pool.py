@@ -11,7 +11,7 @@ from rlcore_env_metaworld.spec import env_spec
 
 
 def make_pool(config: MetaWorldConfig) -> SimulatorCache[MetaWorldSimulator]:
-    """Simulators by task, those of a task with one renderer."""
+    """Simulators by task; those of the same task share a renderer."""
     tasks = env_spec(config).tasks
     renderers = Renderers(View(config.camera, config.image_size, config.fast_render))
     return SimulatorCache(

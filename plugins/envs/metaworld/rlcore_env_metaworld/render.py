@@ -1,9 +1,9 @@
 """Frames of MuJoCo scenes, one GL context per process.
 
-Gymnasium gives every env a GL context of its own, and closing one env drops the context that is
-current, after which all other envs of the process render black without an error. Here the process
-has one context that is never dropped, and it is made current before every frame, whatever else
-uses GL in the process. Knows no task, no reward and no process.
+Gymnasium gives every env its own GL context, and closing one env frees whichever context is
+current; after that all other envs of the process render black frames, without an error. Here the
+process has one context that is never freed, and we make it current before every frame, whatever
+else uses GL in the process. Knows nothing of tasks, rewards and processes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MAX_GEOMS = 1000
 
 @dataclass(frozen=True)
 class View:
-    """What changes pixels: the camera, the size in pixels, and whether to save on light.
+    """What changes pixels: the camera, the size in pixels, and `fast`, without shadows.
 
-    `reflection` draws the pass for reflecting materials, of which MetaWorld has none: a third
-    of the time for the same pixels. It is here so that a test can say so.
+    `reflection` adds a pass for reflecting materials. MetaWorld has none, so it takes a third of
+    the time and gives the same pixels; the switch is here for the test that shows it.
     """
 
     camera: str
@@ -43,7 +43,7 @@ class View:
 def prepare_model(model: mujoco.MjModel, view: View) -> None:
     """Set the camera, the lights and the buffer size of a model, before its first frame.
 
-    A moved camera shows after the next forward pass of the model.
+    A camera that was moved shows after the next forward pass of the model.
     """
     model.vis.global_.offwidth = view.size
     model.vis.global_.offheight = view.size
@@ -52,21 +52,21 @@ def prepare_model(model: mujoco.MjModel, view: View) -> None:
     if view.fast:
         model.light_castshadow[:] = 0
         model.vis.quality.offsamples = 0
-        model.vis.quality.shadowsize = 0  # nothing casts one: saves a 64 MB buffer
+        model.vis.quality.shadowsize = 0  # no shadows: saves a 64 MB buffer
 
 
 @functools.cache
 def _process_context() -> GLContext:
-    """The GL context of this process. Cached for good: dropping it is the black-frame trap."""
-    return GLContext(64, 64)  # frames are drawn into buffers of MuJoCo's own, of any size
+    """The GL context of this process. Kept for good: freeing it makes frames black."""
+    return GLContext(64, 64)  # MuJoCo renders into its own buffers, of any size
 
 
 class Renderer:
-    """Draws any model of one task: meshes and textures are uploaded once for all of them.
+    """Renders any model of one task: meshes and textures are uploaded once for all of them.
 
     Args:
         model: a model of the task, after :func:`prepare_model`.
-        view: what to draw.
+        view: camera, size and quality.
     """
 
     def __init__(self, model: mujoco.MjModel, view: View) -> None:
@@ -97,7 +97,7 @@ class Renderer:
         )
         mujoco.mjr_render(self._rectangle, self._scene, self._uploaded)
         mujoco.mjr_readPixels(self._pixels, None, self._rectangle, self._uploaded)
-        # GL rows run from the bottom up; turning by 180 degrees undoes that and mirrors columns.
+        # GL rows run from the bottom up; a rotation by 180 degrees undoes that and mirrors columns.
         out[:] = self._pixels[:, ::-1] if self._view.mount.rotated else self._pixels[::-1]
 
     def close(self) -> None:
@@ -107,9 +107,9 @@ class Renderer:
 
 
 class Renderers:
-    """The renderers of one process, one a task, made when its first frame is drawn.
+    """The renderers of one process, one per task, made for its first frame.
 
-    A simulator joins its task and leaves it; with the last one goes the renderer.
+    Simulators join and leave their task; the renderer is freed with the last one.
     """
 
     def __init__(self, view: View) -> None:
@@ -118,7 +118,7 @@ class Renderers:
         self._renderers: dict[str, Renderer] = {}
 
     def join(self, task: str) -> None:
-        """Another simulator of the task."""
+        """Count one more simulator of the task."""
         self._members[task] += 1
 
     def of(self, task: str, model: mujoco.MjModel) -> Renderer:
@@ -128,7 +128,7 @@ class Renderers:
         return self._renderers[task]
 
     def leave(self, task: str) -> None:
-        """A simulator of the task is gone."""
+        """Count one simulator of the task less."""
         self._members[task] -= 1
         if not self._members[task] and task in self._renderers:
             self._renderers.pop(task).close()

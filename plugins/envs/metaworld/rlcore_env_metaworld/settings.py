@@ -12,7 +12,7 @@ from rlcore_env_metaworld.cameras import CAMERAS
 
 @dataclass
 class MetaWorldConfig(SimulatedEnvConfig):
-    """MetaWorld; `tasks` narrows the benchmark by name."""
+    """MetaWorld; `tasks` selects tasks of the benchmark by name."""
 
     env_type: str = key("registered name of the env", "metaworld")
     benchmark: str = key(
@@ -28,11 +28,11 @@ class MetaWorldConfig(SimulatedEnvConfig):
         choices=tuple(CAMERAS),
     )
     fast_render: bool = key(
-        "no shadows and no antialiasing: 10 to 30 times faster, other pixels; in the manifest",
+        "no shadows and no antialiasing: 10 to 30 times faster, but other pixels; in the manifest",
         False,
     )
     reward: str = key(
-        "sparse: 1 at a step where the task is solved; dense: MetaWorld's own, 0 to 10 a step",
+        "sparse: 1 at each step at which the task is solved; dense: MetaWorld's own, 0 to 10",
         "sparse",
         choices=("sparse", "dense"),
     )
@@ -40,7 +40,7 @@ class MetaWorldConfig(SimulatedEnvConfig):
         "steps without motion after a reset, not counted in the episode", 15, least=0
     )
     cached_simulators: int = key(
-        "idle simulators a process keeps for the next episode of their task (60 MB each)",
+        "idle simulators that a process keeps for the next episode of their task (60 MB each)",
         50,
         least=0,
     )

@@ -1,11 +1,11 @@
-"""One MetaWorld task in MuJoCo, started exactly, stepped and drawn.
+"""One MetaWorld task in MuJoCo, with exact starts.
 
-Exact starts. MetaWorld draws the layout of an episode from global random state inside
-`reset_model`, in some tasks several times until the draw is admissible, and fixes it with
-`set_task`. Here the layout is drawn the same way, rejections included, from a generator keyed by
-(task name, trial), and then set with MetaWorld's own `set_task` and `reset`. Before that, model
-and state are put back as they were built, so that nothing of the last episode is left. A draw
-costs a fraction of a millisecond; the benchmarks' constructors reset every task 50 times.
+MetaWorld draws the layout of an episode from global random state inside `reset_model`, in some
+tasks several times until the layout is valid, and fixes it with `set_task`. Here we draw the layout
+in the same way, rejections included, from a generator keyed by (task name, trial), and set it with
+MetaWorld's own `set_task` and `reset`. Before that we restore model and state as they were built,
+so nothing of the last episode is left. A draw costs a fraction of a millisecond, while the
+benchmarks' constructors reset every task 50 times.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rlcore.specs import Episode
 from rlcore_env_metaworld.render import Renderers, prepare_model
 from rlcore_env_metaworld.tasks import SENTENCES
 
-# Entries of MetaWorld's observation that a robot knows of itself: hand position, gripper opening.
+# Entries of MetaWorld's observation about the robot itself: hand position, gripper opening.
 STATE_SIZE = 4
 # Entries of the action that move the hand; the last one works the gripper.
 MOTION = slice(0, 3)
 NO_MOTION = np.zeros(4, dtype=np.float32)
-# MetaWorld refuses to step further than its own limit; ours is kept outside.
+# MetaWorld refuses to step beyond its own limit; ours is applied outside.
 NO_LIMIT = 10**9
 
 
@@ -41,7 +41,7 @@ class MetaWorldSimulator:
 
     Args:
         task: MetaWorld's name of the task.
-        renderers: draw it.
+        renderers: of this process.
         settle_steps: steps without motion after each start.
         dense_reward: MetaWorld's own reward, 0 to 10, instead of 1 where the task is solved.
     """
@@ -70,16 +70,16 @@ class MetaWorldSimulator:
         return self.observation[:STATE_SIZE].astype(np.float32)
 
     def start(self, episode: Episode) -> str:
-        """Put the task into the start of `episode.trial`: bitwise the same whatever happened
+        """Reset the task to the start of `episode.trial`, the same to the bit whatever happened
         before. Returns the sentence."""
         env = self._env
         self._restore()
         self._expert = ENV_POLICY_MAP[self.task]()  # type: ignore[abstract]
         layout = self._draw_layout(episode.trial)
-        # With the goal in the observation: experts need it, and policies never see that part.
+        # The observation includes the goal: experts need it, and policies never see that part.
         data = {"rand_vec": layout, "env_cls": self._class, "partially_observable": False}
         env.set_task(Task(env_name=self.task, data=pickle.dumps(data)))
-        # `reset` places the scene twice and keeps nothing of the hand's first way.
+        # `reset` sets up the scene twice, so the hand's first motion has no effect.
         _skip_next_hand_motion(env)
         self.observation, _ = env.reset()
         for _ in range(self._settle_steps):
@@ -99,15 +99,15 @@ class MetaWorldSimulator:
         renderer.draw(self._env.model, self._env.data, frame)
 
     def expert_action(self, *, speed: float) -> np.ndarray:
-        """What MetaWorld's expert would do, clipped to [-1, 1], its motion scaled."""
-        with warnings.catch_warnings():  # experts ask for more than the range and say so; we clip
+        """The action of MetaWorld's expert, clipped to [-1, 1], its motion scaled by `speed`."""
+        with warnings.catch_warnings():  # experts exceed the range and warn; we clip
             warnings.simplefilter("ignore")
             action = np.clip(self._expert.get_action(self.observation), -1.0, 1.0)
         action[MOTION] *= speed
         return action.astype(np.float32)
 
     def close(self) -> None:
-        """Let go of the renderer; not to be used afterwards."""
+        """Release the renderer; the simulator can't be used afterwards."""
         self._renderers.leave(self.task)
 
     def _draw_layout(self, trial: int) -> np.ndarray:
@@ -121,7 +121,7 @@ class MetaWorldSimulator:
         return env._last_rand_vec.copy()
 
     def _restore(self) -> None:
-        """Model and state as they were built."""
+        """Restore model and state as they were built."""
         env = self._env
         env.model.body_pos[:] = self._body_positions
         env.model.site_pos[:] = self._site_positions
@@ -130,7 +130,7 @@ class MetaWorldSimulator:
 
 
 def _skip_next_hand_motion(env: SawyerXYZEnv) -> None:
-    """Leave out the 50 steps that move the hand to its start, once: no layout depends on them."""
+    """Skip, once, the 50 steps that move the hand to its start: no layout depends on them."""
 
     def stay(steps: int = 50) -> None:
         env.init_tcp = env.tcp_center

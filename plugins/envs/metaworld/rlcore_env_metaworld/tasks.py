@@ -1,7 +1,7 @@
 """The 50 tasks of MetaWorld v3: sentences, benchmarks and difficulty. Data only, light.
 
-MetaWorld ships no sentences, and the order of its task ids differs between projects, so
-everything here is keyed by the task's name. Difficulty follows the grouping used since Seo et
+MetaWorld ships no sentences, and projects number its tasks differently, so everything here is keyed
+by the task's name. Difficulty follows the grouping used since Seo et
 al., "Masked World Models for Visual Control" (2022): 28 easy, 11 medium, 6 hard, 5 very hard.
 """
 

@@ -1,4 +1,4 @@
-"""Weights on disk, in openpi's layout: read strictly, write what reads back equal.
+"""Weights on disk, in openpi's layout: read strictly, and written so that they read back equal.
 
 `model.safetensors` holds the network under openpi's names, `rl_heads.safetensors` critic and noise
 head; see layout.py for the names.
@@ -33,12 +33,12 @@ from rlcore_model_openpi.network.pi0 import PiNetwork
 
 
 def load_network(network: PiNetwork, folder: Path) -> None:
-    """Fill the network from `folder/model.safetensors`; all weights, or none and an error.
+    """Load all weights of the network from `folder/model.safetensors`, or raise and load none.
 
-    Dtypes of the network are kept. A network on the meta device gets the file's tensors instead.
+    The network keeps its dtypes; one on the meta device takes over the file's tensors instead.
 
     Raises:
-        CheckpointError: no such file, a damaged one, or weights that don't fit the network.
+        CheckpointError: the file is missing, damaged, or does not fit the network.
     """
     with WeightsFile(folder / NETWORK_FILE) as file:
         stored = network_keys(file.headers)
@@ -50,7 +50,7 @@ def load_network(network: PiNetwork, folder: Path) -> None:
 def save_network(network: PiNetwork, folder: Path) -> None:
     """Write `folder/model.safetensors`; low-rank adapters are merged into the weights they adapt.
 
-    openpi's own loader wants the unused `lm_head` of the expert too: load with strict=False there.
+    openpi's own loader expects the expert's unused `lm_head` too: load with strict=False there.
     """
     tensors = {name: parameter.detach() for name, parameter in plain_parameters(network).items()}
     tensors |= MergedWeights(network)
@@ -59,11 +59,11 @@ def save_network(network: PiNetwork, folder: Path) -> None:
 
 
 def load_heads(actor: FlowActor, folder: Path) -> list[str]:
-    """Fill critic and noise head from `folder/rl_heads.safetensors`, or from head weights beside
-    the network's in `model.safetensors`, as RLinf stores them.
+    """Load critic and noise head from `folder/rl_heads.safetensors`, or from `model.safetensors`,
+    where RLinf stores them.
 
     Returns:
-        Names of heads the files do not hold; these keep their fresh weights.
+        Names of heads that the files do not have; these keep their fresh weights.
 
     Raises:
         CheckpointError: a damaged file, or a head of another shape.
@@ -89,7 +89,7 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
 
 
 def save_heads(actor: FlowActor, folder: Path) -> None:
-    """Write `folder/rl_heads.safetensors`, where the actor has heads."""
+    """Write `folder/rl_heads.safetensors` if the actor has heads."""
     tensors = {
         f"{head}.{name}": value.detach()
         for head, module in _heads(actor).items()

@@ -1,4 +1,4 @@
-"""Robots by config name: how an env's numbers become the model's, and back. Numpy only.
+"""Robots by config name: conversions of an env's numbers to the model's, and back. Numpy only.
 
 A robot is two small pure transforms, in openpi's order:
 
@@ -6,8 +6,8 @@ A robot is two small pure transforms, in openpi's order:
          actions -> encode -> delta -> Normalize -> (pad)
     out  Unnormalize -> slice to the env's entries -> absolute -> decode
 
-Knows nothing of images, statistics or prompts. Facts after openpi (Apache-2.0) and the names that
-RL configs for it use.
+Knows nothing of images, statistics or prompts. After openpi (Apache-2.0), with the names that RL
+configs for it use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _GRIPPER_JOINT_RANGE = (-0.6213, 1.4910)
 
 
 def _flip(values: np.ndarray) -> np.ndarray:
-    """The joints that turn the other way in π0's robot, negated (a copy)."""
+    """A copy with those joints negated that turn the other way in π0's robot."""
     flipped = np.array(values)
     flipped[..., _FLIPPED_JOINTS] *= -1
     return flipped
@@ -70,8 +70,8 @@ def aloha_actions_to_pi(actions: np.ndarray) -> np.ndarray:
 
 
 def aloha_actions_from_pi(actions: np.ndarray) -> np.ndarray:
-    """π0's action `[..., 14]` -> ALOHA's. The offset alone is undone for the gripper, not the
-    scale: openpi does so, and its checkpoints were trained with it."""
+    """π0's action `[..., 14]` -> ALOHA's. For the gripper only the offset is undone, not the scale:
+    openpi does so, and its checkpoints were trained that way."""
     result = _flip(actions)
     low, high = _GRIPPER_JOINT_RANGE
     result[..., _GRIPPERS] = (result[..., _GRIPPERS] + _PI_GRIPPER_RANGE[0] - low) / (high - low)
@@ -83,15 +83,15 @@ def aloha_actions_from_pi(actions: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """One robot as one checkpoint family sees it.
+    """One robot, as one family of checkpoints sees it.
 
     Attributes:
-        name: what users write as `config_name`.
+        name: the user's `config_name`.
         pi05: π0.5 (quantile normalisation, adaRMS) or π0 (z-score).
         action_horizon: H of the published checkpoints.
         asset_id: folder of `norm_stats.json` in published checkpoints.
-        discrete_state_input: π0.5 only: the state is written into the prompt.
-        delta_mask: entries of the action taken relative to the state of the decision.
+        discrete_state_input: π0.5 only: write the state into the prompt.
+        delta_mask: entries of the action that are relative to the state of the decision.
         critic_hidden: hidden widths of published critics.
         entries: length that state and action must have; None: the env's.
         state_in, actions_in, actions_out: the robot's transforms.
@@ -144,7 +144,7 @@ DATA_CONFIGS: dict[str, DataConfig] = {
     for config in (
         DataConfig("pi0_metaworld", False, 5, _METAWORLD_ASSETS),
         DataConfig("pi05_metaworld", True, 5, _METAWORLD_ASSETS),
-        # LIBERO's actions are deltas already; the published π0 was trained with another delta.
+        # LIBERO's actions are already deltas; the published π0 was trained on deltas of these.
         DataConfig("pi0_libero", False, 50, _LIBERO_ASSETS, delta_mask=_ARM_AND_GRIPPER),
         DataConfig("pi05_libero", True, 10, _LIBERO_ASSETS, critic_hidden=_WIDE),
         DataConfig("pi0_maniskill", False, 50, _MANISKILL_ASSETS),

@@ -1,12 +1,12 @@
-"""What a checkpoint folder must hold, found out before any worker starts. No tensor library.
+"""What a checkpoint folder must hold, checked before any worker starts. No tensor library.
 
     model.safetensors                     network, under openpi's names
-    rl_heads.safetensors                  critic and noise head, where there are any
+    rl_heads.safetensors                  critic and noise head, if there are any
     assets/<asset_id>/norm_stats.json     normalisation statistics
     paligemma_tokenizer.model             tokenizer of the prompt
-    config.json                           settings and network size it was written with
+    config.json                           settings and network size, as it was trained
 
-Folders without `config.json` (published openpi checkpoints) are fine as well.
+Folders without `config.json` (published openpi checkpoints) work too.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ TOKENIZER_FILES = ("paligemma_tokenizer.model", "tokenizer.model")
 def check_folder(
     folder: Path, size: NetworkSize, heads: Mapping[str, Mapping[str, tuple[int, ...]]]
 ) -> None:
-    """The folder is there, its files are whole, and its weights are those of this network.
+    """Check that the folder exists, its files are complete and its weights fit the network.
 
     Statistics are checked by :func:`load_stats`, the tokenizer by
-    :func:`rlcore_model_openpi.tokenizer.load_tokenizer`. Only headers are read: this is quick.
+    :func:`rlcore_model_openpi.tokenizer.load_tokenizer`. Reads headers only, so it is quick.
 
     Args:
         folder: the checkpoint.
         size: of the network.
-        heads: shapes of the parameters of each head the policy has. One the folder does not hold
+        heads: shapes of the parameters of each head of the policy. A head that the folder lacks
             starts fresh.
 
     Raises:
-        CheckpointError: what is missing, damaged or different.
+        CheckpointError: names what is missing, damaged or different.
     """
     if not folder.is_dir():
         raise CheckpointError(
@@ -60,7 +60,7 @@ def check_folder(
         )
     if not (folder / NETWORK_FILE).exists():
         raise CheckpointError(
-            f"{folder} holds no {NETWORK_FILE}",
+            f"{folder} has no {NETWORK_FILE}",
             hint="set actor.model.model_path to a folder in openpi's layout",
         )
     headers = read_headers(folder / NETWORK_FILE)
@@ -75,7 +75,7 @@ def check_folder(
 def check_network(
     path: Path, headers: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Refuse a file whose weights are not those of the network."""
+    """Refuse a file whose weights do not fit the network."""
     stored = {name: headers[key] for name, key in network_keys(headers).items()}
     hint = "check actor.model.openpi.config_name and size, which fix the network's shape"
     check_fit(path, stored, shapes, hint=hint)
@@ -87,20 +87,20 @@ def check_head(
     head: str,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Refuse a file whose `head` is not of these shapes."""
+    """Refuse a file whose `head` has other shapes."""
     keys = head_keys(headers).items()
     stored = {name: headers[key] for name, key in keys if name.startswith(f"{head}.")}
     check_fit(path, stored, shapes, hint=f"move {HEADS_FILE} away to start with fresh heads")
 
 
 def find_tokenizer(folder: Path) -> Path:
-    """The tokenizer file of a checkpoint; CheckpointError with its names when there is none."""
+    """The tokenizer file of a checkpoint; CheckpointError with the possible names otherwise."""
     for place in (folder, folder / "assets"):
         for name in TOKENIZER_FILES:
             if (place / name).is_file():
                 return place / name
     raise CheckpointError(
-        f"{folder} holds no tokenizer ({' or '.join(TOKENIZER_FILES)})",
+        f"{folder} has no tokenizer ({' or '.join(TOKENIZER_FILES)})",
         hint=f"copy PaliGemma's tokenizer file to {folder / TOKENIZER_FILES[0]}",
     )
 
@@ -108,13 +108,13 @@ def find_tokenizer(folder: Path) -> Path:
 def load_stats(
     folder: Path, env_spec: EnvSpec, *, asset_id: str | None, default_id: str, quantile: bool
 ) -> Normalizer:
-    """Statistics of a checkpoint, long enough for the env.
+    """Statistics of a checkpoint, checked to be long enough for the env.
 
     Args:
-        asset_id: the folder asked for; None: `default_id`, or the only one there is.
+        asset_id: the requested folder; None: `default_id`, or the only one.
 
     Raises:
-        CheckpointError: missing, damaged, or of another robot.
+        CheckpointError: they are missing, damaged, or of another robot.
     """
     return read_stats(
         find_stats(folder, asset_id or default_id, strict=asset_id is not None),
@@ -125,14 +125,14 @@ def load_stats(
 
 
 def check_written(folder: Path, size: NetworkSize, settings: Mapping[str, Any]) -> None:
-    """Compare with our `config.json`, if there is one: the network's size, and what else is no
-    shape but what the weights were trained with.
+    """Compare with our `config.json`, if there is one: the network's size, and the settings that
+    the weights were trained with although shapes don't show them.
 
     Args:
         settings: those of :func:`rlcore_model_openpi.resolved.trained_with`.
 
     Raises:
-        CheckpointError: what is different.
+        CheckpointError: names what is different.
     """
     content = _our_config(folder)
     path = folder / CONFIG_FILE
@@ -141,45 +141,45 @@ def check_written(folder: Path, size: NetworkSize, settings: Mapping[str, Any]) 
     trained = content["size"] | content.get("trained_with", {})
     asked = asdict(size) | {name: value for name, value in settings.items() if name in trained}
     different = [
-        f"{name} {trained.get(name)!r} (asked: {value!r})"
+        f"{name} {trained.get(name)!r} (got {value!r})"
         for name, value in asked.items()
         if trained.get(name) != value
     ]
     if different:
         raise CheckpointError(
-            f"{folder} was trained otherwise: {', '.join(different)}",
-            hint=f"use its settings: the keys of actor.model.openpi stand in {path}",
+            f"{folder} was trained with other settings: {', '.join(different)}",
+            hint=f"use its settings: {path} has the keys of actor.model.openpi",
         )
 
 
 def check_heads(folder: Path, heads: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse heads that fit, but were trained to read something else, or whose numbers stood for
-    something else.
+    """Refuse heads that fit, but were trained with another input, or whose outputs had another
+    meaning.
 
     Args:
-        heads: settings of each that is asked for, see
+        heads: settings of each head of the policy, see
             :func:`rlcore_model_openpi.resolved.heads_trained_with`.
 
     Raises:
-        CheckpointError: what is different.
+        CheckpointError: names what is different.
     """
     place = folder / HEADS_FILE
     trained: dict[str, Any] = {}
     if place.exists():
         trained = (_our_config(folder) or {}).get("heads_trained_with", {})
-    else:  # as RLinf stores them, beside the network
+    else:  # where RLinf stores them
         place = folder / NETWORK_FILE
         bounds = _stored_range(place) if place.exists() else None
         trained = {NOISE_HEAD: {"noise_logvar_range": bounds}} if bounds else {}
     different = [
-        f"{name} {trained[head][name]!r} (asked: {value!r})"
+        f"{name} {trained[head][name]!r} (got {value!r})"
         for head, asked in heads.items()
         for name, value in asked.items()
         if name in trained.get(head, {}) and not _same(trained[head][name], value)
     ]
     if different:
         raise CheckpointError(
-            f"the heads in {place} were trained otherwise: {', '.join(different)}",
+            f"the heads in {place} were trained with other settings: {', '.join(different)}",
             hint=f"use their settings (keys of actor.model.openpi), or move {HEADS_FILE} away to "
             "start with fresh heads",
         )
@@ -195,7 +195,7 @@ def _same(there: Any, here: Any) -> bool:
 
 
 def _our_config(folder: Path) -> dict[str, Any] | None:
-    """Our `config.json`; None where there is none, or another system's."""
+    """Our `config.json`; None if there is none, or it is another system's."""
     path = folder / CONFIG_FILE
     if not path.exists():
         return None
@@ -208,8 +208,8 @@ def _our_config(folder: Path) -> dict[str, Any] | None:
 
 
 def _stored_range(path: Path) -> list[float] | None:
-    """Least and greatest std of a noise head, from the logarithms of their squares that RLinf
-    stores beside it; None where it does not."""
+    """Minimum and maximum std of a noise head, from the logarithms of their squares that RLinf
+    stores with it; None without them."""
     from safetensors import safe_open  # needs no tensor library for numpy
 
     keys = range_keys(read_headers(path))

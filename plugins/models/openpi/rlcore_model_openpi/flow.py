@@ -1,15 +1,15 @@
-"""Denoising steps as Gaussian distributions: what makes a flow policy explore and be scored.
+"""Denoising steps as Gaussian distributions: with them a flow policy explores and has log-probs.
 
-Pure functions of tensors; the network is elsewhere. A decision goes from noise x_0 in K steps to
-actions x_K (a chain of K+1); step i starts at time t_i = 1 - i/K, takes d = 1/K, and ends at
-t_i - d. With the velocity v, the clean actions and the noise it points to are
+Pure functions of tensors; the network is elsewhere. A decision goes in K steps from noise x_0 to
+actions x_K (a chain of K+1 points); step i goes from time t_i = 1 - i/K to t_i - d, with d = 1/K.
+With the velocity v, the estimates of the clean actions and of the noise are
 
     x0 = x - v t        x1 = x + v (1 - t)
 
 and every kind of step has the mean x0 (1 - (t - d)) + x1 w with its own w and std. Formulas after
-"πRL: Online RL Fine-tuning for Flow-based VLA Models" (2025) and the RLinf implementation. Where
-that draws one stochastic step for a batch, here each row has its own, so that a row's decision
-does not depend on its batch.
+"πRL: Online RL Fine-tuning for Flow-based VLA Models" (2025) and the RLinf implementation. That
+draws one stochastic step per batch; here each row has its own, so that a row's decision does not
+depend on its batch.
 
 Legend: B rows, K steps, H actions, D their entries. An index is int64 `[B]`, the row's step.
 """
@@ -32,9 +32,9 @@ class FlowConfig:
         num_steps: K.
         noise_method: "flow_sde", "flow_noise", "flow_cps" or "flow_ode".
         joint_logprob: all steps are stochastic, and log-probs are averaged over the K steps and
-            the initial noise; otherwise one step a row is, and counts alone.
+            the initial noise; otherwise one step per row is stochastic, and only it counts.
         ignore_last: the last step is never the stochastic one (not with joint_logprob).
-        safe_logprob: -(x - mean)^2 in place of the Gaussian log-prob.
+        safe_logprob: use -(x - mean)^2 instead of the Gaussian log-prob.
     """
 
     num_steps: int = 10
@@ -74,7 +74,7 @@ def step_distribution(
     """Mean and std `[B, H, D]` of the next point of the chain.
 
     Args:
-        x, velocity: `[B, H, D]`, where each row is and where it goes.
+        x, velocity: `[B, H, D]`, current point and velocity of each row.
         index: `[B]`, each row's step.
         stochastic: bool `[B]`; the other rows take the plain step, with std 0.
         noise_level: a in the formulas, one number or `[B]` (flow_sde, flow_cps).
@@ -146,5 +146,5 @@ def entropy(std: Tensor) -> Tensor:
 
 
 def _rows(values: Tensor) -> Tensor:
-    """`[B]` -> `[B, 1, 1]`; a single number stays one."""
+    """`[B]` -> `[B, 1, 1]`; a single number is unchanged."""
     return values[:, None, None] if values.ndim else values

@@ -1,6 +1,6 @@
-"""What RL adds to the network: a critic, and for flow_noise a head that says how much to explore.
+"""RL heads of the network: a critic, and for flow_noise a head for the exploration noise.
 
-Both read features of the network in fp32 and know nothing of where these come from.
+Both read features in fp32 and do not know where these come from.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class CriticConfig:
 
     Attributes:
         after_vlm: the VLM's output instead of the action expert's.
-        vlm_mode: of the VLM's output: "mean_token" (image tokens of `num_images` cameras and all
-            prompt tokens, padding included, as in the reference), "last_token", "first_token".
-        num_images: cameras whose tokens enter the mean.
-        detach_input: the value loss trains the critic alone. No effect with after_vlm, as in the
+        vlm_mode: tokens of the VLM's output: "mean_token" (image tokens of `num_images` cameras and
+            all prompt tokens, including padding, as in the reference), "last_token", "first_token".
+        num_images: cameras whose tokens are in the mean.
+        detach_input: the value loss trains only the critic. No effect with after_vlm, as in the
             reference.
-        chunk: read the tokens of the first that many actions only; None: of all.
+        chunk: read only the tokens of the first `chunk` actions; None: of all.
         elapsed: also read the elapsed fraction of the episode. With sparse rewards the value of a
             state depends on the time left.
         hidden: widths of the hidden layers.
@@ -55,7 +55,7 @@ class ValueHead(nn.Module):
         width: of the features.
         hidden: widths of the hidden layers.
         outputs: V.
-        elapsed: takes the elapsed fraction of the episode too, as one more input in [-1, 1].
+        elapsed: also read the elapsed fraction of the episode, as one more input in [-1, 1].
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class NoiseHead(nn.Module):
     Args:
         width: of the expert's features.
         action_dim: D.
-        std_range: least and greatest std; lo and hi are the logarithms of their squares.
+        std_range: minimum and maximum std; lo and hi are the logarithms of their squares.
         hidden: widths of the hidden layers (tanh).
     """
 
@@ -115,7 +115,7 @@ class NoiseHead(nn.Module):
 
 
 def vlm_features(output: Tensor, config: CriticConfig, image_tokens: int, prompt: int) -> Tensor:
-    """What a critic after the VLM reads: fp32 `[B, VLM width]`.
+    """Input of a critic after the VLM: fp32 `[B, VLM width]`.
 
     Args:
         output: `[B, P, VLM width]`, cameras first, then the prompt.
@@ -131,6 +131,6 @@ def vlm_features(output: Tensor, config: CriticConfig, image_tokens: int, prompt
 
 
 def expert_features(features: Tensor, config: CriticConfig) -> Tensor:
-    """What a critic on the expert reads: the mean over action tokens `[B, H, E]` -> `[B, E]`."""
+    """Input of a critic on the expert: the mean over action tokens `[B, H, E]` -> `[B, E]`."""
     pooled = features[:, : config.chunk].mean(dim=1)
     return pooled.detach() if config.detach_input else pooled

@@ -7,15 +7,15 @@ from PIL import Image
 
 
 def resize_with_pad(frames: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Frames scaled to fit and padded with black around the middle, as openpi's client does.
+    """Scale frames to fit, centre them and pad with black, as openpi's client does.
 
     Args:
         frames: uint8 `[B, h, w, 3]`, upright RGB.
         height, width: of the result, in pixels.
 
     Returns:
-        uint8 `[B, height, width, 3]`: antialiased bilinear filtering (Pillow's, which openpi's
-        checkpoints were trained and are served with); the input itself where the size is right.
+        uint8 `[B, height, width, 3]`: Pillow's antialiased bilinear filter, with which openpi's
+        checkpoints were trained and are served; the input itself if the size is right.
     """
     source_height, source_width = frames.shape[1:3]
     if (source_height, source_width) == (height, width):

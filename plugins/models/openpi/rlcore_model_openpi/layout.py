@@ -1,8 +1,8 @@
-"""Names and shapes of openpi's weights, and which spellings of them are understood. No torch.
+"""Names and shapes of openpi's weights, and the variants of names that we accept. No torch.
 
-Files differ in three ways that are all accepted: the embedding may be stored under its own name or
-that of the tied `lm_head`; the `vision_model.` level may be missing (transformers 5.4 dropped it);
-and an `lm_head` of the expert, which nothing uses, may be there.
+Files differ in three ways: the embedding may have its own name or that of the tied `lm_head`; the
+`vision_model.` level may be missing (transformers 5.4 dropped it); and there may be an `lm_head` of
+the expert, which nothing uses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VALUE_HEAD, NOISE_HEAD = "value_head", "noise_head"
 
 _UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
 _HEADS = (f"{VALUE_HEAD}.", f"{NOISE_HEAD}.")
-# The level that newer transformers leaves out, before one of its three children.
+# Where newer transformers leave out that level: before one of its three children.
 _MISSING_LEVEL = re.compile(r"(\.vision_tower\.)(embeddings|encoder|post_layernorm)\.")
 # A noise head as RLinf names it; its range is configuration here.
 _RLINF_NOISE = re.compile(r"noise_head\.mlp_logvar\.moduleList\.(\d+)\.linear_1\.")
@@ -31,7 +31,7 @@ Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
 
 def network_keys(stored: Iterable[str]) -> dict[str, str]:
-    """Our name -> the file's, for everything that concerns the network."""
+    """Our name -> the file's name, for all weights of the network."""
     names = {_MISSING_LEVEL.sub(r"\1vision_model.\2.", key): key for key in stored}
     tied = names.pop(TIED, None)
     if tied is not None:
@@ -41,7 +41,8 @@ def network_keys(stored: Iterable[str]) -> dict[str, str]:
 
 
 def head_keys(stored: Iterable[str]) -> dict[str, str]:
-    """Our name -> the file's, for the heads. RLinf numbers layers, we activations between too."""
+    """Our name -> the file's name, for the heads. RLinf numbers layers only; we also count the
+    activations between them."""
     return {
         _RLINF_NOISE.sub(lambda match: f"{NOISE_HEAD}.mlp.{2 * int(match[1])}.", key): key
         for key in stored

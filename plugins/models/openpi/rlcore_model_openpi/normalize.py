@@ -23,15 +23,15 @@ from rlcore.reading import read_json
 
 FILE_NAME = "norm_stats.json"
 _EPSILON = 1e-6
-# Fitted scales are not let below this (env units). Few demonstrations may hold an entry still,
-# and dividing by next to nothing would blow up its first move.
+# Fitted scales are at least this (env units): in few demonstrations an entry may hardly move, and
+# dividing by almost zero would blow up its first move.
 MIN_STD = 1e-2
 _FIELDS = ("mean", "std", "q01", "q99")
 
 
 @dataclass(frozen=True)
 class Stats:
-    """Statistics per entry, float64 `[D]` each; quantiles may be absent in z-score files."""
+    """Statistics per entry, float64 `[D]` each; z-score files may lack quantiles."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -74,7 +74,7 @@ class Normalizer:
 
     @classmethod
     def identity(cls, state_dim: int, action_dim: int, *, quantile: bool) -> Normalizer:
-        """For a model that has seen no data yet."""
+        """For a model from scratch."""
         return cls(Stats.identity(state_dim), Stats.identity(action_dim), quantile)
 
     def normalize_state(self, states: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ class Normalizer:
         return _normalize(actions, self.actions, self.quantile)
 
     def unnormalize_actions(self, actions: np.ndarray) -> np.ndarray:
-        """`[..., D]` -> float32; entries beyond the statistics pass (quantile), or are scaled
+        """`[..., D]` -> float32; entries beyond the statistics are unchanged (quantile), or scaled
         with mean 0 and std 1 (z-score)."""
         return _unnormalize(actions, self.actions, self.quantile)
 
@@ -167,9 +167,9 @@ def find_stats(folder: Path, asset_id: str, *, strict: bool) -> Path:
         return found[0]
     there = ", ".join(str(path.parent.relative_to(folder)) for path in found) or "none"
     raise CheckpointError(
-        f"{folder} holds no normalisation statistics for asset {asset_id!r} (there are: {there})",
+        f"{folder} has no normalisation statistics for asset {asset_id!r} (it has: {there})",
         hint=f"put {FILE_NAME} at {folder / 'assets' / asset_id}, "
-        "or set actor.model.openpi.asset_id to a folder that is there",
+        "or set actor.model.openpi.asset_id to a folder that exists",
     )
 
 
@@ -198,7 +198,7 @@ def _parse(
 
 
 def _check_scales(path: Path, name: str, stats: Stats, needed: Sequence[str], used: int) -> None:
-    """Entries the env has are divided by their scale; entries beyond are never touched."""
+    """The env's entries are divided by their scale, so it must be positive; others don't matter."""
     if stats.q01 is not None and stats.q99 is not None and "q01" in needed:
         low, high, words = stats.q01, stats.q99, f"{name}.q99 must be more than {name}.q01"
     else:
@@ -208,7 +208,7 @@ def _check_scales(path: Path, name: str, stats: Stats, needed: Sequence[str], us
             raise CheckpointError(
                 f"{path}: {words} in each of the env's {used} entries, got {high[entry]} in "
                 f"entry {entry}",
-                hint="compute the statistics again, from data in which this entry changes",
+                hint="compute the statistics from data in which this entry varies",
             )
 
 

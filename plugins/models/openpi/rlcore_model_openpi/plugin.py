@@ -10,7 +10,7 @@ RLCORE_API = (0, 2)
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """One policy class serves both generations; `openpi.config_name` tells them apart."""
+    """One model for both generations; `openpi.config_name` chooses."""
     return [
         ComponentSpec(
             kind="model",

@@ -1,8 +1,8 @@
-"""π0 / π0.5 as an rlcore policy: what is observed, drawn, decided, scored again and learnt.
+"""π0 / π0.5 as an rlcore policy: observe, sample, decide, score again and learn.
 
-Network, step distributions and heads are elsewhere (network/, flow.py, heads.py), the env's
-numbers too (processor.py), files too (pretrained.py); here they meet the keys of randomness.
-Shape legend beside rlcore's:
+Network, step distributions and heads are in network/, flow.py and heads.py, conversions of the
+env's numbers in processor.py, files in pretrained.py; here they meet the random keys. Legend of
+shapes, besides rlcore's:
 
     I  cameras              L  prompt tokens       K  denoising steps
     H  actions predicted    D  padded action and state entries of the network
@@ -41,12 +41,12 @@ from rlcore_model_openpi.spec import policy_spec
 def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
     """The factory the plugin names.
 
-    Without `model_path` the weights are random (torch's global generator), statistics do nothing
-    until they are fitted, and the tokenizer is trained on the env's sentences.
+    Without `model_path` the weights are random (torch's global generator), statistics change
+    nothing until they are fitted, and the tokenizer is trained on the env's sentences.
 
     Raises:
         ConfigError: settings that contradict each other or the env.
-        CheckpointError: a checkpoint that is missing, damaged, or of another shape.
+        CheckpointError: the checkpoint is missing, damaged, or has other shapes.
     """
     spec = policy_spec(config, env_spec)
     resolved = resolve(config, env_spec)
@@ -66,8 +66,8 @@ class OpenPIPolicy(nn.Module):
 
     Args:
         config: settings, kept for :meth:`save_pretrained`.
-        spec: what they come to.
-        actor: network and heads, with what is trained and in which precision already chosen.
+        spec: facts of the policy under these settings.
+        actor: network and heads, already in their precision, untrained parts frozen.
         processor: conversions between the env's numbers and the network's.
         max_episode_steps: the env's time limit, in steps.
     """
@@ -97,7 +97,7 @@ class OpenPIPolicy(nn.Module):
 
     @torch.no_grad()
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
-        """Decide. Deterministic decisions still start from keyed noise, but add none.
+        """Decide. Deterministic decisions also start from keyed noise, but add no noise.
 
         `replay`: chain float32 `[B, K+1, H, D]`, denoise_index int64 `[B]`.
         """
@@ -141,7 +141,7 @@ class OpenPIPolicy(nn.Module):
         )
 
     def set_progress(self, update: int) -> None:
-        """Noise level after `update` updates."""
+        """Set the noise level for after `update` updates."""
         openpi = self.config.openpi
         self._noise_level = (
             annealed_level(openpi.noise_params, update)
@@ -156,7 +156,7 @@ class OpenPIPolicy(nn.Module):
     # -- supervised learning ------------------------------------------------------------------
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Statistics of states and actions; inputs prepared before are out of date after this."""
+        """Fit statistics of states and actions. Inputs prepared before are outdated after this."""
         self.processor.fit(demonstrations)
 
     def sft_batch(
@@ -209,7 +209,7 @@ class OpenPIPolicy(nn.Module):
         return {"policy": policy, "value": value}
 
     def save_pretrained(self, path: Path) -> None:
-        """An openpi checkpoint folder, with heads and settings beside it (see pretrained.py)."""
+        """Write an openpi checkpoint folder with heads and settings (see pretrained.py)."""
         pretrained.save(path, self.config, self.actor, self.processor)
 
     # -- helpers ------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class OpenPIPolicy(nn.Module):
         return prefix, inputs["state"].to(device), inputs["elapsed"].to(device)
 
     def _noise(self, keys: RowKeys, deterministic: bool) -> RolloutNoise:
-        """All randomness of a decision, in fixed shapes; drawn also where a step's std is 0."""
+        """All randomness of a decision, in fixed shapes, also for steps whose std is 0."""
         size, flow = self.processor.resolved.size, self.actor.flow
         chunk = (size.action_horizon, size.action_dim)
         initial = self._tensor(keys.normal("initial", chunk))
@@ -260,7 +260,7 @@ class OpenPIPolicy(nn.Module):
 
 
 def _choose_trained(config: OpenPIModelConfig, actor: FlowActor) -> None:
-    """Set precision, adapters and what is frozen."""
+    """Set precision, adapters and frozen parts."""
     set_precision(actor.network, config.precision)
     if config.is_lora:
         add_lora(actor.network, config.lora_rank)
@@ -269,7 +269,7 @@ def _choose_trained(config: OpenPIModelConfig, actor: FlowActor) -> None:
 
 
 def _actor(config: OpenPIModelConfig, resolved: Resolved, network: PiNetwork) -> FlowActor:
-    """The network with freshly drawn heads."""
+    """The network with fresh heads."""
     openpi = config.openpi
     flow = FlowConfig(
         num_steps=openpi.num_steps,

@@ -1,4 +1,4 @@
-"""Reads and writes a policy's checkpoint folder; what lies in one stands in files.py."""
+"""Reads and writes a policy's checkpoint folder; files.py lists its contents."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 def fresh_processor(resolved: Resolved, env_spec: EnvSpec) -> Processor:
-    """For a model that starts from nothing: statistics that change nothing, and a tokenizer
-    trained on the env's sentences."""
+    """For a model from scratch: statistics that change nothing, and a tokenizer trained on the
+    env's sentences."""
     normalizer = Normalizer.identity(
         env_spec.state_dim, env_spec.action_dim, quantile=resolved.data.pi05
     )
@@ -39,7 +39,7 @@ def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvS
     """Statistics and tokenizer of the checkpoint at `config.model_path`.
 
     Raises:
-        CheckpointError: a file that is missing, damaged, or made for another robot.
+        CheckpointError: a file is missing, damaged, or of another robot.
     """
     assert config.model_path is not None
     tokenizer = load_tokenizer(Path(config.model_path), resolved.size)
@@ -47,27 +47,27 @@ def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvS
 
 
 def unfilled_network(size: NetworkSize) -> PiNetwork:
-    """A network without memory, for :func:`load_weights`: drawing billions of weights that are
-    overwritten at once takes minutes."""
+    """A network on the meta device, for :func:`load_weights`: initialising billions of weights that
+    are overwritten right away takes minutes."""
     with torch.device("meta"):
         return PiNetwork(size)
 
 
 def load_weights(folder: Path, actor: FlowActor) -> None:
-    """Fill network and heads. Heads that the folder does not hold stay fresh, and it is said.
+    """Load network and heads. Heads that the folder lacks stay fresh; this is logged.
 
     Raises:
-        CheckpointError: a file that is missing, damaged, or does not fit.
+        CheckpointError: a file is missing, damaged, or does not fit.
     """
     load_network(actor.network, folder)
     _fill_buffers(actor.network)
     fresh = load_heads(actor, folder)
     if fresh:
-        _log.info("%s holds no %s: starting from fresh weights", folder, " and ".join(fresh))
+        _log.info("%s has no %s: starting with fresh weights", folder, " and ".join(fresh))
 
 
 def _fill_buffers(network: PiNetwork) -> None:
-    """The one buffer there is: SigLIP numbers its patches. It is in no file."""
+    """Fill the only buffer: SigLIP's numbers of patches. No file holds it."""
     tower = network.vision_tower
     if isinstance(tower, SiglipTower):
         numbers = torch.arange(network.size.image_tokens)[None]
@@ -83,7 +83,7 @@ def save(folder: Path, config: OpenPIModelConfig, actor: FlowActor, processor: P
     asset_id = config.openpi.asset_id or resolved.data.asset_id
     write_stats(folder / "assets" / asset_id / FILE_NAME, processor.normalizer)
     processor.tokenizer.save(folder)
-    # Where it was loaded from is no property of it.
+    # The folder it was loaded from is not a property of the policy.
     settings = dataclasses.asdict(dataclasses.replace(config, model_path=None))
     content = {
         "model": settings,

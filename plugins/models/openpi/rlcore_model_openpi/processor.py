@@ -1,4 +1,4 @@
-"""Between the env's numbers and the network's: robot, statistics, prompt, images. No torch.
+"""Conversions between env and network: robot, statistics, prompt, images. No torch.
 
 Order of openpi:  robot's inputs -> Normalize -> resize, tokenize, pad
                   Unnormalize -> robot's outputs -> slice
@@ -67,8 +67,8 @@ class Processor:
         return self._pad(self.normalizer.normalize_actions(values))
 
     def fit(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Statistics over all steps: of states, and of the actions in each step's horizon as the
-        network will see them (so that deltas are measured at every distance)."""
+        """Fit statistics over all steps: of states, and of the actions in each step's horizon as
+        the network will see them (so deltas are measured at every distance)."""
         data, horizon = self.resolved.data, self.resolved.size.action_horizon
         states, actions = [], []
         for demonstration in demonstrations:
@@ -88,7 +88,7 @@ class Processor:
         return np.stack([resize_with_pad(frames, side, side) for frames in cameras], axis=1)
 
     def _pad(self, values: np.ndarray) -> np.ndarray:
-        """Zeros behind the last axis, up to the network's D."""
+        """Pad the last axis with zeros, up to the network's D."""
         widths = [(0, 0)] * (values.ndim - 1)
         return np.pad(values, [*widths, (0, self.resolved.size.action_dim - values.shape[-1])])
 

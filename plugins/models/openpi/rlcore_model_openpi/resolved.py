@@ -25,7 +25,7 @@ class Resolved:
     Attributes:
         data: the robot.
         size: the network, with its horizon and generation set.
-        num_images: cameras read.
+        num_images: cameras that the policy reads.
         discrete_state: whether the prompt holds the state (π0.5).
         action_dim: A, entries of the env's action.
         critic_hidden: hidden widths of the critic.
@@ -42,7 +42,7 @@ class Resolved:
 
     @property
     def uses_state(self) -> bool:
-        """π0 always reads the state; π0.5 through its prompt, or not at all."""
+        """π0 always reads the state; π0.5 reads it in its prompt, or not at all."""
         return self.discrete_state or not self.size.pi05
 
 
@@ -64,7 +64,7 @@ def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
 
 
 def trained_with(resolved: Resolved) -> dict[str, str | int | bool]:
-    """Settings with which weights of the same shapes would mean something else."""
+    """Settings on which the meaning of weights depends, though their shapes don't."""
     return {
         "config_name": resolved.data.name,
         "num_images_in_input": resolved.num_images,
@@ -75,7 +75,7 @@ def trained_with(resolved: Resolved) -> dict[str, str | int | bool]:
 def heads_trained_with(
     config: OpenPIModelConfig,
 ) -> dict[str, dict[str, str | int | bool | list[float]]]:
-    """Likewise of each head that the policy has: what it reads, and what its numbers stand for."""
+    """The same for each head of the policy: its input, and the meaning of its output."""
     openpi = config.openpi
     heads: dict[str, dict[str, str | int | bool | list[float]]] = {}
     if config.add_value_head:
@@ -95,11 +95,11 @@ def heads_trained_with(
 
 
 def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
-    """Missing cameras that must be fed as masked images.
+    """How many missing cameras must be given as masked images.
 
-    No existing token sees a masked one, so they are left out. But the prompt's padding attends to
-    all tokens alike (openpi's additive mask), and a critic that averages over the padding, or
-    reads the last token, sees that: published critics had all slots.
+    No existing token sees a masked image, so usually they are left out. But the prompt's padding
+    attends to all tokens alike (openpi's additive mask), which a critic notices that averages over
+    padding, or reads the last token. Published critics were trained with all slots.
     """
     openpi = config.openpi
     reads_padding = (
@@ -109,7 +109,7 @@ def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
 
 
 def _size(config: OpenPIModelConfig, data: DataConfig, *, discrete_state: bool) -> NetworkSize:
-    """The named size, of the generation, horizon and prompt length asked for."""
+    """The named size, with the configured generation, horizon and prompt length."""
     openpi = config.openpi
     published = "pi05" if data.pi05 else "pi0"
     name = openpi.size or published
@@ -139,7 +139,7 @@ def _given(value: int | None, otherwise: int) -> int:
 
 
 def _values(config: OpenPIModelConfig) -> int:
-    """V: none, one per decision or one per executed action."""
+    """V: zero, one per decision, or one per executed action."""
     if not config.add_value_head:
         return 0
     return config.num_action_chunks if config.openpi.value_type == "action_level" else 1

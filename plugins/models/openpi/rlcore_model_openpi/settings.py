@@ -1,7 +1,7 @@
 """The keys of `actor.model` for π0 and π0.5. Light: no tensor library.
 
-Names under `openpi:` are those users of openpi-based RL configs know; their formulas stand in
-:mod:`rlcore_model_openpi.flow`.
+Names under `openpi:` are those of other RL configs for openpi; :mod:`rlcore_model_openpi.flow` has
+the formulas.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class OpenPIConfig:
         least=2,
     )
     num_images_in_input: int | None = key(
-        "cameras the policy takes; null: actor.model.num_images_in_input", least=1, most=3
+        "cameras the policy reads; null: actor.model.num_images_in_input", least=1, most=3
     )
     discrete_state_input: bool | None = key(
-        "π0.5: write the state into the prompt as 256 bins (false: it is not used at all); "
+        "π0.5: write the state into the prompt as 256 bins (false: don't use the state); "
         "null: config_name's"
     )
     asset_id: str | None = key(
@@ -64,17 +64,17 @@ class OpenPIConfig:
         when=(EXPLORES_BY_LEVEL, When("noise_anneal", (True,))),
     )
     noise_logvar_range: list[float] = key(
-        "flow_noise: least and greatest std the noise head can give",
+        "flow_noise: minimum and maximum std of the noise head",
         [0.08, 0.16],
         above=0,
         when=When("noise_method", ("flow_noise",)),
     )
     joint_logprob: bool = key(
-        "all K steps stochastic and log-probs averaged over them; false: one step, drawn per row",
+        "all K steps are stochastic and log-probs averaged; false: one step, drawn per row",
         False,
     )
     ignore_last: bool = key("the last denoising step is never the stochastic one", False)
-    safe_get_logprob: bool = key("-(x - mean)^2 in place of the Gaussian log-prob", False)
+    safe_get_logprob: bool = key("use -(x - mean)^2 instead of the Gaussian log-prob", False)
     train_expert_only: bool = key("freeze the VLM, train the action expert and heads", True)
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
@@ -92,7 +92,7 @@ class OpenPIConfig:
         when=(WITH_CRITIC, When("value_after_vlm", (True,))),
     )
     detach_critic_input: bool = key(
-        "the value loss trains the critic alone (no effect with value_after_vlm)",
+        "the value loss trains only the critic (no effect with value_after_vlm)",
         False,
         when=(WITH_CRITIC, When("value_after_vlm", (False,))),
     )

@@ -1,4 +1,4 @@
-"""Named sizes of the network and how many parameters they have. No tensor library.
+"""Named sizes of the network, and their numbers of parameters. No tensor library.
 
 π0 and π0.5 share one layout: a vision tower, a Gemma language model (together the VLM, which
 encodes cameras and prompt) and a narrower Gemma, the action expert, which attends to the VLM's
@@ -16,15 +16,15 @@ from rlcore.errors import ConfigError
 
 @dataclass(frozen=True)
 class NetworkSize:
-    """Everything that fixes the shapes of the weights, plus the lengths of inputs and outputs.
+    """Everything that determines the shapes of weights, and the lengths of inputs and outputs.
 
     Attributes:
         vision: "siglip": the vision transformer of PaliGemma; "conv": strided convolutions, for
-            networks that are trained from nothing on few images.
+            networks trained from scratch on few images.
         vision_width, vision_depth, vision_heads, vision_mlp: of the tower. For "conv" the depth
             counts convolutions of stride 2; heads and mlp are not used.
         image_size: side of the square images, in pixels.
-        patch_size: pixels a side that one image token covers (2 ** vision_depth for "conv").
+        patch_size: side in pixels of the patch of one image token (2 ** vision_depth for "conv").
         depth: layers of each Gemma.
         heads, kv_heads, head_dim: attention of both Gemmas.
         vlm_width, vlm_mlp, vocab: of the language model.
@@ -32,7 +32,7 @@ class NetworkSize:
         action_dim: D, padded entries of an action and of the state.
         action_horizon: H, actions predicted per decision.
         max_token_len: L, prompt tokens after padding.
-        pi05: π0.5 (time enters by adaptive norms, no state token) instead of π0.
+        pi05: π0.5 (adaptive norms take the time, no state token) instead of π0.
     """
 
     vision: Literal["siglip", "conv"]
@@ -88,7 +88,7 @@ SIZES: dict[str, NetworkSize] = {
         vlm_width=64, vlm_mlp=128, vocab=512, expert_width=64, expert_mlp=128,
         action_dim=8, action_horizon=10, max_token_len=24,
     ),
-    # 0.26 M: the published layout at its smallest, for checks against reference numbers.
+    # 0.26 M: the published layout as small as possible, to compare with reference numbers.
     "tiny_siglip": NetworkSize(
         vision="siglip", vision_width=32, vision_depth=2, vision_heads=4, vision_mlp=64,
         image_size=224, patch_size=14,
@@ -185,5 +185,5 @@ def _vision(size: NetworkSize) -> int:
 
 
 def conv_channels(size: NetworkSize) -> tuple[int, ...]:
-    """Channels of the conv tower from RGB on; they double up to the width."""
+    """Channels of the conv tower, from RGB, doubling up to the width."""
     return (3, *(size.vision_width >> i for i in reversed(range(size.vision_depth))))

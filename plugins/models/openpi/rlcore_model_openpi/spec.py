@@ -32,11 +32,11 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
 
     Raises:
         ConfigError: a value out of its range, or settings that contradict each other or the env.
-        CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
+        CheckpointError: the checkpoint is missing, damaged, or of another network or robot.
     """
     resolved = resolve(config, env_spec)
     check_settings(config, resolved, env_spec)
-    # loaded only where a policy is asked for: listing the models needs no SentencePiece
+    # imported here, as listing the models needs no SentencePiece
     from rlcore_model_openpi.tokenizer import fresh_tokenizer, load_tokenizer
 
     if config.model_path is None:
@@ -81,7 +81,7 @@ def checkpoint_stats(
 
 
 def _parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[int, int]:
-    """All parameters, and those that reinforcement trains."""
+    """All parameters, and those that RL trains."""
     size, heads = resolved.size, _head_parameters(config, resolved)
     adapters = lora_parameter_count(size, config.lora_rank) if config.is_lora else 0
     expert = expert_parameter_count(size) + heads + adapters
@@ -91,8 +91,8 @@ def _parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[int, int
 
 
 def _cached(config: OpenPIModelConfig, resolved: Resolved) -> int:
-    """What the VLM gives of a row and all denoising steps attend to: keys and values of cameras and
-    prompt, padding included; its output too, where the critic reads that."""
+    """Numbers per row that the VLM computes once for all denoising steps: keys and values of
+    cameras and prompt, including padding; also its output if the critic reads it."""
     size = resolved.size
     images = resolved.num_images + masked_images(config, resolved)
     tokens = images * size.image_tokens + size.max_token_len
@@ -101,7 +101,7 @@ def _cached(config: OpenPIModelConfig, resolved: Resolved) -> int:
 
 
 def _head_parameters(config: OpenPIModelConfig, resolved: Resolved) -> int:
-    """Parameters of the critic and of the noise head, where there are any."""
+    """Parameters of critic and noise head, if there are any."""
     shapes = _head_shapes(config, resolved)
     return sum(prod(shape) for head in shapes.values() for shape in head.values())
 
@@ -109,7 +109,7 @@ def _head_parameters(config: OpenPIModelConfig, resolved: Resolved) -> int:
 def _head_shapes(
     config: OpenPIModelConfig, resolved: Resolved
 ) -> dict[str, dict[str, tuple[int, ...]]]:
-    """Shapes of the parameters of the critic and of the noise head, where there are any."""
+    """Shapes of the parameters of critic and noise head, if there are any."""
     size, openpi = resolved.size, config.openpi
     widths: dict[str, list[int]] = {}
     if config.add_value_head:

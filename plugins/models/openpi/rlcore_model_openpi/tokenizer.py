@@ -1,7 +1,7 @@
-"""The prompt: which text a sentence and a state become, and which token ids. No torch.
+"""The prompt: from a sentence and a state to text to token ids. No torch.
 
-Real checkpoints use PaliGemma's SentencePiece file, which lies in the checkpoint folder. Models
-made here get a small one, trained on the env's own sentences and saved with the checkpoint.
+Published checkpoints use PaliGemma's SentencePiece file, in the checkpoint folder. Models from
+scratch get a small one, trained on the env's sentences and saved with the checkpoint.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from rlcore_model_openpi.files import TOKENIZER_FILES, find_tokenizer
 from rlcore_model_openpi.sizes import NetworkSize
 
 STATE_BINS = 256
-# PaliGemma's layout: 0 pads, 2 begins a sequence. A trained tokenizer keeps it.
+# PaliGemma's layout: 0 pads, 2 begins a sequence. Tokenizers that we train keep it.
 _PAD, _EOS, _BOS, _UNKNOWN = range(4)
-# Bytes, control symbols and the newline, before any piece is learnt.
+# Bytes, control symbols and the newline; learnt pieces follow.
 _LEAST_VOCABULARY = 256 + 4 + 1
 
 _log = logging.getLogger(__name__)
 
 
 def clean(sentence: str) -> str:
-    """The sentence as openpi's prompts hold it: one line, no underscores."""
+    """The sentence as in openpi's prompts: one line, no underscores."""
     return sentence.strip().replace("_", " ").replace("\n", " ")
 
 
@@ -58,18 +58,18 @@ class PromptTokenizer:
         vocabulary: rows of the network's embedding; a larger tokenizer is refused.
 
     Raises:
-        CheckpointError: not a SentencePiece model, or a vocabulary too large for the network.
+        CheckpointError: not a SentencePiece model, or its vocabulary is too large for the network.
     """
 
     def __init__(self, model: bytes, max_length: int, vocabulary: int) -> None:
         self.model = model
         self.max_length = max_length
         try:
-            if not model:  # SentencePiece takes nothing for nothing to load
+            if not model:  # SentencePiece accepts empty bytes and loads nothing
                 raise RuntimeError
             self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
-            raise CheckpointError("the tokenizer is damaged: no SentencePiece model") from error
+            raise CheckpointError("the tokenizer is damaged: not a SentencePiece model") from error
         if self._pieces.vocab_size() > vocabulary:
             raise CheckpointError(
                 f"the tokenizer has {self._pieces.vocab_size()} tokens, "
@@ -96,15 +96,15 @@ class PromptTokenizer:
         return tokens, mask
 
     def checked(self, sentences: Iterable[str], state_size: int | None) -> PromptTokenizer:
-        """Itself, if it has room for these sentences.
+        """Returns itself if all prompts of these sentences fit.
 
         Args:
             state_size: S of prompts that hold the state, else None.
 
         Raises:
-            ConfigError: for the longest prompt, if that has more than L tokens.
+            ConfigError: the longest prompt has more than L tokens.
         """
-        # in the middle bins, whose numbers have three digits: there are no longer ones
+        # 0 falls into a middle bin, whose number has three digits, as many as any
         state = None if state_size is None else np.zeros(state_size)
         lengths = {sentence: len(self._row(sentence, state)) for sentence in sentences}
         longest = max(lengths, key=lambda sentence: lengths[sentence], default=None)
@@ -120,7 +120,7 @@ class PromptTokenizer:
         (folder / TOKENIZER_FILES[0]).write_bytes(self.model)
 
     def _row(self, sentence: str, state: np.ndarray | None) -> list[int]:
-        """Ids of a prompt, as many as it has."""
+        """All ids of a prompt, not cut."""
         if state is None:
             return self._plain(sentence)
         return list(self._pieces.encode(state_prompt(sentence, state), add_bos=True))
@@ -143,7 +143,7 @@ def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
     """The tokenizer of a checkpoint.
 
     Raises:
-        CheckpointError: missing, damaged, or of more tokens than the network embeds.
+        CheckpointError: it is missing, damaged, or has more tokens than the network embeds.
     """
     path = find_tokenizer(folder)
     try:
@@ -156,23 +156,23 @@ def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
 
 @lru_cache(maxsize=8)
 def fresh_tokenizer(sentences: tuple[str, ...], size: NetworkSize) -> PromptTokenizer:
-    """Of a model that starts from nothing and may be told these sentences.
+    """The tokenizer of a model from scratch that may be given these sentences.
 
     Raises:
-        ConfigError: a vocabulary that can't hold all bytes.
+        ConfigError: the vocabulary has no room for all bytes.
     """
     model = train_tokenizer(sentences, size.vocab)
     return PromptTokenizer(model, size.max_token_len, size.vocab)
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary: int) -> bytes:
-    """A byte-pair SentencePiece model of at most `vocabulary` tokens for these sentences.
+    """A byte-pair SentencePiece model of at most `vocabulary` tokens, trained on these sentences.
 
     Deterministic. Unknown text falls back to bytes, so any prompt can be encoded and different
     prompts stay different.
 
     Raises:
-        ConfigError: a vocabulary that can't hold all bytes.
+        ConfigError: the vocabulary has no room for all bytes.
     """
     if vocabulary <= _LEAST_VOCABULARY:
         raise ConfigError(f"a vocabulary must be over {_LEAST_VOCABULARY}, got {vocabulary}")

@@ -111,13 +111,13 @@ def test_bad_files_name_themselves(tmp_path, content, quantile, match):
 
 
 def test_finding_the_file(tmp_path):
-    with pytest.raises(CheckpointError, match=r"there are: none"):
+    with pytest.raises(CheckpointError, match=r"it has: none"):
         find_stats(tmp_path, "lab/robot", strict=False)
     other = tmp_path / "assets" / "other" / "norm_stats.json"
     other.parent.mkdir(parents=True)
     other.write_text("{}")
     assert find_stats(tmp_path, "lab/robot", strict=False) == other
-    with pytest.raises(CheckpointError, match="there are: assets/other"):
+    with pytest.raises(CheckpointError, match="it has: assets/other"):
         find_stats(tmp_path, "lab/robot", strict=True)
     mine = tmp_path / "lab" / "robot" / "norm_stats.json"
     mine.parent.mkdir(parents=True)

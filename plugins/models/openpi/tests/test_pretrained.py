@@ -124,7 +124,7 @@ def test_a_critic_can_be_added_to_a_policy_without_one(env_spec, observe, tmp_pa
     assert not (tmp_path / "rl_heads.safetensors").exists()
     with caplog.at_level(logging.INFO):
         other = make(at(settings(), tmp_path), env_spec=env_spec)
-    assert "starting from fresh weights" in caplog.text and "value_head" in caplog.text
+    assert "starting with fresh weights" in caplog.text and "value_head" in caplog.text
     assert other.act(other.prepare(observe(env_spec, 3)), KEYS).values.shape == (3, 1)
 
 
@@ -155,9 +155,9 @@ def test_no_folder(env_spec, tmp_path):
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("model.safetensors", "holds no model.safetensors"),
-        ("paligemma_tokenizer.model", "holds no tokenizer"),
-        ("assets/lerobot/metaworld_mt50/norm_stats.json", "holds no normalisation statistics"),
+        ("model.safetensors", "has no model.safetensors"),
+        ("paligemma_tokenizer.model", "has no tokenizer"),
+        ("assets/lerobot/metaworld_mt50/norm_stats.json", "has no normalisation statistics"),
     ],
 )
 def test_missing_files(saved, env_spec, name, match):
@@ -184,7 +184,7 @@ def test_damaged_settings(saved, env_spec):
 def test_another_network(saved, env_spec):
     _, folder = saved
     config = at(settings(size="small"), folder)
-    refuse(config, env_spec, r"was trained otherwise: .*vlm_width 64 \(asked: 256\)")
+    refuse(config, env_spec, r"was trained with other settings: .*vlm_width 64 \(got 256\)")
 
     (folder / "config.json").unlink()  # then the weights themselves tell
     refuse(config, env_spec, "does not fit the network")
@@ -204,7 +204,7 @@ def test_another_critic(saved, env_spec):
 def test_a_named_asset_that_is_not_there(saved, env_spec):
     _, folder = saved
     config = at(settings(asset_id="my/robot"), folder)
-    refuse(config, env_spec, "for asset 'my/robot' .there are: assets/lerobot/metaworld_mt50")
+    refuse(config, env_spec, "for asset 'my/robot' .it has: assets/lerobot/metaworld_mt50")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_named_asset_that_is_not_there(saved, env_spec):
         ({"chunk_critic_input": True}, {"chunk_critic_input": False}, r"chunk_critic_input True"),
         ({"value_after_vlm": True, "value_vlm_mode": "mean_token"},
          {"value_after_vlm": True, "value_vlm_mode": "first_token"},
-         r"value_vlm_mode 'mean_token' \(asked: 'first_token'\)"),
+         r"value_vlm_mode 'mean_token' \(got 'first_token'\)"),
         ({}, {"noise_logvar_range": [0.1, 0.2]}, r"noise_logvar_range \[0.08, 0.16\]"),
     ],
 )  # fmt: skip
@@ -223,7 +223,11 @@ def test_heads_that_fit_but_mean_something_else(
     policy = make(settings(**trained), env_spec=env_spec)
     policy.fit_normalizer([demonstrate(env_spec, 20)])
     policy.save_pretrained(tmp_path)
-    refuse(at(settings(**asked), tmp_path), env_spec, f"heads in .* were trained otherwise: {said}")
+    refuse(
+        at(settings(**asked), tmp_path),
+        env_spec,
+        f"heads in .* were trained with other settings: {said}",
+    )
     policy_spec(at(settings(**trained), tmp_path), env_spec)
     (tmp_path / "rl_heads.safetensors").unlink()  # fresh heads may read anything
     policy_spec(at(settings(**asked), tmp_path), env_spec)
@@ -241,7 +245,7 @@ def test_the_noise_range_that_rlinf_stores_beside_its_head(saved, env_spec):
     refuse(
         at(settings(noise_logvar_range=[0.08, 0.2]), folder),
         env_spec,
-        r"trained otherwise: noise_logvar_range \[0.08.*, 0.16.*\] \(asked: \[0.08, 0.2\]\)",
+        r"trained with other settings: noise_logvar_range \[0.08.*, 0.16.*\] \(got \[0.08, 0.2\]\)",
     )
 
 
@@ -251,5 +255,5 @@ def test_the_same_weights_for_another_robot(saved, env_spec):
     refuse(
         at(settings(config_name="pi0_maniskill", action_horizon=5), folder),
         env_spec,
-        r"config_name 'pi0_metaworld' \(asked: 'pi0_maniskill'\)",
+        r"config_name 'pi0_metaworld' \(got 'pi0_maniskill'\)",
     )

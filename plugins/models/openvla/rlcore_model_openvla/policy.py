@@ -1,5 +1,5 @@
-"""OpenVLA as an rlcore policy: which parts it is made of. What they do is in network.py, what all
-token policies have in common in rlcore_prismatic.policy."""
+"""OpenVLA as an rlcore policy, built from its parts: its own are in network.py, those that all
+token policies share in rlcore_prismatic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make(config: OpenVLAConfig, *, env_spec: EnvSpec) -> TokenPolicy:
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
-        CheckpointError: a checkpoint that is missing, damaged, or of another shape.
+        CheckpointError: the checkpoint is missing, damaged, or has other shapes.
     """
     spec, resolved = policy_spec(config, env_spec), resolve(config, env_spec)
 

@@ -11,6 +11,6 @@ from rlcore.config.schema import key
 
 @dataclass
 class OpenVLAConfig(PrismaticModelConfig):
-    """OpenVLA. Published checkpoints write one action a decision and read one image."""
+    """OpenVLA. Published checkpoints write one action per decision and read one image."""
 
     model_type: str = key("registered name of the model", "openvla")

@@ -1,4 +1,4 @@
-"""What the keys of `actor.model` come to, and whether they fit each other and the env. No torch."""
+"""Resolves the keys of `actor.model`, and checks that they fit each other and the env. No torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_model_openvla.settings import OpenVLAConfig
 
 EPSILON = 0.0
-"""Unlike OpenVLA-OFT's, the original's range of an action entry is taken as it is."""
+"""The original OpenVLA adds nothing to the range of an action entry, unlike OpenVLA-OFT."""
 
 
 def resolve(config: OpenVLAConfig, env: EnvSpec) -> Resolved:
@@ -22,7 +22,7 @@ def resolve(config: OpenVLAConfig, env: EnvSpec) -> Resolved:
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
-        CheckpointError: a checkpoint of another kind of decision.
+        CheckpointError: the checkpoint was trained for other decisions.
     """
     resolved = replace(resolve_shared(config, env), epsilon=EPSILON)
     if config.model_path is not None:
@@ -35,7 +35,7 @@ def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
-        CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
+        CheckpointError: the checkpoint is missing, damaged, or of another network or robot.
     """
     resolved = resolve(config, env_spec)
     spec = checked_spec(config, resolved, env_spec, sft="token_cross_entropy")
@@ -43,7 +43,7 @@ def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
 
 
 def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:
-    """Keys and values of a row: of all tokens but the last, which is never read."""
+    """Keys and values per row, of all tokens but the last, which is never an input."""
     size = resolved.size
     decision = config.num_action_chunks * resolved.action_dim
     tokens = resolved.num_images * size.patches + config.max_prompt_length + decision - 1
@@ -51,11 +51,10 @@ def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:
 
 
 def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
-    """Refuse what the weights were not trained for, although they would have room for it.
+    """Refuse settings that fit the weights, but that these were not trained with.
 
-    A checkpoint of ours says how many actions it writes and how many images it reads. The
-    published ones don't: it is one. Fewer actions than were trained are fine, as no token sees
-    those after it.
+    Our checkpoints record how many actions they write and how many images they read. Published
+    ones don't; for them both are one. Fewer actions are fine, as no token sees later ones.
     """
     check_kind(config, folder)
     check_same(config, folder, ("center_crop", "action_norm"))
@@ -64,13 +63,13 @@ def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
     chunks, images = (trained.get(name, 1) for name in ("num_action_chunks", "num_images_in_input"))
     if config.num_action_chunks > chunks:
         raise CheckpointError(
-            f"actor.model.num_action_chunks must be at most {chunks}, the actions of a decision "
+            f"actor.model.num_action_chunks must be at most {chunks}, the actions per decision "
             f"that {folder} was trained to write, got {config.num_action_chunks}",
-            hint=f"set actor.model.num_action_chunks={chunks}; longer chunks can be learnt by a "
-            "model that starts from nothing, as model=openvla_tiny",
+            hint=f"set actor.model.num_action_chunks={chunks}; only a model trained from scratch "
+            "can learn longer chunks, such as model=openvla_tiny",
         )
     if config.num_images_in_input != images:
         raise CheckpointError(
-            f"actor.model.num_images_in_input must be {images}, as {folder} was trained, got "
-            f"{config.num_images_in_input}"
+            f"actor.model.num_images_in_input must be {images}, as in the training of {folder}, "
+            f"got {config.num_images_in_input}"
         )

@@ -88,7 +88,7 @@ def test_shards_read_like_one_file(saved, build, monkeypatch):
     assert len(list(shards.glob("model-0000*.safetensors"))) > 2
     assert_equal_outputs(policy, build(model_path=str(shards), **CHUNK))
     next(iter(sorted(shards.glob("model-00002-*")))).unlink()
-    refuse(shards, r"lacks 1 of the \d+ shards its index names: model-00002-of")
+    refuse(shards, r"lacks 1 of the \d+ shards in its index: model-00002-of")
 
 
 def test_adapters_are_merged_or_kept_alone(saved, build, tmp_path):
@@ -225,8 +225,8 @@ def test_another_vocabulary(saved):
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("model.safetensors", "holds neither model.safetensors nor"),
-        ("tokenizer.json", "holds no tokenizer.json"),
+        ("model.safetensors", "has neither model.safetensors nor"),
+        ("tokenizer.json", "has no tokenizer.json"),
     ],
 )
 def test_missing_files(saved, name, match):
@@ -240,7 +240,7 @@ def test_settings_that_are_no_mapping(saved):
     _, folder = saved
     shutil.copy(folder / "config.json", folder / "kept")
     (folder / "config.json").write_text("[]")
-    refuse(folder, "config.json holds no mapping")
+    refuse(folder, "config.json is not a mapping")
     content = json.loads((folder / "kept").read_text())
     content["rlcore"]["model"] = ["num_action_chunks"]
     (folder / "config.json").write_text(json.dumps(content))

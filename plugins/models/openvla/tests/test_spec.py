@@ -84,7 +84,7 @@ def test_shipped_options_pass_the_checks(path):
     ("settings", "match"),
     [
         ({"num_images_in_input": 2}, r"num_images_in_input must be in 1..1, the cameras of env"),
-        ({"action_dim": 7}, r"7 executed entries .* env 'paper' have 4"),
+        ({"action_dim": 7}, r"7 entries .* executed .* env 'paper' have 4"),
         ({"action_entries": [0, 1, 1, 2]}, "action_entries must be different numbers"),
         ({"max_prompt_length": 5}, "max_prompt_length must be at least"),
         ({"size": "tinny"}, "size must be one of .*tinny.*tiny"),

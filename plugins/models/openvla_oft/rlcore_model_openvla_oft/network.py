@@ -2,9 +2,9 @@
 
     [BOS | patches (| state) | padding, prompt | N empty slots (| </s>)]
 
-Every token sees all others. The logits of a token are read one place before its slot, as in a
-model of next tokens. `official` puts the stop token at the end, and its critic reads elsewhere.
-Facts after OpenVLA-OFT (Kim, Finn, Liang 2025), its code (MIT) and RLinf's (Apache-2.0).
+Every token sees all others. The logits of a token are one position before its slot, as in
+next-token prediction. `official` adds the stop token at the end, and its critic reads another
+position. After OpenVLA-OFT (Kim, Finn, Liang 2025), its code (MIT) and RLinf's (Apache-2.0).
 
 Legend: B rows, L prompt tokens, P tokens between BOS and prompt, N = C M slots, D width.
 """
@@ -67,7 +67,7 @@ class ResidualMLP(nn.Module):
 
 
 class ActionHead(nn.Module):
-    """Continuous actions from the outputs of a step's tokens, learnt by L1 regression."""
+    """Continuous actions from the outputs of a step's tokens, trained by L1 regression."""
 
     def __init__(self, size: PrismaticSize, action_dim: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class ParallelActor(TokenActor):
             :class:`TokenActor`.
         slots: N, tokens of a decision.
         official: the original code's form instead of RLinf's.
-        proprio_projector: where the state is read.
+        proprio_projector: if the state is read.
         action_head: for :meth:`regress`.
     """
 
@@ -119,7 +119,7 @@ class ParallelActor(TokenActor):
         self.action_head = action_head
 
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
-        """Logits don't depend on what is written: all tokens come from one forward."""
+        """Logits don't depend on the written tokens: one forward gives all."""
         return self._forward(inputs)
 
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
@@ -135,11 +135,11 @@ class ParallelActor(TokenActor):
         return self.action_head(reading.hidden), values
 
     def _forward(self, inputs: ActorInputs, *, padded_sentence: bool = True) -> Reading:
-        """Everything.
+        """One forward of the whole network.
 
         Args:
-            padded_sentence: whether FiLM's sentence is the mean over padding too. It is where the
-                reference writes tokens; its L1 head has one row at a time, without padding.
+            padded_sentence: whether FiLM's sentence averages over padding too. The reference does
+                so when it writes tokens; its L1 head runs one row at a time, without padding.
         """
         network, slots, end = self.network, self.slots, int(self.official)
         prompt = network.embedding(inputs.tokens)
@@ -162,8 +162,8 @@ class ParallelActor(TokenActor):
         return Reading(network.action_logits(hidden), features, hidden)
 
     def _patches(self, inputs: ActorInputs, text: Tensor, there: Tensor) -> Tensor:
-        """What stands between BOS and prompt, `[B, P, D]`. FiLM's sentence is the mean over the
-        text tokens that are there, BOS and </s> included."""
+        """The tokens between BOS and prompt, `[B, P, D]`. FiLM's sentence is the mean over the
+        existing text tokens, including BOS and </s>."""
         sentence = None
         if self.network.film:
             total = (text.float() * there[..., None]).sum(dim=1)
@@ -177,9 +177,9 @@ class ParallelActor(TokenActor):
     def _critic_place(self, inputs: ActorInputs, between: int, first: int) -> Tensor:
         """The column that the critic reads, int64 `[B]`.
 
-        RLinf's form: the last token of the prompt. The original's reads place -N-1 of a sequence
-        padded on the right: the first slot, or with p padding tokens slot p, or </s> (p = N), or
-        padding (p > N), all of which are alike.
+        In RLinf's form: the last token of the prompt. The original reads position -N-1 of a
+        sequence padded on the right. Without padding that is the first slot; with p padding tokens
+        it is slot p, for p = N it is </s>, and for p > N padding, whose positions are all alike.
         """
         padding = (~inputs.token_mask).sum(dim=1)
         if not self.official:

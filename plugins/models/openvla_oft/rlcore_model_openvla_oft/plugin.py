@@ -10,7 +10,7 @@ RLCORE_API = (0, 2)
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """One policy class serves both lineages; `implement_version` tells them apart."""
+    """One model for both forms; `implement_version` chooses."""
     return [
         ComponentSpec(
             kind="model",

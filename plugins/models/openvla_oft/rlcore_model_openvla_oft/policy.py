@@ -1,5 +1,5 @@
-"""OpenVLA-OFT as an rlcore policy: which parts it is made of. What they do is in network.py, what
-all token policies have in common in rlcore_prismatic.policy."""
+"""OpenVLA-OFT as an rlcore policy, built from its parts: its own are in network.py, those that all
+token policies share in rlcore_prismatic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make(config: OpenVLAOFTConfig, *, env_spec: EnvSpec) -> TokenPolicy:
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
-        CheckpointError: a checkpoint that is missing, damaged, or of another shape.
+        CheckpointError: the checkpoint is missing, damaged, or has other shapes.
     """
     spec, resolved = policy_spec(config, env_spec), resolve(config, env_spec)
 
@@ -50,16 +50,16 @@ def make(config: OpenVLAOFTConfig, *, env_spec: EnvSpec) -> TokenPolicy:
 
 
 class RegressionPolicy(TokenPolicy):
-    """Actions of the L1 head. They have no log-probs, so this policy is for evaluation."""
+    """Actions of the L1 head. They have no log-probs, so this policy is for evaluation only."""
 
     actor: ParallelActor
 
     @torch.no_grad()
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
-        """Decide. There is nothing to draw.
+        """Decide; nothing is random.
 
         Raises:
-            ConfigError: asked to explore.
+            ConfigError: not deterministic.
         """
         if not deterministic:
             raise self._refusal()

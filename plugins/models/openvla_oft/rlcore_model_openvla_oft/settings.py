@@ -17,14 +17,17 @@ class OpenVLAOFTConfig(PrismaticModelConfig):
 
     model_type: str = key("registered name of the model", "openvla_oft")
     implement_version: str = key(
-        "checkpoints of RLinf's trainer (LIBERO, ManiSkill, MetaWorld), or of the original one "
-        "(RoboTwin): there a stop token follows the actions",
+        "rlinf: checkpoints of RLinf's trainer (LIBERO, ManiSkill, MetaWorld); official: of the "
+        "original one (RoboTwin), where a stop token follows the actions",
         "rlinf",
         choices=VERSIONS,
     )
     use_proprio: bool = key("official: the policy reads the robot's state", False)
     proprio_dim: int = key(
-        "official: entries of the state it reads", 7, least=1, when=When("use_proprio", (True,))
+        "official: entries of the state it reads",
+        7,
+        least=1,
+        when=When("use_proprio", (True,)),
     )
     use_film: bool = key("official: the sentence modulates the vision towers", False)
     use_l1_regression: bool = key(

@@ -1,4 +1,4 @@
-"""What the keys of `actor.model` come to, and whether they fit each other and the env. No torch."""
+"""Resolves the keys of `actor.model`, and checks that they fit each other and the env. No torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 
 EPSILON = 1e-8
 RESIDUAL_BLOCKS = 2
-# All tokens of a decision see each other: with more or fewer of them the weights are others' too.
+# All tokens of a decision see each other, so weights for another number of them don't fit.
 _TRAINED = (
     "implement_version", "num_action_chunks", "num_images_in_input", "use_film",
     "use_l1_regression", "use_proprio", "proprio_dim", "center_crop", "action_norm",
@@ -33,7 +33,7 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
-        CheckpointError: a checkpoint that was trained with other settings.
+        CheckpointError: the checkpoint was trained with other settings.
     """
     shared = resolve_shared(config, env)
     extras = ("use_proprio", "use_film", "use_l1_regression")
@@ -42,7 +42,7 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
         raise ConfigError(
             f"actor.model.{{{', '.join(asked)}}} must be false with implement_version "
             f"{config.implement_version!r}",
-            hint="set actor.model.implement_version=official, for checkpoints that have them",
+            hint="set actor.model.implement_version=official if the checkpoint has them",
         )
     if config.use_proprio and config.proprio_dim != env.state_dim:
         raise ConfigError(
@@ -71,7 +71,7 @@ def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
-        CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
+        CheckpointError: the checkpoint is missing, damaged, or of another network or robot.
     """
     l1 = config.use_l1_regression
     resolved = resolve(config, env_spec)
@@ -80,7 +80,7 @@ def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
 
 
 def _parts(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...]:
-    """Parts with files of their own, as the original trainer writes them, asked for or not."""
+    """All parts with their own files, as the original trainer writes them."""
     size, prefix = resolved.size, "vision_backbone."
     towers = network_shapes(size, film=True)
     film = {n.removeprefix(prefix): s for n, s in towers.items() if n.startswith(prefix)}

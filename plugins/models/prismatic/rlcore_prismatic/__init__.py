@@ -1,9 +1,9 @@
 """What token policies on the Prismatic vision-language model share. A library without entry points.
 
 sizes, layout      shapes of the network, and the names its weights have on disk
-files              what a checkpoint folder must hold, judged before any worker starts
-stored, adapters   where its tensors lie, and what adapters there are
-config_files, statistics, trained     what its json files say
+files              what a checkpoint folder must hold, checked before any worker starts
+stored, adapters   where its tensors are, and which adapters it has
+config_files, statistics, trained     the contents of its JSON files
 settings, spec     keys both models have, and their checks
 actions, prompt, images, processor    between the env's numbers and the network's
 network/           vision towers, projector, Llama, critic, adapters

@@ -1,8 +1,8 @@
-"""Actions as tokens: 256 values an entry, the last tokens of the vocabulary. Numpy only.
+"""Actions as tokens: 256 values per entry, the last tokens of the vocabulary. Numpy only.
 
-A normalised entry x in [-1, 1] falls into one of the bins between 256 evenly spaced edges, and
-the token says which: the higher the value, the lower the token. Between 256 edges are 255 bins, so
-two tokens stand for the topmost (OpenVLA, Kim et al. 2024, and its code).
+A normalised entry x in [-1, 1] falls into one of the bins between 256 evenly spaced edges. Tokens
+number the bins from the top: the higher the value, the lower the token. 256 edges make 255 bins, so
+two tokens stand for the top bin (OpenVLA, Kim et al. 2024, and its code).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class ActionTokenizer:
-    """Between normalised entries and indices 0..bins-1 of action tokens.
+    """Converts normalised entries to indices 0..bins-1 of action tokens, and back.
 
     Index i is the token with id `vocab - bins + i`.
 
@@ -30,6 +30,6 @@ class ActionTokenizer:
         return self.bins - np.digitize(np.clip(values, -1.0, 1.0), self.edges)
 
     def decode(self, indices: np.ndarray) -> np.ndarray:
-        """Indices -> the middles of their bins, float64."""
+        """Indices -> the centres of their bins, float64."""
         number = np.clip(self.bins - indices - 1, 0, len(self.centers) - 1)
         return self.centers[number]

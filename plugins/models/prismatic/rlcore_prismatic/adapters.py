@@ -1,8 +1,8 @@
-"""Low-rank adapters on disk, in peft's format, judged before any worker starts. No tensor library.
+"""Low-rank adapters on disk, in peft's format, checked before any worker starts. No tensor library.
 
-adapter_model.safetensors   W + alpha / r B A: A and B by the name of the module they adapt; what is
-                            trained whole beside them by its own name
-adapter_config.json         r, alpha and the like, and where the network is
+adapter_model.safetensors   W + alpha / r B A: A and B by the name of the module they adapt; weights
+                            that are fully trained with them, by their own names
+adapter_config.json         r, alpha and so on, and the folder of the network
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rlcore_prismatic.statistics import read_json
 ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 ADAPTER_PREFIX = "base_model.model."
 
-# Keys that change no number of a loaded adapter. Which modules are adapted, the tensors tell.
-_SAYING_NOTHING = frozenset(
+# Keys that do not affect a loaded adapter. The tensors show which modules are adapted.
+_NO_EFFECT = frozenset(
     {
         "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode",
         "layers_pattern", "layers_to_transform", "lora_dropout", "megatron_core", "peft_version",
         "qalora_group_size", "revision", "target_modules", "task_type",
     }
 )  # fmt: skip
-# What a key may be beside empty. Other ways to draw adapters change the weights they are put on.
+# Allowed values of a key, besides empty. Other initialisations change the weights they adapt.
 _MAY_BE: dict[str, tuple[object, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),
@@ -41,12 +41,12 @@ _MAY_BE: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class AdapterSettings:
-    """What a folder's adapters are.
+    """The settings of a folder's adapters.
 
     Attributes:
         rank: r.
-        alpha: what is added to a weight is alpha / r B A.
-        film: FiLM's weights, trained whole, lie beside them.
+        alpha: alpha / r B A is added to a weight.
+        film: whether FiLM's weights, fully trained, are stored with them.
     """
 
     rank: int
@@ -71,8 +71,9 @@ def adapter_settings(folder: Path) -> AdapterSettings:
     others = [f"{name}={value!r}" for name, value in content.items() if not _is_plain(name, value)]
     if others or not content.get("peft_type"):
         raise CheckpointError(
-            f"{path} is not of plain LoRA adapters: {', '.join(others) or 'it has no peft_type'}",
-            hint="merge them into the model with the program that made them, and give its folder",
+            f"{path} does not describe plain LoRA adapters: "
+            f"{', '.join(others) or 'it has no peft_type'}",
+            hint="merge them into the model with the program that made them, and use that folder",
         )
     if type(rank) is not int or rank < 1:
         raise damaged(path, f"its rank r is {rank!r}")
@@ -82,11 +83,11 @@ def adapter_settings(folder: Path) -> AdapterSettings:
 
 
 def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | None) -> None:
-    """Refuse adapters that don't fit the network, or what will be trained. Headers only.
+    """Refuse adapters that don't fit the network, or the rank to train. Reads headers only.
 
     Args:
-        weights: shapes of the network they find their places in.
-        lora_rank: of the adapters that will be trained; None where they are merged.
+        weights: shapes of the network that they adapt.
+        lora_rank: of the adapters to train; None if they are merged.
     """
     settings = adapter_settings(folder)
     if lora_rank not in (None, settings.rank):
@@ -98,10 +99,10 @@ def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | 
     headers = read_headers(folder / ADAPTERS_FILE)
     shapes = adapter_shapes(weights, settings.rank)
     hint = SIZE_HINT
-    if lora_rank is None:  # to be merged: any of them, each whole
+    if lora_rank is None:  # to be merged: any of them, if each is complete
         shapes = {name: shape for name, shape in shapes.items() if _module(name) in _found(headers)}
     else:
-        hint += "; adapters of fewer modules are merged with actor.model.is_lora=false"
+        hint += "; actor.model.is_lora=false merges adapters of fewer modules"
     if settings.film:
         shapes |= {name: shape for name, shape in weights.items() if is_film(name)}
     wanted = {f"{ADAPTER_PREFIX}{name}": shape for name, shape in shapes.items()}
@@ -116,14 +117,14 @@ def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | 
 
 
 def _module(name: str) -> str:
-    """What an adapter adapts."""
+    """The module that an adapter adapts."""
     return name.partition(".lora_")[0]
 
 
 def _found(headers: Mapping[str, TensorHeader]) -> set[str]:
-    """Modules with at least a part of an adapter."""
+    """Modules with at least one part of an adapter."""
     return {_module(name.removeprefix(ADAPTER_PREFIX)) for name in headers if ".lora_" in name}
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    return not value or name in _SAYING_NOTHING or value in _MAY_BE.get(name, ("none",))
+    return not value or name in _NO_EFFECT or value in _MAY_BE.get(name, ("none",))

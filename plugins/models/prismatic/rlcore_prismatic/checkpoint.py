@@ -1,6 +1,6 @@
-"""Weights on disk, in OpenVLA's layout: read strictly, write what reads back equal.
+"""Weights on disk, in OpenVLA's layout: read strictly, and written so that they read back equal.
 
-What lies in a folder stands in files.py, where in it in stored.py, the names in layout.py.
+See files.py for the contents of a folder, stored.py for where tensors are, layout.py for names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from rlcore_prismatic.stored import (
 )
 
 SHARD_BYTES = 5 * 10**9
-# Scale of adapters in files of OpenVLA-OFT's trainer: alpha is the rank, but not more than this.
+# In files of OpenVLA-OFT's trainer alpha is the rank, but at most this.
 _TRAINER_ALPHA = 16
 _FILM = "vision_backbone.vision_backbone."
 
@@ -61,15 +61,15 @@ _log = logging.getLogger(__name__)
 def load_network(
     actor: TokenActor, folder: Path, components: Sequence[Component], *, merge: bool
 ) -> None:
-    """Fill network and components; all weights, or an error.
+    """Load all weights of network and components, or raise.
 
-    A network on the meta device gets the files' tensors.
+    A network on the meta device takes over the files' tensors.
 
     Args:
-        merge: whether adapters of the folder are merged into the weights they adapt.
+        merge: whether to merge the folder's adapters into the weights they adapt.
 
     Raises:
-        CheckpointError: a file that is missing, damaged, or does not fit.
+        CheckpointError: a file is missing, damaged, or does not fit.
     """
     base = base_folder(folder)
     stored = stored_network(base)
@@ -97,8 +97,8 @@ def load_network(
 
 
 def load_value_head(actor: TokenActor, folder: Path) -> None:
-    """Fill the critic from `rl_heads.safetensors`, or from the network's file as RLinf stores it.
-    One the folder does not hold stays fresh, and it is said.
+    """Load the critic from `rl_heads.safetensors`, or from the network's file, where RLinf stores
+    it. If the folder has none, the critic keeps its fresh weights; this is logged.
 
     Raises:
         CheckpointError: a damaged file, or a critic of another shape.
@@ -115,7 +115,7 @@ def load_value_head(actor: TokenActor, folder: Path) -> None:
         found = dict(_read_all(stored, names))
         headers = {name: stored.headers[name] for name in names}
     if not found:
-        _log.info("%s holds no critic: starting from fresh weights", folder)
+        _log.info("%s has no critic: starting with fresh weights", folder)
         return
     wanted = {f"{VALUE_HEAD}.{name}": p for name, p in actor.value_head.named_parameters()}
     hint = f"move {HEADS_FILE} away to start with a fresh critic"
@@ -124,16 +124,16 @@ def load_value_head(actor: TokenActor, folder: Path) -> None:
 
 
 def load_adapters(actor: TokenActor, folder: Path) -> None:
-    """Fill the network's adapters from the folder's, and FiLM's weights where they lie beside."""
+    """Load the network's adapters, and FiLM's weights if they are stored with them."""
     with WeightsFile(folder / ADAPTERS_FILE) as file, torch.no_grad():
         for name, parameter in _adapters(actor.network):
-            if name in file.headers:  # adapters that lack their place were refused before
+            if name in file.headers:  # adapters that do not fit were refused before
                 parameter.copy_(file.read(name))
 
 
 def save_network(actor: TokenActor, folder: Path) -> None:
-    """Write the network. More than :data:`SHARD_BYTES` are written in shards with an index;
-    adapters are merged shard by shard."""
+    """Write the network: in shards with an index if it has more than :data:`SHARD_BYTES`. Adapters
+    are merged shard by shard."""
     own = {_published(name): name for name in _published_parameters(actor.network)}
     plain, merged = plain_parameters(actor.network), MergedWeights(actor.network)
     sizes = {name: _bytes(plain[its]) for name, its in own.items()}
@@ -160,14 +160,14 @@ def save_network(actor: TokenActor, folder: Path) -> None:
 
 
 def save_components(actor: TokenActor, folder: Path, components: Sequence[Component]) -> None:
-    """Write each of the given parts of the policy into a file of its own."""
+    """Write each given part of the policy into its own file."""
     for component in components:
         module = actor.get_submodule(component.module)
         write_weights(folder / f"{component.name}--{COMPONENT_SUFFIX}", _whole(module))
 
 
 def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
-    """Write adapters alone, as peft has them, and where the network is that they adapt."""
+    """Write only the adapters, in peft's format, and the folder of the network that they adapt."""
     rank, alpha = lora_scale(actor.network)
     write_weights(folder / ADAPTERS_FILE, dict(_adapters(actor.network)))
     content = {
@@ -185,25 +185,25 @@ def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
 
 
 def save_value_head(actor: TokenActor, folder: Path) -> None:
-    """Write `rl_heads.safetensors`, where there is a critic."""
+    """Write `rl_heads.safetensors` if there is a critic."""
     if actor.value_head is not None:
         head = {f"{VALUE_HEAD}.{name}": p for name, p in actor.value_head.named_parameters()}
         write_weights(folder / HEADS_FILE, head)
 
 
 def _whole(module: nn.Module) -> dict[str, Tensor]:
-    """Weights by the names they have without adapters, with these merged."""
+    """Weights by their names without adapters, with adapters merged."""
     plain = {name: parameter.detach() for name, parameter in plain_parameters(module).items()}
     return {**plain, **MergedWeights(module)}
 
 
 def _published_parameters(network: nn.Module) -> list[str]:
-    """Names, without adapters, of the weights that the network's own files hold: all but FiLM's."""
+    """Names, without adapters, of the weights in the network's own files: all but FiLM's."""
     return [name for name in plain_parameters(network) if not is_film(name)]
 
 
 def _published(name: str) -> str:
-    """The name of a weight in the network's files: without the levels that FiLM adds."""
+    """The name of a weight in the network's files, without the levels that FiLM adds."""
     if not name.startswith(_FILM):
         return name
     return name.replace(_FILM, "vision_backbone.").replace(".block.", ".")
@@ -216,7 +216,7 @@ def _fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _adapters(network: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Parameters of adapters, and what is trained beside them, by peft's name in files."""
+    """Parameters of adapters, and those fully trained with them, by peft's name in files."""
     for name, parameter in network.named_parameters():
         if ".lora_" in name or is_film(name):
             yield f"{ADAPTER_PREFIX}{name.replace('.default.', '.')}", parameter
@@ -232,8 +232,8 @@ def _read_all(stored: Stored, names: Sequence[str]) -> Iterator[tuple[str, Tenso
 
 
 def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
-    """Add a folder's adapters to the weights they adapt, W + alpha / r B A, and put what was
-    trained beside them in its place."""
+    """Add a folder's adapters to the weights they adapt, W + alpha / r B A, and replace the weights
+    that were fully trained with them."""
     settings = adapter_settings(folder)
     scale = settings.alpha / settings.rank
     with WeightsFile(folder / ADAPTERS_FILE) as file:
@@ -247,16 +247,16 @@ def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """B A of linear maps, or of a convolution followed by one of kernel 1."""
+    """B A for linear maps, or for a convolution followed by one of kernel 1."""
     return torch.einsum("or,r...->o...", b.flatten(1), a)
 
 
 def _component_state(folder: Path, component: Component, stored: Stored) -> dict[str, Tensor]:
-    """Weights of a component by the names that `component.shapes` has: from its own file, or from
-    beside the network, where trainers that save the whole policy put them.
+    """Weights of a component by the names in `component.shapes`: from its own file, or from the
+    network's files, where trainers that save the whole policy put them.
 
     Raises:
-        CheckpointError: they are missing, damaged, or don't fit.
+        CheckpointError: they are missing, damaged, or do not fit.
     """
     path = find_component(folder, component, stored)
     if path is None:
@@ -274,19 +274,19 @@ def _component_state(folder: Path, component: Component, stored: Stored) -> dict
 
 
 def _unpickled(path: Path) -> dict[str, Tensor]:
-    """A file of torch.save that holds nothing but tensors. What OpenVLA-OFT's trainer leaves in
-    the names is taken out, and adapters that it left unmerged are merged."""
+    """Tensors of a file of torch.save that holds nothing else. Prefixes that OpenVLA-OFT's trainer
+    adds to names are removed, and adapters that it left unmerged are merged."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise damaged(path, str(error).partition("\n")[0]) from error
     if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
-        raise CheckpointError(f"{path} holds no tensors by name", hint="copy it again")
+        raise CheckpointError(f"{path} is not a mapping of names to tensors", hint="copy it again")
     return _without_adapters({name.removeprefix("module."): t for name, t in state.items()})
 
 
 def _without_adapters(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A state of the trainer with its adapters merged."""
+    """A state of that trainer, with its adapters merged."""
     merged = {}
     for name, tensor in state.items():
         if ".lora_" in name:
@@ -305,7 +305,7 @@ def _without_adapters(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _shards(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """Names in order, as many to a shard as their bytes fit; one shard at least."""
+    """Names in order, as many per shard as fit; at least one shard."""
     shard: list[str] = []
     filled = 0
     for name, size in sizes.items():

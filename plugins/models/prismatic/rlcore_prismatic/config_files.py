@@ -1,5 +1,5 @@
-"""`config.json` and `preprocessor_config.json`: written as OpenVLA's classes for transformers want
-them, and held against the network they lie beside. No tensor library."""
+"""`config.json` and `preprocessor_config.json`: written in the form that OpenVLA's classes for
+transformers read, and compared with the network next to them. No tensor library."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LLAMA = {
     "rope_scaling": None,
     "rope_theta": 10000.0,
 }
-"""What all our Llamas are."""
+"""Settings that all our Llamas share."""
 
 
 def transformers_config(
@@ -77,12 +77,12 @@ def preprocessor_config(size: PrismaticSize) -> dict[str, Any]:
 
 
 def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
-    """The size with means and spreads of pixels as `preprocessor_config.json` has them.
+    """The size with the means and stds of pixels from `preprocessor_config.json`.
 
-    The published file holds them twice, once rounded; the original reads the rounded ones.
+    The published file has them twice, once rounded; the original code reads the rounded ones.
 
     Raises:
-        CheckpointError: the images are prepared in another way than ours.
+        CheckpointError: its images are prepared in a way that we don't have.
     """
     path = folder / PREPROCESSOR_FILE
     if not path.exists():
@@ -91,7 +91,7 @@ def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
     strategy = content.get("image_resize_strategy", _RESIZE)
     if strategy != _RESIZE:
         raise CheckpointError(
-            f"{path} asks for image_resize_strategy {strategy!r}, known is {_RESIZE!r}"
+            f"image_resize_strategy in {path} must be {_RESIZE!r}, got {strategy!r}"
         )
     means: Any
     stds: Any
@@ -119,11 +119,11 @@ def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
 
 
 def check_written_size(folder: Path, size: PrismaticSize) -> None:
-    """Compare with `config.json`, where it says something: our own record of the size, or what
-    transformers must know of the Llama.
+    """Compare with `config.json` if it has the size: our own record, or the Llama's settings for
+    transformers.
 
     Raises:
-        CheckpointError: a damaged file, or one of another network.
+        CheckpointError: the file is damaged, or of another network.
     """
     path = folder / CONFIG_FILE
     if not path.exists():
@@ -145,18 +145,18 @@ def check_written_size(folder: Path, size: PrismaticSize) -> None:
     wanted |= {name: value for name, value in built.items() if name in said}
     written = {**written, **{name: said[name] for name in built if name in said}}
     different = [
-        f"{name} {written.get(name)!r} (asked: {value!r})"
+        f"{name} {written.get(name)!r} (got {value!r})"
         for name, value in wanted.items()
         if written.get(name) != value
     ]
     if different:
         raise CheckpointError(
-            f"{folder} was written with another network: {', '.join(different)}", hint=SIZE_HINT
+            f"{folder} is of another network: {', '.join(different)}", hint=SIZE_HINT
         )
 
 
 def _pixels(rows: object, count: int) -> bool:
-    """Whether it is `count` lists of three finite numbers."""
+    """Whether `rows` is `count` lists of three finite numbers."""
     return isinstance(rows, list) and len(rows) == count and all(
         isinstance(row, list) and len(row) == 3
         and all(type(value) in (int, float) and isfinite(value) for value in row)

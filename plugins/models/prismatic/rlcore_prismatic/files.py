@@ -1,14 +1,14 @@
-"""What a checkpoint folder must hold, found out before any worker starts. No tensor library.
+"""What a checkpoint folder must hold, checked before any worker starts. No tensor library.
 
 model.safetensors                         network, under OpenVLA's names; or in shards:
 model-0000x-of-0000y.safetensors, model.safetensors.index.json
 NAME--STEP_checkpoint.{safetensors,pt}    parts of a policy besides the network
-rl_heads.safetensors                      critic, where there is one
+rl_heads.safetensors                      critic, if there is one
 dataset_statistics.json                   normalisation statistics
 tokenizer.json                            Llama's tokenizer
-config.json, preprocessor_config.json     as transformers wants them
+config.json, preprocessor_config.json     as transformers reads them
 adapter_model.safetensors, adapter_config.json    adapters instead of a network, see adapters.py;
-                                          the network is in the folder they name
+                                          they name the network's folder
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def check_folder(
     left_out: Sequence[Component],
     lora_rank: int | None,
 ) -> None:
-    """The folder's files are whole, and its weights are those of this network. Headers only.
+    """Check that the folder's files are complete and its weights fit the network. Headers only.
 
     Args:
         shapes: of the network in its files.
-        adapted: of the network itself, where adapters find their places.
-        head: of the critic; empty without one. One the folder does not hold starts fresh.
-        components, left_out: those the settings ask for, and those they don't.
-        lora_rank: of the adapters that will be trained; None where there are none.
+        adapted: of the network itself, with the modules that adapters adapt.
+        head: of the critic; empty without one. A critic that the folder lacks starts fresh.
+        components, left_out: parts that the settings use, and parts that they don't.
+        lora_rank: of the adapters to train; None without.
 
     Raises:
-        CheckpointError: what is missing, damaged or different.
+        CheckpointError: names what is missing, damaged or different.
     """
     base = base_folder(folder)
     stored = stored_network(base)
@@ -79,22 +79,22 @@ def check_folder(
 
 
 def _check_left_out(folder: Path, component: Component, stored: Stored) -> None:
-    """Refuse a folder with a part that would go unread: the network was trained with it."""
+    """Refuse a folder with a part that we would ignore: the network was trained with it."""
     places = dict.fromkeys((folder, base_folder(folder)))
     found = [file.name for place in places for file in component_files(component, place)]
     found += [name for name in component.names if name in stored.headers]
     if found:
         raise CheckpointError(
-            f"{folder} holds {found[0]}, which actor.model.{component.key}=false leaves unread",
-            hint=f"set actor.model.{component.key}=true, or move it away if it is of no use",
+            f"{folder} holds {found[0]}, but actor.model.{component.key}=false ignores it",
+            hint=f"set actor.model.{component.key}=true, or move it away if you do not need it",
         )
 
 
 def _check_component(folder: Path, component: Component, stored: Stored) -> None:
-    """Refuse a component's file that is missing, damaged, or of other shapes. Of a `.pt` file
-    only the container is looked at: its contents need torch to be read."""
+    """Refuse a component's file that is missing, damaged, or of other shapes. Of a `.pt` file only
+    the container is checked: reading its contents takes torch."""
     path = find_component(folder, component, stored)
     if path is not None and path.suffix == ".safetensors":
         check_fit(path, read_headers(path), component.shapes, hint=COMPONENT_HINT)
     elif path is not None and not zipfile.is_zipfile(path):
-        raise damaged(path, "it is no file of torch.save")
+        raise damaged(path, "it is not a file of torch.save")

@@ -1,6 +1,6 @@
 """Camera frames to the network's size. Deterministic, row by row; numpy and Pillow only.
 
-Normalisation is the towers' own affair, each has its mean and spread; stored are the uint8 pixels.
+Pixels are stored as uint8. Normalisation happens in the towers: each has its own mean and std.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 from PIL import Image
 
 CROPPED_AREA = 0.9
-"""Share of the image that a centre crop keeps, as in OpenVLA's evaluations."""
+"""Share of the image's area that a centre crop keeps, as in OpenVLA's evaluations."""
 
 
 def resize(frames: np.ndarray, side: int) -> np.ndarray:
-    """Frames uint8 `[B, h, w, 3]` -> `[B, side, side, 3]`: antialiased bicubic, whatever their
-    shape ("resize-naive"), as Pillow does it. The input itself where the size is right."""
+    """Frames uint8 `[B, h, w, 3]` -> `[B, side, side, 3]`: antialiased bicubic as in Pillow,
+    ignoring the aspect ratio ("resize-naive"). Returns the input if the size is right."""
     if frames.shape[1:3] == (side, side):
         return frames
     scaled = [
@@ -28,18 +28,18 @@ def resize(frames: np.ndarray, side: int) -> np.ndarray:
 def center_crop(frames: np.ndarray) -> np.ndarray:
     """Frames uint8 `[B, h, w, 3]` -> their middle, of :data:`CROPPED_AREA`, at the same size.
 
-    Bilinear as TensorFlow's crop_and_resize, on which the training data was cropped: output pixel
-    i of n reads position  offset (n - 1) + i scale,  with the side's share as the scale.
+    Bilinear like TensorFlow's crop_and_resize, which cropped the training data: output pixel i of
+    n reads position  offset (n - 1) + i scale,  where scale is the share of a side.
     """
     height, width = frames.shape[1:3]
     rows, columns = _middle(height), _middle(width)
     values = np.einsum("yh,bhwc,xw->byxc", rows, frames.astype(np.float64), columns, optimize=True)
-    # TensorFlow goes through floats in [0, 1] and back by x 255.5, cut off
+    # TensorFlow goes through floats in [0, 1], and back by x 255.5, truncated
     return np.clip(values / 255.0 * 255.5, 0, 255).astype(np.uint8)
 
 
 def _middle(size: int) -> np.ndarray:
-    """Weights `[size, size]` that read the middle of a line by linear interpolation."""
+    """Weights `[size, size]` that interpolate the middle of a line linearly."""
     share = math.sqrt(CROPPED_AREA)
     positions = (1 - share) / 2 * (size - 1) + np.arange(size) * share
     low = np.minimum(np.floor(positions).astype(int), size - 1)

@@ -1,7 +1,7 @@
-"""Names and shapes of the weights as OpenVLA's checkpoints have them. No tensor library.
+"""Names and shapes of the weights in OpenVLA's checkpoints. No tensor library.
 
-Vision towers are named as timm names them, LayerScale's factor as OpenVLA renames it, the Llama
-as transformers does. With FiLM both towers lie one level deeper, as their wrapper holds them.
+Vision towers have timm's names (LayerScale's factor the one OpenVLA gives it), the Llama those of
+transformers. With FiLM both towers are one level deeper, inside their wrapper.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlcore_prismatic.sizes import PrismaticSize, TowerSize
 VALUE_HEAD = "value_head"
 TOWERS = ("featurizer", "fused_featurizer")
 
-# The last part of the names of modules that get low-rank adapters, as in the reference.
+# Last parts of the names of modules that get low-rank adapters, as in the reference.
 LORA_TARGETS = (
     "proj", "qkv", "fc1", "fc2", "q", "kv", "fc3", "out_proj",
     "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head",
@@ -71,8 +71,8 @@ def adapter_shapes(weights: Mapping[str, Shape], rank: int) -> dict[str, Shape]:
 
 
 def is_unused(name: str, size: PrismaticSize) -> bool:
-    """Whether a weight (or an adapter of it) can't change what the network gives: features are
-    those of each tower's second-to-last block, so the last one, the norm and the pool go unread."""
+    """Whether a weight (or its adapter) has no effect on the network's output. Features come from
+    each tower's second-to-last block, so its last block, norm and pool are not used."""
     for tower, its_size in zip(TOWERS, size.towers, strict=False):
         _, found, rest = name.partition(f"vision_backbone.{tower}.")
         if found:
@@ -81,8 +81,8 @@ def is_unused(name: str, size: PrismaticSize) -> bool:
 
 
 def is_film(name: str) -> bool:
-    """Whether a weight of the network is one that FiLM adds. The network's own files don't hold
-    it; beside adapters it is trained whole."""
+    """Whether a weight of the network is one of FiLM's. The network's own files don't hold it; with
+    adapters it is fully trained."""
     _, found, rest = name.partition("vision_backbone.vision_backbone.")
     return bool(found) and rest.split(".")[-2] in FILM
 
@@ -146,13 +146,12 @@ def _tower(name: str, size: PrismaticSize, tower: TowerSize, *, film: bool) -> S
 
 
 def conv_channels(tower: TowerSize) -> tuple[int, ...]:
-    """Channels of the convolutions that embed patches, from RGB on; they double up to the width."""
+    """Channels of the convolutions that embed patches, from RGB, doubling up to the width."""
     return (3, *(tower.width >> i for i in reversed(range(tower.convs))))
 
 
 def projector_widths(size: PrismaticSize) -> tuple[int, ...]:
-    """Widths from a patch's features to the Llama: three layers behind two towers, two behind
-    one."""
+    """Widths from a patch's features to the Llama: three layers for two towers, two for one."""
     inner = (4 * size.vision_width,) if len(size.towers) == 2 else ()
     return (size.vision_width, *inner, size.width, size.width)
 

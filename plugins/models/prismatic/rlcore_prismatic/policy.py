@@ -1,7 +1,7 @@
-"""A token policy: what is observed, drawn, decided, scored again, learnt and saved.
+"""A token policy: observe, sample, decide, score again, learn and save.
 
-The network's forward is elsewhere (network/), the env's numbers too (processor.py), files too
-(checkpoint.py); here they meet the keys of randomness. Legend beside rlcore's:
+The network's forward is in network/, conversions of the env's numbers are in processor.py, files in
+checkpoint.py; here they meet the random keys. Legend, besides rlcore's:
 
     M  entries of the model's action, the A of which in `action_entries` the env executes
     N  = C M, tokens of a decision, step by step
@@ -54,15 +54,15 @@ def make_policy(
     make_actor: MakeActor,
     kind: type[TokenPolicy] | None = None,
 ) -> TokenPolicy:
-    """A policy from its checkpoint, or one that starts from nothing: random weights (torch's
-    global generator), bounds that are the env's, a tokenizer trained on the env's sentences.
+    """A policy from its checkpoint, or one from scratch: random weights (torch's global generator),
+    the env's bounds, and a tokenizer trained on the env's sentences.
 
     Args:
-        make_actor: from network and critic to the actor, with its components.
+        make_actor: builds the actor with its components from network and critic.
         kind: class of the policy; None: TokenPolicy.
 
     Raises:
-        CheckpointError: a checkpoint that is missing, damaged, or of another shape.
+        CheckpointError: the checkpoint is missing, damaged, or has other shapes.
     """
     size, film = resolved.size, resolved.film
     head = None
@@ -75,10 +75,10 @@ def make_policy(
         processor = _fresh_processor(config, resolved, env_spec)
     else:
         folder = Path(config.model_path)
-        with torch.device("meta"):  # billions of weights that are overwritten at once
+        with torch.device("meta"):  # its billions of weights are overwritten right away
             network = PrismaticModel(size, film=film)
         actor = make_actor(network, head)
-        # adapters are trained on as such, or become part of the weights
+        # adapters either go on being trained, or are merged into the weights
         checkpoint.load_network(actor, folder, resolved.components, merge=not config.is_lora)
         checkpoint.load_value_head(actor, folder)
         prompts = load_tokenizer(base_folder(folder), config.max_prompt_length, size)
@@ -99,8 +99,8 @@ class TokenPolicy(nn.Module):
 
     Args:
         config: settings, kept for :meth:`save_pretrained`.
-        spec: what they come to.
-        actor: network and heads, with what is trained and in which precision already chosen.
+        spec: facts of the policy under these settings.
+        actor: network and heads, already in their precision, untrained parts frozen.
         processor: conversions between the env's numbers and the network's.
         env_spec: of the env it acts in.
     """
@@ -129,7 +129,7 @@ class TokenPolicy(nn.Module):
 
     @torch.no_grad()
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
-        """Decide: tokens by the inverse CDF of one uniform number each, or the likeliest ones.
+        """Decide: tokens by the inverse CDF of one uniform number each, or the most likely ones.
 
         `replay`: action_tokens int64 `[B, C, M]`, indices of bins; with `top_k` allowed_tokens
         int64 `[B, C, M, words]`, those each was drawn from, see :func:`sampling.packed`.
@@ -159,7 +159,7 @@ class TokenPolicy(nn.Module):
         )
 
     def set_progress(self, update: int) -> None:
-        """Nothing is annealed."""
+        """Does nothing: nothing is annealed."""
 
     def set_checkpointing(self, enabled: bool) -> None:
         """Recompute the activations of transformer blocks in the backward pass, to save memory."""
@@ -168,7 +168,7 @@ class TokenPolicy(nn.Module):
     # -- supervised learning ------------------------------------------------------------------
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Statistics of actions and states; inputs prepared before are out of date after this."""
+        """Fit statistics of actions and states. Inputs prepared before are outdated after this."""
         key = self.config.unnorm_key or self._env_spec.name
         if self.config.model_path is not None:
             key = self.processor.scaling.key
@@ -190,7 +190,7 @@ class TokenPolicy(nn.Module):
         self, inputs: Mapping[str, Tensor], actions: Tensor, mask: Tensor, keys: RowKeys
     ) -> Tensor:
         """Cross-entropy of the demonstrated tokens per sample `[B]`, the mean over its steps and
-        executed entries. It draws nothing."""
+        executed entries. Uses no randomness."""
         device = self.actor.network.device
         targets = torch.from_numpy(self.processor.to_indices(actions.cpu().numpy())).to(device)
         tokens = targets.new_zeros(*targets.shape[:2], self._tokens[1])
@@ -211,7 +211,7 @@ class TokenPolicy(nn.Module):
         return {"policy": policy, "value": value}
 
     def save_pretrained(self, path: Path) -> None:
-        """A checkpoint folder in OpenVLA's layout (see files.py), or adapters alone."""
+        """Write a checkpoint folder in OpenVLA's layout (see files.py), or only the adapters."""
         path.mkdir(parents=True, exist_ok=True)
         config, resolved = self.config, self.processor.resolved
         checkpoint.save_value_head(self.actor, path)
@@ -221,13 +221,13 @@ class TokenPolicy(nn.Module):
             checkpoint.save_adapters(self.actor, path, base)
         else:
             checkpoint.save_network(self.actor, path)
-        # what lies in the network is, with its adapters, where the network is
+        # with adapters only, parts inside the network stay in the network's folder
         kept = [p for p in resolved.components if not (config.save_adapters_only and p.in_network)]
         checkpoint.save_components(self.actor, path, kept)
         found = self.processor.scaling.all
         statistics.write(path, found)
         self.processor.prompts.save(path)
-        # where it was loaded from is no property of it
+        # the folder it was loaded from is not a property of the policy
         settings = dataclasses.asdict(dataclasses.replace(config, model_path=None))
         content = transformers_config(resolved.size, found, settings)
         write_text(path / statistics.CONFIG_FILE, json.dumps(content, indent=2) + "\n")
@@ -273,7 +273,7 @@ class TokenPolicy(nn.Module):
 def _fresh_processor(
     config: PrismaticModelConfig, resolved: Resolved, env_spec: EnvSpec
 ) -> Processor:
-    """For a model that starts from nothing."""
+    """For a model from scratch."""
     size = resolved.size
     prompts = fresh_tokenizer(env_spec.said, config.max_prompt_length, size)
     found = {

@@ -1,4 +1,4 @@
-"""Between the env's numbers and the network's: images, prompt, state, action tokens. No torch."""
+"""Conversions between env and network: images, prompt, state, action tokens. No torch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Processor:
         """Observation of B rows -> what the network reads, one row each:
 
         images uint8 `[B, I, h, w, 3]`; tokens int32, token_mask bool `[B, L]`; proprio float32
-        `[B, S]` in [-1, 1] (S = 0 where it is not read); elapsed float32 `[B]`.
+        `[B, S]` in [-1, 1] (S = 0 if the policy does not read it); elapsed float32 `[B]`.
         """
         tokens, token_mask = self.prompts(observation["task_descriptions"])
         return {
@@ -103,8 +103,8 @@ class Processor:
 def demonstrated(
     demonstration: Demonstration, frame_index: Sequence[int], horizon: int, max_episode_steps: int
 ) -> tuple[Observation, np.ndarray, np.ndarray]:
-    """What was seen at the given frames, the actions from there on `[B, H, A]`, and their mask
-    bool `[B, H]`."""
+    """Observations of the given frames, the actions from there on `[B, H, A]`, and their mask bool
+    `[B, H]`."""
     index = np.asarray(frame_index, dtype=np.int64)
     steps = demonstration.frame_steps[index]
     observation: Observation = {

@@ -1,7 +1,7 @@
-"""The prompt: which text a sentence becomes, and which token ids. No torch.
+"""The prompt: from a sentence to text to token ids. No torch.
 
-Checkpoints bring Llama's tokenizer as `tokenizer.json`. Models made here get a small one of the
-same kind, trained on the env's own sentences and saved with the checkpoint.
+Checkpoints have Llama's tokenizer as `tokenizer.json`. Models from scratch get a small one of the
+same kind, trained on the env's sentences and saved with the checkpoint.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def prompt_text(sentence: str) -> str:
 
 
 class PromptTokenizer:
-    """Sentences to padded token ids: [BOS, padding, prompt], so that a prompt always ends in the
-    last column.
+    """Sentences to padded token ids: [BOS, padding, prompt], so a prompt always ends in the last
+    column.
 
     Args:
         tokenizer: Llama's, or one made by :func:`train_tokenizer`.
@@ -38,7 +38,7 @@ class PromptTokenizer:
         size: of the network that embeds them.
 
     Raises:
-        CheckpointError: the tokenizer is not of the network's vocabulary.
+        CheckpointError: the tokenizer does not fit the network's vocabulary.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_length: int, size: PrismaticSize) -> None:
@@ -55,7 +55,7 @@ class PromptTokenizer:
         """Token ids int32 `[B, L]` and mask bool `[B, L]`, false where padded.
 
         Raises:
-            ConfigError: a prompt of more than L tokens.
+            ConfigError: a prompt has more than L tokens.
         """
         tokens = np.full((len(sentences), self.max_length), self.pad, dtype=np.int32)
         mask = np.zeros(tokens.shape, dtype=bool)
@@ -66,10 +66,10 @@ class PromptTokenizer:
         return tokens, mask
 
     def checked(self, sentences: Iterable[str]) -> PromptTokenizer:
-        """Itself, if it has room for these sentences.
+        """Returns itself if all prompts of these sentences fit.
 
         Raises:
-            ConfigError: for the longest prompt, if that has more than L tokens.
+            ConfigError: the longest prompt has more than L tokens.
         """
         longest = max(sentences, key=lambda sentence: len(self._tokens(sentence)), default=None)
         if longest is not None:
@@ -91,7 +91,7 @@ class PromptTokenizer:
         return ids
 
     def _tokens(self, sentence: str) -> list[int]:
-        """Ids of the prompt. The space at its end is put there if it is lost."""
+        """Ids of the prompt; if the tokenizer drops the space at its end, it is added again."""
         ids = list(self.tokenizer.encode(prompt_text(sentence), add_special_tokens=False).ids)
         return ids if ids[-1] == self.space else [*ids, self.space]
 
@@ -100,11 +100,11 @@ class PromptTokenizer:
         for token, expected in (("<s>", BOS), ("</s>", EOS)):
             if ids.get(token) != expected:
                 raise CheckpointError(
-                    f"the tokenizer has {token} at {ids.get(token)}, the network at {expected}"
+                    f"{token} has id {ids.get(token)} in the tokenizer, {expected} in the network"
                 )
         if SPACE not in ids:
             raise CheckpointError(f"the tokenizer has no token {SPACE!r} for a space")
-        # a token for padding may stand in the rows behind the vocabulary
+        # a padding token may use one of the rows after the vocabulary
         largest = max(ids.values())
         if largest >= size.rows or self.tokenizer.get_vocab_size(False) > size.vocab:
             raise CheckpointError(
@@ -117,19 +117,19 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
     """The tokenizer of a checkpoint.
 
     Raises:
-        CheckpointError: missing, damaged, or of another vocabulary than the network's.
+        CheckpointError: it is missing, damaged, or does not fit the network's vocabulary.
     """
     path = folder / FILE_NAME
     if not path.is_file():
         raise CheckpointError(
-            f"{folder} holds no {FILE_NAME}",
+            f"{folder} has no {FILE_NAME}",
             hint=f"copy {FILE_NAME} of OpenVLA (Llama 2's tokenizer) to {folder}",
         )
     try:
         tokenizer = Tokenizer.from_str(read_text(path))
-        tokenizer.no_padding()  # files keep how their tokenizer was last used
+        tokenizer.no_padding()  # files keep the settings of their last use
         tokenizer.no_truncation()
-    except Exception as error:  # the library raises nothing more particular
+    except Exception as error:  # the library raises nothing more specific
         raise CheckpointError(f"{path} is damaged: {error}", hint="copy it again") from error
     try:
         return PromptTokenizer(tokenizer, max_length, size)
@@ -144,22 +144,22 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
 def fresh_tokenizer(
     sentences: tuple[str, ...], max_length: int, size: PrismaticSize
 ) -> PromptTokenizer:
-    """Of a model that starts from nothing and may be told these sentences.
+    """The tokenizer of a model from scratch that may be given these sentences.
 
     Raises:
-        ConfigError: a prompt that is too long, or a vocabulary that can't hold all bytes.
+        ConfigError: a prompt is too long, or the vocabulary has no room for all bytes.
     """
     return PromptTokenizer(train_tokenizer(sentences, size), max_length, size).checked(sentences)
 
 
 def train_tokenizer(sentences: Iterable[str], size: PrismaticSize) -> Tokenizer:
-    """A byte-pair tokenizer with Llama's special tokens for these sentences.
+    """A byte-pair tokenizer with Llama's special tokens, trained on these sentences.
 
     Unknown text falls back to bytes, so any prompt can be encoded and different prompts stay
-    different. Its ids lie below those of the action tokens.
+    different. Its ids are below those of the action tokens.
 
     Raises:
-        ConfigError: a vocabulary that can't hold all bytes.
+        ConfigError: the vocabulary has no room for all bytes.
     """
     room = size.first_action
     corpus = sorted({prompt_text(sentence) for sentence in sentences})

@@ -1,9 +1,8 @@
 """From logits of action tokens to log-probs, and from one uniform number to a token.
 
-Acting and evaluating use the same :func:`log_probs`, so they agree at every temperature. Where
-tokens are drawn from the k likeliest, which those were is kept with the decision: a ratio of
-probabilities is one over the same tokens, and a token that has left the k likeliest since would
-have none.
+Acting and evaluating use the same :func:`log_probs`, so they agree at every temperature. With
+top-k sampling the k most likely tokens are stored with the decision. A ratio of probabilities must
+be over the same tokens, and a token that is no longer among the k most likely would have none.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 WORD = 64
-"""Tokens whose choice is kept in one int64."""
+"""Tokens that are stored in one int64, a bit each."""
 
 
 def likeliest(logits: Tensor, k: int) -> Tensor | None:
-    """Which tokens may be drawn, bool `[..., bins]`: the k likeliest, those as likely as the last
-    of them included. None, which is all, where k is 0 or less, or not less than there are."""
+    """Which tokens may be drawn, bool `[..., bins]`: the k most likely, and those as likely as the
+    last of them. None, which means all, if k is 0 or less, or at least the number of tokens."""
     if not 0 < k < logits.shape[-1]:
         return None
     return logits >= logits.topk(k, dim=-1).values[..., -1:]
@@ -28,7 +27,7 @@ def log_probs(logits: Tensor, *, temperature: float, allowed: Tensor | None = No
     """Log-probs fp32 `[..., bins]` of softmax(logits / temperature).
 
     Args:
-        allowed: bool `[..., bins]`, the tokens it is over; the others have -inf. None: all.
+        allowed: bool `[..., bins]`, the tokens of the softmax; the others have -inf. None: all.
     """
     scaled = logits.float() / temperature
     if allowed is not None:
@@ -37,20 +36,20 @@ def log_probs(logits: Tensor, *, temperature: float, allowed: Tensor | None = No
 
 
 def packed(allowed: Tensor) -> Tensor:
-    """bool `[..., bins]` -> int64 `[..., words]`, a bit a token."""
+    """bool `[..., bins]` -> int64 `[..., words]`, one bit per token."""
     missing = -allowed.shape[-1] % WORD
     bits = F.pad(allowed.long(), (0, missing)).unflatten(-1, (-1, WORD))
     return (bits << torch.arange(WORD, device=bits.device)).sum(dim=-1)
 
 
 def unpacked(words: Tensor, bins: int) -> Tensor:
-    """What :func:`packed` was given."""
+    """The inverse of :func:`packed`."""
     bits = (words[..., None] >> torch.arange(WORD, device=words.device)) & 1
     return bits.flatten(-2)[..., :bins].bool()
 
 
 def inverse_cdf(logprobs: Tensor, uniform: Tensor) -> Tensor:
-    """The token at which the cumulated probability first exceeds a number of [0, 1).
+    """The token at which the cumulative probability first exceeds a number in [0, 1).
 
     Args:
         logprobs: `[..., bins]`.
@@ -60,7 +59,7 @@ def inverse_cdf(logprobs: Tensor, uniform: Tensor) -> Tensor:
         Indices int64 `[...]`.
     """
     cumulated = logprobs.double().exp().cumsum(dim=-1)
-    # rounding may leave the total just below 1, and a token of probability 0 must not be drawn
+    # rounding may leave the total below 1, and a token of probability 0 must not be drawn
     below = uniform.double()[..., None] * cumulated[..., -1:]
     return (cumulated <= below).sum(dim=-1).clamp(max=logprobs.shape[-1] - 1)
 
@@ -71,6 +70,6 @@ def chosen(logprobs: Tensor, indices: Tensor) -> Tensor:
 
 
 def entropy(logprobs: Tensor) -> Tensor:
-    """-sum p log p, `[...]`; tokens that can't be drawn count nothing."""
+    """-sum p log p, `[...]`; tokens that can't be drawn add nothing."""
     terms = logprobs.exp() * logprobs.masked_fill(logprobs == -torch.inf, 0.0)
     return -terms.sum(dim=-1)

@@ -16,27 +16,26 @@ class PrismaticModelConfig(ModelConfig):
     """A Prismatic vision-language model that writes actions as tokens."""
 
     size: str = key(
-        "network: openvla_7b as published; tiny, made here from demonstrations", "openvla_7b"
+        "network: openvla_7b, as published; tiny, trained from scratch on demonstrations",
+        "openvla_7b",
     )
     unnorm_key: str | None = key(
         "data set whose statistics scale actions; null: the only one of the checkpoint"
     )
     action_norm: str = key(
-        "bounds of actions and proprioception: 1% and 99% quantiles, or least and greatest value "
+        "bounds of actions and proprioception: 1% and 99% quantiles, or minimum and maximum "
         "(checkpoints for ALOHA)",
         "bounds_q99",
         choices=NORMALIZATIONS,
     )
     action_entries: list[int] | None = key(
-        "which entries of the model's action the env executes, e.g. [0,1,2,6] of 7; null: all",
+        "entries of the model's action that the env executes, e.g. [0,1,2,6] of 7; null: all",
         least=0,
     )
     temperature: float = key("softmax temperature of sampled tokens", 1.0, above=0)
-    top_k: int = key(
-        "tokens are sampled from the k likeliest; 0 or -1: from all", -1, least=0, off=-1
-    )
+    top_k: int = key("sample tokens from the k most likely; 0 or -1: from all", -1, least=0, off=-1)
     max_prompt_length: int = key("L: prompt tokens after padding", 50, least=2)
-    center_crop: bool = key("the policy sees the middle 90% of each image, enlarged", False)
+    center_crop: bool = key("show the policy the middle 90% of each image, enlarged", False)
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
         "chunk_level",
@@ -50,5 +49,5 @@ class PrismaticModelConfig(ModelConfig):
         "the critic also reads the elapsed fraction of the episode", False, when=WITH_CRITIC
     )
     detach_critic_input: bool = key(
-        "the value loss trains the critic alone", False, when=WITH_CRITIC
+        "the value loss trains the critic only", False, when=WITH_CRITIC
     )

@@ -1,6 +1,6 @@
 """Named sizes of the network. No tensor library.
 
-A Prismatic model is one or two vision transformers whose patch features are put side by side, a
+A Prismatic model has one or two vision transformers whose patch features are concatenated, a
 projector, and a Llama that reads [BOS | patches | text].
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from rlcore.errors import ConfigError, did_you_mean
 
 SIZE_HINT = "check actor.model.size, which fixes the network's shape"
-"""What to look at where a checkpoint is of another network."""
+"""Hint for a checkpoint of another network."""
 
 BOS, EOS = 1, 2
 """Token ids that begin and end a sequence, as in Llama's tokenizer."""
@@ -23,17 +23,17 @@ class TowerSize:
 
     Attributes:
         width, depth, heads, mlp: of its blocks.
-        mean, std: of the pixels in [0, 1], per colour; what it reads is (x - mean) / std.
-        timm_id: the name of its architecture in timm, which published settings carry.
-        class_token, registers: tokens in front of the patches; they are dropped in the end.
+        mean, std: of pixels in [0, 1], per colour; its input is (x - mean) / std.
+        timm_id: the name of its architecture in timm, as in published settings.
+        class_token, registers: tokens before the patches; they are dropped at the end.
         layer_scale: whether both branches of a block have learnt scales.
         pooling: whether an attention pool follows, as in SigLIP. Nothing reads it, but
             checkpoints hold it.
-        convs: patches are embedded by that many convolutions of stride 2 instead of a linear map,
-            for networks that are trained from nothing on few images.
-        sincos: amplitude of the 2-D sine-cosine position embeddings that a fresh tower starts from
-            (He et al. 2022); 0 for small random ones. Where things are is most of what a small
-            network trained from nothing has to see, and random ones have to grow first.
+        convs: embed patches by this many convolutions of stride 2 instead of a linear map, for
+            networks trained from scratch on few images.
+        sincos: amplitude of the 2-D sine-cosine position embeddings that a fresh tower starts with
+            (He et al. 2022); 0: small random ones. A small network trained from scratch must above
+            all see where things are, and random embeddings have to grow first.
     """
 
     width: int
@@ -52,13 +52,13 @@ class TowerSize:
 
     @property
     def prefix(self) -> int:
-        """Tokens in front of the patches."""
+        """Tokens before the patches."""
         return int(self.class_token) + self.registers
 
 
 @dataclass(frozen=True)
 class PrismaticSize:
-    """Everything that fixes the shapes of the weights.
+    """Everything that determines the shapes of the weights.
 
     Attributes:
         towers: one or two; their features are concatenated.
@@ -66,7 +66,7 @@ class PrismaticSize:
         patch_size: side of a patch, in pixels.
         width, mlp, depth, heads, kv_heads: of the Llama.
         vocab: tokens, the last `action_bins` of which stand for actions.
-        padding_rows: further rows of the embedding; the first of them is the padding token.
+        padding_rows: additional rows of the embedding; the first is the padding token.
         action_bins: values an action entry can take.
     """
 
@@ -84,7 +84,9 @@ class PrismaticSize:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.towers) <= 2:
-            raise ConfigError(f"a network has one or two vision towers, got {len(self.towers)}")
+            raise ConfigError(
+                f"a network must have one or two vision towers, got {len(self.towers)}"
+            )
         for tower in self.towers:
             if tower.convs and self.patch_size != 2**tower.convs:
                 raise ConfigError(
@@ -114,7 +116,7 @@ class PrismaticSize:
 
     @property
     def first_action(self) -> int:
-        """Id of the first action token; those of all bins follow."""
+        """Id of the first action token; the other bins follow."""
         return self.vocab - self.action_bins
 
 
@@ -141,7 +143,7 @@ SIZES: dict[str, PrismaticSize] = {
         image_size=64, patch_size=8,
         width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,
     ),
-    # The same with positions to start from.
+    # The same, starting with sine-cosine positions.
     "tiny_sincos": PrismaticSize(
         towers=(
             replace(
@@ -154,7 +156,7 @@ SIZES: dict[str, PrismaticSize] = {
         image_size=64, patch_size=8,
         width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,
     ),
-    # 4.7 M, most of it embeddings: the published layout at its smallest, for checks against
+    # 4.7 M, most of it embeddings: the published layout as small as possible, to compare with
     # reference numbers.
     "tiny_published": PrismaticSize(
         towers=(
@@ -174,7 +176,7 @@ SIZES: dict[str, PrismaticSize] = {
 
 
 def named_size(name: str) -> PrismaticSize:
-    """The size called `name`; ConfigError with the names there are."""
+    """The size called `name`; ConfigError with the choices otherwise."""
     if name not in SIZES:
         raise ConfigError(
             f"actor.model.size must be one of {', '.join(SIZES)}; got {name!r}."

@@ -1,4 +1,4 @@
-"""What the shared keys come to, and whether they fit each other and the env. No torch."""
+"""Resolves the shared keys, and checks that they fit each other and the env. No torch."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Resolved:
     """The settings with every null filled in.
 
     Attributes:
-        size: the network; means and spreads of pixels as the checkpoint has them.
+        size: the network; means and stds of pixels are the checkpoint's.
         action_dim: M, entries of the model's action.
         entries: the A of them that the env executes.
-        num_images: cameras read.
+        num_images: cameras that the policy reads.
         values: V, values per decision; 0 without a critic.
-        proprio_dim: entries of the state that is read; 0: it is not.
+        proprio_dim: entries of the state that the policy reads; 0: none.
         epsilon: added to the range of an action entry, see :mod:`rlcore_prismatic.statistics`.
         film: whether the sentence modulates the vision towers.
-        components: parts of the policy with files of their own.
-        left_out: such parts that the settings don't ask for.
+        components: parts of the policy with their own files.
+        left_out: such parts that the settings don't use.
     """
 
     size: PrismaticSize
@@ -54,17 +54,17 @@ class Resolved:
     left_out: tuple[Component, ...] = ()
 
     def idle(self, steps: int) -> tuple[int, ...]:
-        """Slots of a decision of that many steps whose entries the env does not execute."""
+        """Slots, in a decision of that many steps, of entries that the env does not execute."""
         slots = range(steps * self.action_dim)
         return tuple(slot for slot in slots if slot % self.action_dim not in self.entries)
 
 
 def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
-    """Fill in the nulls; a model's own spec adds what it has beyond.
+    """Fill in the nulls; a model's own spec adds its other settings.
 
     Raises:
         ConfigError: an unknown size, or settings that don't fit each other or the env.
-        CheckpointError: a checkpoint whose images are prepared in an unknown way.
+        CheckpointError: the checkpoint prepares its images in an unknown way.
     """
     size = named_size(config.size)
     if config.model_path is not None:
@@ -91,8 +91,8 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
     )
     _require(
         not config.save_adapters_only or config.model_path is not None,
-        "actor.model.save_adapters_only must be false without model_path: adapters alone need the "
-        "model they adapt",
+        "actor.model.save_adapters_only must be false without model_path: adapters need the model "
+        "that they adapt",
     )
     values = config.num_action_chunks if config.value_type == "action_level" else 1
     return Resolved(
@@ -107,13 +107,13 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
 def checked_spec(
     config: PrismaticModelConfig, resolved: Resolved, env: EnvSpec, *, sft: str | None
 ) -> PolicySpec:
-    """Facts of the policy, after its checkpoint was judged.
+    """Facts of the policy, after checking its checkpoint.
 
     Raises:
-        CheckpointError: a checkpoint that is missing, damaged, or of another network or robot.
-        ConfigError: a sentence of the env whose prompt is too long.
+        CheckpointError: the checkpoint is missing, damaged, or of another network or robot.
+        ConfigError: the prompt of a sentence of the env is too long.
     """
-    # loaded only where a policy is asked for: listing the models needs no tokenizer
+    # imported here, as listing the models needs no tokenizer
     from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
 
     head = head_shapes(config, resolved)
@@ -152,13 +152,13 @@ def checked_spec(
 
 @dataclass(frozen=True)
 class Scaling:
-    """Statistics of a checkpoint and what of them is used.
+    """Statistics of a checkpoint, and the bounds in use.
 
     Attributes:
-        all: everything the checkpoint knows, kept for when it is saved.
+        all: all statistics of the checkpoint, to be saved with it again.
         key: the data set in use.
         action: bounds of the M entries of an action.
-        proprio: bounds of the state; None where it is not read.
+        proprio: bounds of the state; None if the policy does not read it.
     """
 
     all: statistics.Statistics
@@ -171,11 +171,11 @@ def load_statistics(config: PrismaticModelConfig, resolved: Resolved) -> Scaling
     """Statistics of the checkpoint at `model_path`.
 
     Raises:
-        CheckpointError: missing, damaged, of another robot, or without `unnorm_key`.
+        CheckpointError: they are missing, damaged, of another robot, or lack `unnorm_key`.
     """
     assert config.model_path is not None
     folder = Path(config.model_path)
-    if not (folder / statistics.FILE_NAME).is_file():  # those fitted here lie beside adapters
+    if not (folder / statistics.FILE_NAME).is_file():  # adapters may have their own
         folder = base_folder(folder)
     found = statistics.read(folder)
     key = statistics.choose(found, config.unnorm_key, folder)
@@ -190,7 +190,7 @@ def scaling(
     *,
     origin: str,
 ) -> Scaling:
-    """The bounds that `key` has in `found`."""
+    """The bounds of `key` in `found`."""
 
     def part(name: str, size: int) -> statistics.Bounds:
         return statistics.bounds(
@@ -203,7 +203,7 @@ def scaling(
 
 
 def head_shapes(config: PrismaticModelConfig, resolved: Resolved) -> dict[str, Shape]:
-    """Shapes of the critic's parameters, where there is one."""
+    """Shapes of the critic's parameters; empty without a critic."""
     if not resolved.values:
         return {}
     inputs = resolved.size.width + int(config.critic_elapsed)
@@ -236,17 +236,17 @@ def _require(condition: bool, message: str) -> None:
 def _check_actions(width: int, entries: Sequence[int], env: EnvSpec) -> None:
     _require(
         len(set(entries)) == len(entries) and max(entries, default=-1) < width,
-        f"actor.model.action_entries must be different numbers below the {width} entries of the "
+        f"actor.model.action_entries must be different numbers below {width}, the entries of the "
         f"model's action, got {list(entries)}",
     )
     if len(entries) == env.action_dim:
         return
-    hint = f"choose a model of {env.action_dim} action entries, or set actor.model.action_dim"
+    hint = f"choose a model with {env.action_dim} action entries, or set actor.model.action_dim"
     if width > env.action_dim:
         some = [*range(env.action_dim - 1), width - 1]
-        hint = f"execute some of them, e.g. actor.model.action_entries={some}"
+        hint = f"choose which ones to execute, e.g. actor.model.action_entries={some}"
     raise ConfigError(
-        f"the model's action has {len(entries)} executed entries (actor.model.action_dim, "
+        f"{len(entries)} entries of the model's action would be executed (actor.model.action_dim, "
         f"action_entries), but actions of env {env.name!r} have {env.action_dim}",
         hint=hint,
     )

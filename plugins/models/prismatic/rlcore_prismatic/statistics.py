@@ -2,8 +2,8 @@
 
     { key: {"action": {mean, std, min, max, q01, q99, mask}, "proprio": {...}}, ... }
 
-one key a data set. Base checkpoints hold the same under `norm_stats` in `config.json`. Where the
-mask is true, an entry x is scaled from its bounds to [-1, 1]; elsewhere it is left as it is:
+with one key per data set. Base checkpoints have the same under `norm_stats` in `config.json`. Where
+the mask is true, an entry x is scaled from its bounds to [-1, 1]; elsewhere it is unchanged:
 
     normalise     2 (x - low) / (high - low + e) - 1
     and back      (y + 1) / 2 (high - low + e) + low          e = 1e-8 (OpenVLA-OFT) or 0 (OpenVLA)
@@ -28,8 +28,8 @@ FILE_NAME = "dataset_statistics.json"
 CONFIG_FILE = "config.json"
 BOUNDS = {"bounds_q99": ("q01", "q99"), "bounds": ("min", "max")}
 """Which statistics are the bounds, by normalisation."""
-# Fitted bounds are not let nearer to each other than this (env units): few demonstrations may hold
-# an entry still, and dividing by next to nothing would blow up its first move.
+# Fitted bounds are at least this far apart (env units): in few demonstrations an entry may hardly
+# move, and dividing by almost zero would blow up its first move.
 MIN_RANGE = 2e-2
 
 Statistics = dict[str, dict[str, Any]]
@@ -60,7 +60,7 @@ class Bounds:
 
 
 def fit(values: np.ndarray) -> dict[str, Any]:
-    """Statistics of `[M, D]`, json-able; bounds at least :data:`MIN_RANGE` apart."""
+    """Statistics of `[M, D]` for JSON; bounds at least :data:`MIN_RANGE` apart."""
     values = values.astype(np.float64)
     statistics = {"mean": values.mean(axis=0), "std": values.std(axis=0)}
     ends = {
@@ -96,7 +96,7 @@ def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
     raise CheckpointError(
         f"actor.model.unnorm_key is {what}; {folder} has statistics for "
         f"{', '.join(sorted(statistics)) or 'nothing'}.{guess}",
-        hint="set actor.model.unnorm_key to the data set the checkpoint was trained on last",
+        hint="set actor.model.unnorm_key to the data set that the checkpoint was last trained on",
     )
 
 
@@ -120,11 +120,11 @@ def bounds(
         origin: where they come from, for messages.
 
     Raises:
-        CheckpointError: absent, not numbers, of another length, or upside down.
+        CheckpointError: they are missing, not numbers, of another length, or reversed.
     """
     entry = statistics[key].get(part) if isinstance(statistics[key], dict) else None
     if not isinstance(entry, dict):
-        raise CheckpointError(f"{origin}: {key!r} holds no statistics of {part!r}")
+        raise CheckpointError(f"{origin}: {key!r} has no statistics of {part!r}")
     low, high = (_numbers(entry, key, part, name, origin) for name in BOUNDS[kind])
     mask = np.asarray(entry.get("mask", [True] * len(low)), dtype=object)
     if mask.ndim == 1 and all(type(each) is bool for each in mask):
@@ -137,7 +137,7 @@ def bounds(
             hint="check actor.model.unnorm_key, action_dim and proprio_dim",
         )
     if not (high >= low)[mask].all():
-        raise CheckpointError(f"{origin}: bounds of {part!r} of {key!r} are upside down")
+        raise CheckpointError(f"{origin}: {part!r} of {key!r} has lower bounds above upper ones")
     return Bounds(low, high, mask, epsilon)
 
 
@@ -146,7 +146,7 @@ def read(folder: Path) -> Statistics:
     `dataset_statistics.json`.
 
     Raises:
-        CheckpointError: none there, or a damaged file.
+        CheckpointError: there are none, or a file is damaged.
     """
     found: Statistics = {}
     for name in (CONFIG_FILE, FILE_NAME):
@@ -154,12 +154,12 @@ def read(folder: Path) -> Statistics:
             content = read_json(folder / name)
             kept = content.get("norm_stats") or {} if name == CONFIG_FILE else content
             if not isinstance(kept, dict):
-                raise damaged(folder / name, f"its norm_stats are {kept!r}, no mapping")
+                raise damaged(folder / name, f"its norm_stats are {kept!r}, not a mapping")
             found |= kept
     if not found:
         raise CheckpointError(
-            f"{folder} holds no {FILE_NAME}, and no norm_stats in {CONFIG_FILE}",
-            hint=f"copy {FILE_NAME} of the data set the model was trained on to {folder}",
+            f"{folder} has no {FILE_NAME}, and no norm_stats in {CONFIG_FILE}",
+            hint=f"copy {FILE_NAME} of the data set that the model was trained on to {folder}",
         )
     return found
 
@@ -170,13 +170,13 @@ def write(folder: Path, statistics: Statistics) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A file that holds a mapping; CheckpointError where it does not."""
+    """A JSON file that holds a mapping; CheckpointError otherwise."""
     try:
         content = reading.read_json(path)
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"cannot read {path}: {error}", hint="copy it again") from error
+        raise CheckpointError(f"can't read {path}: {error}", hint="copy it again") from error
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} holds no mapping", hint="copy it again")
+        raise CheckpointError(f"{path} is not a mapping", hint="copy it again")
     return content
 
 
@@ -184,7 +184,7 @@ def _numbers(entry: Mapping[str, Any], key: str, part: str, name: str, origin: s
     try:
         array = np.asarray(list(entry[name]), dtype=np.float64)
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{origin}: {part!r} of {key!r} lacks a list {name!r}") from error
+        raise CheckpointError(f"{origin}: {part!r} of {key!r} has no list {name!r}") from error
     if array.ndim != 1 or not np.isfinite(array).all():
         raise CheckpointError(f"{origin}: {name} of {part!r} of {key!r} must be finite numbers")
     return array

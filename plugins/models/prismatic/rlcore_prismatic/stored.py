@@ -1,6 +1,6 @@
-"""Where the tensors of a checkpoint folder lie: those of the network, and of parts beside it.
+"""Where the tensors of a checkpoint folder are: those of the network, and of parts besides it.
 
-Headers only, no tensor library. What the files must hold is judged in files.py.
+Headers only, no tensor library. files.py checks what the files must hold.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ COMPONENT_HINT = "check actor.model.proprio_dim, action_dim, num_action_chunks a
 
 @dataclass(frozen=True)
 class Component:
-    """A part of a policy that lies in a file of its own.
+    """A part of a policy with its own file.
 
     Attributes:
         name: the file is called `*NAME*checkpoint*`.
         shapes: of its parameters, by their names in that file.
-        module: where it is in the policy's actor, a dotted path.
-        key: the setting of the model that asks for it.
+        module: dotted path of the module in the policy's actor.
+        key: the model's setting that turns it on.
     """
 
     name: str
@@ -39,17 +39,17 @@ class Component:
 
     @property
     def in_network(self) -> bool:
-        """Whether it takes the place of a part of the network."""
+        """Whether it replaces a part of the network."""
         return self.module.startswith("network.")
 
     @property
     def prefix(self) -> str:
-        """Of its names where they stand beside the network's."""
+        """Prefix of its names in the network's files."""
         return self.module.removeprefix("network.") + "."
 
     @property
     def names(self) -> dict[str, str]:
-        """Its own names of the names it has beside the network's."""
+        """Names in the network's files -> names in its own file."""
         return {f"{self.prefix}{name}": name for name in self.shapes}
 
 
@@ -58,8 +58,8 @@ class Stored:
     """Where the tensors of a network are.
 
     Attributes:
-        headers: by name.
-        files: the file of each.
+        headers: by name of the tensor.
+        files: by name of the tensor.
     """
 
     headers: dict[str, TensorHeader]
@@ -67,10 +67,10 @@ class Stored:
 
 
 def base_folder(folder: Path) -> Path:
-    """Where the network of a checkpoint is: here, or where its adapters say.
+    """The folder of a checkpoint's network: this one, or the one that its adapters name.
 
     Raises:
-        CheckpointError: no folder, or the adapters' network is gone.
+        CheckpointError: there is no such folder.
     """
     if not folder.is_dir():
         raise CheckpointError(
@@ -82,9 +82,9 @@ def base_folder(folder: Path) -> Path:
     base = read_json(folder / ADAPTERS_CONFIG).get("base_model_name_or_path")
     if not isinstance(base, str) or not Path(base).is_dir():
         raise CheckpointError(
-            f"{folder} holds adapters of the model in {base!r}, which is not a folder",
-            hint=f"write the model's folder into {folder / ADAPTERS_CONFIG}, "
-            "base_model_name_or_path",
+            f"{folder} holds adapters for the model in {base!r}, which is not a folder",
+            hint="write the model's folder into base_model_name_or_path of "
+            f"{folder / ADAPTERS_CONFIG}",
         )
     return Path(base)
 
@@ -93,13 +93,13 @@ def stored_network(folder: Path) -> Stored:
     """Tensors of the shards, or of the single file.
 
     Raises:
-        CheckpointError: a shard that is missing, damaged, or lacks what the index says.
+        CheckpointError: a shard is missing, damaged, or does not match the index.
     """
     if not (folder / INDEX_FILE).is_file():
         if not (folder / SINGLE_FILE).is_file():
             raise CheckpointError(
-                f"{folder} holds neither {SINGLE_FILE} nor {INDEX_FILE}",
-                hint="set actor.model.model_path to a folder in the layout of OpenVLA",
+                f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}",
+                hint="set actor.model.model_path to a folder in OpenVLA's layout",
             )
         headers = read_headers(folder / SINGLE_FILE)
         return Stored(headers, dict.fromkeys(headers, folder / SINGLE_FILE))
@@ -109,8 +109,8 @@ def stored_network(folder: Path) -> Stored:
     missing = sorted(name for name in set(index.values()) if not (folder / name).is_file())
     if missing:
         raise CheckpointError(
-            f"{folder} lacks {len(missing)} of the {len(set(index.values()))} shards its index "
-            f"names: {', '.join(missing)}",
+            f"{folder} lacks {len(missing)} of the {len(set(index.values()))} shards in its "
+            f"index: {', '.join(missing)}",
             hint="copy or download them again",
         )
     headers = {}
@@ -119,14 +119,14 @@ def stored_network(folder: Path) -> Stored:
         named = {tensor for tensor, file in index.items() if file == name}
         if found.keys() != named:
             lacking = sorted(named ^ found.keys())
-            raise damaged(folder / name, f"the index does not agree with it on {lacking[0]}")
+            raise damaged(folder / name, f"it does not match the index for {lacking[0]}")
         headers |= found
     return Stored(headers, {tensor: folder / file for tensor, file in index.items()})
 
 
 def network_part(stored: Stored, components: Sequence[Component]) -> dict[str, TensorHeader]:
-    """What of a file concerns the network: all but heads and components, which trainers that save
-    the whole policy put beside it."""
+    """The network's tensors: all but heads and components, which trainers that save the whole
+    policy store in the same files."""
     others = {name for part in components for name in part.names}
     return {
         name: header
@@ -138,8 +138,8 @@ def network_part(stored: Stored, components: Sequence[Component]) -> dict[str, T
 def network_needs(
     shapes: Mapping[str, Shape], folder: Path, components: Sequence[Component], stored: Stored
 ) -> dict[str, Shape]:
-    """What of the network its files must hold: all but what a component that stands beside it
-    there takes the place of."""
+    """The tensors that the network's files must hold: all but those that a component in the same
+    files replaces."""
     replaced = tuple(
         part.prefix
         for part in components
@@ -149,11 +149,11 @@ def network_needs(
 
 
 def find_component(folder: Path, component: Component, stored: Stored) -> Path | None:
-    """The file of a component, in a checkpoint of adapters also that beside the network they
-    adapt; None where the network's files hold it.
+    """The file of a component, for adapters also looked for in the folder of their network; None if
+    the network's files hold it.
 
     Raises:
-        CheckpointError: it is missing, or there are several.
+        CheckpointError: there is none, or there are several.
     """
     for place in (folder, base_folder(folder)):
         files = component_files(component, place)

@@ -1,7 +1,7 @@
-"""What a checkpoint of ours says it was trained with, held against what is asked of it. No torch.
+"""The settings that a checkpoint was trained with, compared with the run's settings. No torch.
 
-Weights fit many settings that they were not trained for: a decision of other length, another form
-of the sequence. Published checkpoints don't say; ours keep the settings in `config.json`.
+Weights fit many settings that they were not trained with: another length of a decision, another
+form of the sequence. Our checkpoints keep their settings in `config.json`; published ones do not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.statistics import CONFIG_FILE, read_json
 from rlcore_prismatic.stored import base_folder
 
-AUGMENTED = "image_aug"  # of the original trainer, which crops at random to 90%
+AUGMENTED = "image_aug"  # the original trainer's name for random crops of 90%
 
 
 def written_settings(folder: Path) -> dict[str, Any]:
-    """The settings that a checkpoint of ours was saved with; empty for others. Adapters that come
-    without any have those of the model they adapt."""
+    """The settings that our checkpoint was saved with; empty for others. Adapters without settings
+    have those of the model they adapt."""
     path = folder / CONFIG_FILE
     if not path.exists():
         path = base_folder(folder) / CONFIG_FILE
@@ -37,21 +37,21 @@ def check_kind(config: PrismaticModelConfig, folder: Path) -> None:
     """Refuse a checkpoint of another model.
 
     Raises:
-        CheckpointError: names the model it is of.
+        CheckpointError: names the model that it belongs to.
     """
     kind = written_settings(folder).get("model_type", config.model_type)
     if kind != config.model_type:
         raise CheckpointError(
             f"{folder} is a checkpoint of model {kind!r}, not of {config.model_type!r}",
-            hint=f"choose model={kind}, or another actor.model.model_path",
+            hint=f"set model={kind}, or another actor.model.model_path",
         )
 
 
 def check_same(config: PrismaticModelConfig, folder: Path, names: Sequence[str]) -> None:
-    """Refuse settings that are not those the checkpoint was trained with.
+    """Refuse settings that differ from those the checkpoint was trained with.
 
     Args:
-        names: of the settings; one that the checkpoint says nothing of is not looked at.
+        names: of the settings to compare; those that the checkpoint does not record are skipped.
 
     Raises:
         CheckpointError: one error for all that differ.
@@ -64,31 +64,32 @@ def check_same(config: PrismaticModelConfig, folder: Path, names: Sequence[str])
             for name in different
         ]
         raise CheckpointError(
-            f"{folder} was trained otherwise: {'; '.join(sentences)}",
+            f"{folder} was trained with other settings: {'; '.join(sentences)}",
             hint="set "
             + " ".join(f"actor.model.{name}={_written(trained[name])}" for name in different),
         )
 
 
 def check_crop(config: PrismaticModelConfig, folder: Path) -> None:
-    """A published checkpoint does not say whether it learned from cropped images, but for its name
-    where the original code gave it one. With the other setting it sees another picture.
+    """A published checkpoint does not record whether it was trained on cropped images; only its
+    name may tell, if the original code chose it. With the wrong setting the policy sees other
+    images.
 
     Raises:
-        CheckpointError: its name says that it did, and whole images are asked for.
+        CheckpointError: its name says that it was, and center_crop is false.
     """
     if config.center_crop or written_settings(folder):
         return
     key = "actor.model.center_crop"
     if AUGMENTED in str(folder):
         raise CheckpointError(
-            f"{folder} was trained with random crops ({AUGMENTED} in its name): {key} must be "
-            "true, got false",
+            f"{folder} was trained with random crops (its name contains {AUGMENTED}): {key} must "
+            "be true, got false",
             hint=f"set {key}=true",
         )
     warn(
-        f"{key}=false: {folder} does not say whether it was trained with random crops "
-        f"({AUGMENTED}), as most published fine-tunes were; those want {key}=true"
+        f"{key}=false: {folder} does not tell whether it was trained with random crops "
+        f"({AUGMENTED}), like most published fine-tunes; those need {key}=true"
     )
 
 

@@ -64,12 +64,12 @@ def test_choosing(tmp_path, key, chosen):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"q01": None}, "lacks a list 'q01'"),
-        ({"q99": [1, "x"]}, "lacks a list 'q99'"),
+        ({"q01": None}, "has no list 'q01'"),
+        ({"q99": [1, "x"]}, "has no list 'q99'"),
         ({"q99": [1, float("nan")]}, "must be finite"),
         ({"q01": [0, 0, 0]}, "must have 2 entries, got 3, 2 and 2"),
         ({"mask": [True]}, "must have 2 entries, got 2, 2 and 1"),
-        ({"q99": [-3, 0]}, "upside down"),
+        ({"q99": [-3, 0]}, "lower bounds above upper ones"),
     ],
 )
 def test_faults(change, match):
@@ -78,5 +78,5 @@ def test_faults(change, match):
 
 
 def test_absent_parts():
-    with pytest.raises(CheckpointError, match="'robot' holds no statistics of 'action'"):
+    with pytest.raises(CheckpointError, match="'robot' has no statistics of 'action'"):
         bounds(found={"robot": {}})

@@ -1,9 +1,9 @@
 """The network as an RL actor: decide with keyed noise, and score stored decisions again.
 
-`rollout` and `recompute` go through one `_step`, so at equal weights they agree. The value belongs
-to the stochastic step of a row (the reference stores the mean over all steps while acting, and
-compares it with the value at one step while learning); with joint log-probs it is the mean over
-all steps, both times.
+`rollout` and `recompute` share one `_step`, so at equal weights they agree. The value is that of a
+row's stochastic step; with joint log-probs it is the mean over all steps, both times. (The
+reference stores the mean over all steps when acting, and compares it with the value at one step
+when learning.)
 
 Legend: see flow.py; V values per decision.
 """
@@ -28,7 +28,7 @@ from rlcore_model_openpi.heads import (
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixCache, PrefixInputs
 
 DETERMINISTIC = -1
-"""Stochastic step of a decision that has none."""
+"""The stochastic step of a decision without one."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class FlowSample(Score):
     Attributes:
         actions: `[B, H, D]`, the end of the chain.
         chain: `[B, K+1, H, D]`, from the initial noise to the actions.
-        denoise_index: int64 `[B]`, to give to `recompute`; DETERMINISTIC where nothing was drawn.
+        denoise_index: int64 `[B]`, for `recompute`; DETERMINISTIC if nothing was drawn.
     """
 
     actions: Tensor
@@ -72,8 +72,8 @@ class FlowSample(Score):
 
 
 class _Step(NamedTuple):
-    """Denoising steps of B rows: where they led, from which distribution, and what a critic on
-    the expert reads there (empty without one)."""
+    """Denoising steps of B rows: the points they reached, their distributions, and the input of a
+    critic on the expert there (empty without one)."""
 
     reached: Tensor
     mean: Tensor
@@ -88,7 +88,7 @@ class FlowActor(nn.Module):
         network: the network.
         flow: how decisions are denoised and scored.
         critic: what the critic reads; None: no critic, values are `[B, 0]`.
-        noise_range: least and greatest std of the noise head (flow_noise).
+        noise_range: minimum and maximum std of the noise head (flow_noise).
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class FlowActor(nn.Module):
         """Decide for B rows.
 
         Args:
-            inputs, state: what the network reads; state `[B, D]`.
-            noise: all randomness; deterministic decisions use its initial noise only.
+            inputs, state: the network's inputs; state `[B, D]`.
+            noise: all randomness; deterministic decisions use only its initial noise.
             noise_level: of flow_sde and flow_cps, one number or `[B]`.
             deterministic: no stochastic step; log-probs and entropy are 0, the value is that of
                 the first step (with joint log-probs the mean over all steps).
@@ -231,7 +231,7 @@ class FlowActor(nn.Module):
         index: Tensor,
         elapsed: Tensor | None,
     ) -> Score:
-        """Means over the steps; with joint log-probs the initial noise counts as one more."""
+        """Means over the steps; with joint log-probs the initial noise counts as one more step."""
         safe = self.flow.safe_logprob
         logprobs = [flow.log_prob(step.reached, step.mean, step.std, safe=safe) for step in steps]
         entropies = [flow.entropy(step.std) for step in steps]

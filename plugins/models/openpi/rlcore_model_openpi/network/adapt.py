@@ -1,4 +1,4 @@
-"""What is trained and in which precision: freezing the VLM, adapters, bf16."""
+"""Which weights are trained, and in which precision: freezing the VLM, adapters, bf16."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def _stays_fp32(name: str) -> bool:
 
 
 def freeze_vlm(network: PiNetwork) -> None:
-    """Train the action expert and its projections only."""
+    """Train only the action expert and its projections."""
     network.vlm.requires_grad_(False)
 
 
 def add_lora(network: PiNetwork, rank: int) -> None:
-    """Put low-rank adapters (alpha = rank) on the VLM's transformer projections, in place.
+    """Add low-rank adapters (alpha = rank) to the VLM's transformer projections, in place.
 
-    The VLM's own weights are frozen; the action expert trains as before. The adapters start as
-    nothing: the second factor is zero.
+    The VLM's own weights are frozen; the action expert is trained as before. At first the adapters
+    change nothing: their second factor is zero.
     """
     from peft import LoraConfig, inject_adapter_in_model
 
@@ -60,5 +60,5 @@ def add_lora(network: PiNetwork, rank: int) -> None:
     )
     inject_adapter_in_model(config, network.vlm)
     for name, parameter in network.vlm.named_parameters():
-        if ".lora_" in name:  # steps of a small learning rate are lost in bf16
+        if ".lora_" in name:  # in bf16 the steps of a small learning rate are lost
             parameter.data = parameter.data.float()

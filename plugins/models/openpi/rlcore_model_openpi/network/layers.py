@@ -1,8 +1,9 @@
 """Gemma layers that the VLM and the action expert share, and what π0.5 adds to them.
 
-Ours, because the expert attends to the VLM's keys and values layer by layer, and π0.5's norms take
-the time. The rest of a layer is a few lines, while importing transformers' Gemma costs every worker
-process more than 4 seconds; so transformers is imported for SigLIP only, where a size has it.
+Our own code, because the expert attends to the VLM's keys and values layer by layer, and π0.5's
+norms take the time. The rest of a layer is a few lines, while importing transformers' Gemma costs
+every worker process more than 4 seconds; so transformers is imported only for SigLIP, if a size has
+it.
 
 Legend: B rows, Q queries, K keys, N heads, G key heads, d head size, W width.
 """
@@ -31,11 +32,11 @@ class KeysValues(NamedTuple):
 
 
 class AttentionMask(NamedTuple):
-    """Who sees whom.
+    """Which keys a query may attend to.
 
     openpi adds -2.38e38 to the scores of forbidden keys. In a query row without any allowed key
-    (padding) that drowns all scores alike, so the row attends to all keys equally. Such rows have
-    zero queries and all keys here: the same numbers, without the large ones.
+    (padding) this makes all scores equal, so the row attends to all keys equally. Here such rows
+    have zero queries and all keys: the same result, without large numbers.
 
     Attributes:
         allowed: bool `[B, 1, Q, K]` (or broadcastable), no row empty.
@@ -59,8 +60,8 @@ class Rotation(NamedTuple):
 
 
 def rotation(positions: Tensor, head_dim: int, dtype: torch.dtype) -> Rotation:
-    """Rotary embedding at integer positions `[B, Q]`, computed in fp32. No buffer, which a network
-    built on the meta device would lose."""
+    """Rotary embedding at integer positions `[B, Q]`, computed in fp32. Not a buffer: a network
+    built on the meta device would lose it."""
     exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device)
     angles = positions[:, None, :, None].float() * ROPE_BASE ** (-exponents / head_dim)
     angles = torch.cat([angles, angles], dim=-1)
@@ -82,7 +83,7 @@ class RMSNorm(nn.Module):
 class AdaRMSNorm(nn.Module):
     """π0.5: scale, shift, gate = dense(time); y = x / rms(x) * (1 + scale) + shift, in fp32.
 
-    Starts as the plain norm with a closed gate (dense is zero), as in openpi.
+    At first it is the plain norm with a closed gate (dense is zero), as in openpi.
     """
 
     def __init__(self, width: int) -> None:
@@ -113,7 +114,7 @@ class MLP(nn.Module):
 
 
 class Attention(nn.Module):
-    """Grouped-query attention over own and, for the expert, earlier keys."""
+    """Grouped-query attention over its own keys and, for the expert, the VLM's."""
 
     def __init__(self, size: NetworkSize, width: int) -> None:
         super().__init__()
@@ -151,7 +152,7 @@ class Attention(nn.Module):
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
     def _for_all_heads(self, x: Tensor) -> Tensor:
-        """`[B, G, K, d]` -> `[B, N, K, d]`: heads of a group share; no copy for G = 1 or N."""
+        """`[B, G, K, d]` -> `[B, N, K, d]`: a group's heads share keys; no copy for G = 1 or N."""
         rows, groups, keys, _ = x.shape
         shared = x[:, :, None].expand(rows, groups, self.heads // groups, keys, self.head_dim)
         return shared.flatten(1, 2)

@@ -4,11 +4,11 @@
     prompt --embed---> tokens --+                        |
     state (π0), noisy actions, time --> expert layers ---+--> velocity    (once per step)
 
-Module names are openpi's, so that keys of the state dict are those of its checkpoints. Facts after
-openpi (Apache-2.0) and "π0: A Vision-Language-Action Flow Model" (Black et al. 2024). Knows
-nothing of exploration, critics, tokenizers and normalisation.
+Module names are openpi's, so that keys of the state dict are those of its checkpoints. After openpi
+(Apache-2.0) and "π0: A Vision-Language-Action Flow Model" (Black et al. 2024). Knows nothing of
+exploration, critics, tokenizers and normalisation.
 
-Legend: B rows, I cameras, T tokens a camera, L prompt tokens, P = I*T + L, H actions, D their
+Legend: B rows, I cameras, T tokens per camera, L prompt tokens, P = I*T + L, H actions, D their
 padded entries, E expert width. Time runs from 1 (noise) to 0 (actions).
 """
 
@@ -31,7 +31,7 @@ MIN_PERIOD, MAX_PERIOD = 4e-3, 4.0
 
 @dataclass
 class PrefixInputs:
-    """What the VLM reads.
+    """The VLM's inputs.
 
     Attributes:
         images: float `[B, I, 3, h, w]` in [-1, 1].
@@ -48,14 +48,14 @@ class PrefixInputs:
 
 @dataclass
 class PrefixCache:
-    """The VLM's answer to a prefix; read-only, shared by all denoising steps.
+    """The VLM's output for a prefix; read-only, shared by all denoising steps.
 
     Attributes:
         layers: keys and values per layer.
         mask: bool `[B, P]`, tokens that exist.
         prompt: L, the last L tokens are the prompt's.
-        output: `[B, P, VLM width]` after the final norm, where it was asked for. Rows of padding
-            hold what openpi's hold (see AttentionMask).
+        output: `[B, P, VLM width]` after the final norm, if requested. Rows of padding have the
+            same values as in openpi (see AttentionMask).
     """
 
     layers: list[KeysValues]
@@ -163,7 +163,7 @@ class PiNetwork(nn.Module):
         )
 
     def encode_prefix(self, inputs: PrefixInputs, *, need_output: bool = False) -> PrefixCache:
-        """Run the VLM once. Existing tokens see all existing tokens; its output only if needed."""
+        """Run the VLM once. Existing tokens see all existing tokens. Its output only if needed."""
         tokens, mask = self.embed_prefix(inputs)
         padding = ~mask[:, None, :, None]
         allowed = AttentionMask(mask[:, None, None, :] | padding, uniform=padding)

@@ -13,15 +13,15 @@ from rlcore_model_openpi.sizes import NetworkSize, conv_channels
 
 
 class SiglipTower(nn.Module):
-    """Stock SigLIP without its pooling head.
+    """SigLIP of transformers, without its pooling head.
 
-    Its parts are called one by one: in bf16 the embeddings stay in fp32, as in openpi, which the
-    stock forward does not know.
+    We call its parts one by one: in bf16 the embeddings stay in fp32, as in openpi, which its own
+    forward can't do.
     """
 
     def __init__(self, size: NetworkSize) -> None:
         super().__init__()
-        # Seconds of import that the other tower does not need.
+        # takes seconds to import, and the other tower does not need it
         from transformers.models.siglip.configuration_siglip import SiglipVisionConfig
         from transformers.models.siglip.modeling_siglip import SiglipVisionModel
 
@@ -52,7 +52,7 @@ class SiglipTower(nn.Module):
 
 
 class ConvTower(nn.Module):
-    """Convolutions of stride 2, learnt positions, and a norm: cheap to train from nothing."""
+    """Convolutions of stride 2, learnt positions, and a norm: cheap to train from scratch."""
 
     def __init__(self, size: NetworkSize) -> None:
         super().__init__()

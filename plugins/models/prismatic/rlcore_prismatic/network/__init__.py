@@ -1,4 +1,4 @@
-"""Vision towers, projector, Llama, critic, and how they are adapted."""
+"""Vision towers, projector, Llama, critic and adapters."""
 
 from rlcore_prismatic.network.adapt import add_lora, freeze_unused, lora_scale, set_precision
 from rlcore_prismatic.network.heads import ValueHead

@@ -1,7 +1,7 @@
-"""The network as an RL actor: writes action tokens, and scores written ones again.
+"""The network as an RL actor: writes action tokens, and scores written tokens again.
 
-How tokens come about (one by one, or all at once) is the subclass's; from logits to log-probs,
-entropy and values is here, and the same for acting and scoring.
+A subclass decides how tokens are written (one by one, or all at once). From logits to log-probs,
+entropy and values is here, the same for acting and scoring.
 
 Legend: B rows, I images, L prompt tokens, N action tokens of a decision, D width, V values.
 """
@@ -22,15 +22,15 @@ from rlcore_prismatic.network.model import PrismaticModel
 
 @dataclass
 class ActorInputs:
-    """What the network reads.
+    """The network's inputs.
 
     Attributes:
         images: uint8 `[B, I, h, w, 3]`.
         tokens: int64 `[B, L]`, [BOS, padding, prompt].
         token_mask: bool `[B, L]`, false where padded.
-        proprio: float `[B, S]` in [-1, 1]; S = 0 where it is not read.
+        proprio: float `[B, S]` in [-1, 1]; S = 0 if it is not read.
         elapsed: float `[B]`, elapsed fraction of the episode.
-        pixels: `[B, I, 3 towers, h, w]`, instead of images, already normalised.
+        pixels: `[B, I, 3 towers, h, w]`, already normalised; used instead of images.
     """
 
     images: Tensor
@@ -43,12 +43,12 @@ class ActorInputs:
 
 @dataclass
 class Reading:
-    """What the network makes of its inputs (and of the tokens written so far).
+    """The network's outputs for its inputs (and the tokens written so far).
 
     Attributes:
         logits: of the action tokens, fp32 `[B, N, bins]`.
-        features: what the critic reads, `[B, D]`.
-        hidden: output where the logits come from, `[B, N, D]`.
+        features: the critic's input, `[B, D]`.
+        hidden: the outputs that the logits are computed from, `[B, N, D]`.
     """
 
     logits: Tensor
@@ -71,7 +71,7 @@ class Decision:
 
     Attributes:
         indices: int64 `[B, N]`.
-        allowed: those that each could have been, bool `[B, N, bins]`; None: any.
+        allowed: the tokens that could have been drawn, bool `[B, N, bins]`; None: all.
     """
 
     indices: Tensor
@@ -79,7 +79,7 @@ class Decision:
 
 
 Choose = Callable[[Tensor, int], Tensor]
-"""From logits `[B, n, bins]` of the tokens `first, first + 1, ...` to their indices `[B, n]`."""
+"""Logits `[B, n, bins]` of the tokens `first, first + 1, ...` -> their indices `[B, n]`."""
 
 
 class TokenActor(nn.Module, ABC):
@@ -89,10 +89,9 @@ class TokenActor(nn.Module, ABC):
         network: the network.
         value_head: the critic; None: values are `[B, 0]`.
         temperature, top_k: of the distribution of tokens, see :mod:`rlcore_prismatic.sampling`.
-        detach_critic_input: the value loss trains the critic alone.
-        idle: slots, of the N, whose entries the env does not execute. Nothing is chosen there: they
-            hold the token in the middle, so that later tokens depend on no choice without a
-            log-prob.
+        detach_critic_input: the value loss trains only the critic.
+        idle: those of the N slots whose entries the env does not execute. They always hold the
+            middle token: a choice there would affect later tokens, but have no log-prob.
     """
 
     def __init__(
@@ -115,17 +114,17 @@ class TokenActor(nn.Module, ABC):
 
     @abstractmethod
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
-        """Logits of all tokens, given that `indices` int64 `[B, N]` are written."""
+        """Logits of all tokens, given the written `indices` int64 `[B, N]`."""
 
     @abstractmethod
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
-        """Write tokens: indices `[B, N]`, and what :meth:`read` gives for them."""
+        """Write tokens: indices `[B, N]`, and the result of :meth:`read` for them."""
 
     def decide(self, inputs: ActorInputs, uniform: Tensor | None) -> tuple[Decision, Score]:
-        """Write tokens, and score them.
+        """Write tokens and score them.
 
         Args:
-            uniform: numbers of [0, 1) `[B, N]`, one a token; None: the likeliest token each.
+            uniform: numbers in [0, 1) `[B, N]`, one per token; None: take the most likely tokens.
         """
         kept: list[Tensor] = []
 
@@ -144,8 +143,8 @@ class TokenActor(nn.Module, ABC):
         return decision, self._score(inputs, reading, decision)
 
     def score(self, inputs: ActorInputs, decision: Decision) -> Score:
-        """Score written tokens under the current weights, with gradients, among those that were
-        allowed then."""
+        """Score written tokens under the current weights, with gradients, among the tokens that
+        were allowed when they were written."""
         reading = self.read(inputs, self._settled(decision.indices))
         return self._score(inputs, reading, decision)
 
@@ -155,7 +154,7 @@ class TokenActor(nn.Module, ABC):
         return -sampling.chosen(torch.log_softmax(logits, dim=-1), indices)
 
     def _settled(self, indices: Tensor, first: int = 0) -> Tensor:
-        """Tokens `first, first + 1, ...` `[B, n]` as they are written: the idle ones replaced."""
+        """Tokens `first, first + 1, ...` `[B, n]` with the idle ones replaced."""
         places = [slot - first for slot in self.idle if 0 <= slot - first < indices.shape[1]]
         if not places:
             return indices
@@ -182,5 +181,5 @@ class TokenActor(nn.Module, ABC):
         return self.value_head(features.detach() if self.detach_critic_input else features, elapsed)
 
     def pixels(self, inputs: ActorInputs) -> Tensor:
-        """Images as the towers read them."""
+        """The towers' input."""
         return self.network.normalized(inputs.images) if inputs.pixels is None else inputs.pixels

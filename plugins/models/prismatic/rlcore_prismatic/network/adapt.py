@@ -1,4 +1,4 @@
-"""What is trained and in which precision: adapters, bf16, weights that nothing reads."""
+"""Which weights are trained, and in which precision: adapters, bf16, unused weights."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def set_precision(network: nn.Module, precision: str) -> None:
 
 
 def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
-    """Put low-rank adapters (without dropout) on the projections that the reference adapts, in
-    place, and freeze everything else but FiLM. They start as nothing: B is zero."""
+    """Add low-rank adapters (without dropout) to the projections that the reference adapts, in
+    place, and freeze everything else but FiLM. At first they change nothing: B is zero."""
     from peft import LoraConfig, inject_adapter_in_model
 
     config = LoraConfig(
@@ -34,15 +34,15 @@ def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
     )
     inject_adapter_in_model(config, network)
     for name, parameter in network.named_parameters():
-        if ".lora_" in name:  # steps of a small learning rate are lost in bf16
+        if ".lora_" in name:  # in bf16 the steps of a small learning rate are lost
             parameter.data = parameter.data.float()
         elif is_film(name):
             parameter.requires_grad_(True)
 
 
 def output_entries(layer: Any, x: Tensor, entries: slice) -> Tensor:
-    """Some entries of the output of a linear map without a bias, adapted or not, of `x` `[..., D]`:
-    those of the other rows of its weights are never computed."""
+    """Some entries of the output of a linear map without bias (with or without adapters) for `x`
+    `[..., D]`; the others are not computed."""
     y = F.linear(x, getattr(layer, "base_layer", layer).weight[entries])
     for name in getattr(layer, "active_adapters", ()):
         a, b = layer.lora_A[name].weight, layer.lora_B[name].weight[entries]
@@ -51,7 +51,7 @@ def output_entries(layer: Any, x: Tensor, entries: slice) -> Tensor:
 
 
 def lora_scale(network: nn.Module) -> tuple[int, float]:
-    """Rank and alpha of the network's adapters, which all have the same."""
+    """Rank and alpha of the network's adapters; all have the same."""
     from peft.tuners.lora import LoraLayer
 
     layer = next(part for part in network.modules() if isinstance(part, LoraLayer))
@@ -60,7 +60,7 @@ def lora_scale(network: nn.Module) -> tuple[int, float]:
 
 
 def freeze_unused(network: nn.Module, size: PrismaticSize) -> None:
-    """Freeze weights and adapters that the network's output does not depend on."""
+    """Freeze weights and adapters without effect on the network's output."""
     for name, parameter in network.named_parameters():
         if is_unused(name, size):
             parameter.requires_grad_(False)

@@ -10,17 +10,17 @@ from torch import Tensor, nn
 
 
 class ValueHead(nn.Module):
-    """GELU MLP from a hidden state to values. Starts near 0: its last layer, which has no bias, is
+    """GELU MLP from a hidden state to values. Starts near 0: its last layer has no bias and is
     drawn from N(0, 0.02).
 
-    Hidden layers are drawn with the gain of ReLU: the reference asks for GELU's, which torch does
-    not know, and goes unnoticed as its loader skips initialisation.
+    Hidden layers are drawn with the gain of ReLU. The reference asks for GELU's, which torch does
+    not have; nobody noticed, because its loader skips initialisation.
 
     Args:
         width: of the hidden state.
         hidden: widths of the hidden layers.
         outputs: V.
-        elapsed: takes the elapsed fraction of the episode too, as one more input in [-1, 1].
+        elapsed: also read the elapsed fraction of the episode, as one more input in [-1, 1].
     """
 
     def __init__(

@@ -1,10 +1,10 @@
 """The Prismatic vision-language model: [BOS | patches | text] through a Llama.
 
-Module names are those of OpenVLA's checkpoints. The Llama is stock transformers; its mask is made
-here, as OpenVLA-OFT attends in both directions and stock code would make it causal. Knows nothing
+Module names are those of OpenVLA's checkpoints. The Llama is that of transformers. We build its
+mask, as OpenVLA-OFT attends in both directions and transformers would make it causal. Knows nothing
 of actions, tokenizers and critics.
 
-Legend: B rows, I images, T patches an image, L text tokens, Q queries, K keys, D width.
+Legend: B rows, I images, T patches per image, L text tokens, Q queries, K keys, D width.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 
 
 class Projector(nn.Module):
-    """Patch features to the Llama's width: three layers behind two towers, two behind one, with
-    exact GELU between them."""
+    """Patch features to the Llama's width: three layers for two towers, two for one, with exact
+    GELU between them."""
 
     def __init__(self, size: PrismaticSize) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class PrismaticModel(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """In which the network computes."""
+        """The dtype in which the network computes."""
         return self.language_model.model.norm.weight.dtype
 
     @property
@@ -79,7 +79,7 @@ class PrismaticModel(nn.Module):
         return self.language_model.model.norm.weight.device
 
     def normalized(self, images: Tensor) -> Tensor:
-        """uint8 `[B, I, h, w, 3]` -> pixels `[B, I, 3 towers, h, w]` as the towers read them."""
+        """uint8 `[B, I, h, w, 3]` -> pixels `[B, I, 3 towers, h, w]`, the towers' input."""
         colours = images.permute(0, 1, 4, 2, 3).float() / 255.0
         stacked = colours.repeat(1, 1, len(self.size.towers), 1, 1)
         return (stacked - self.pixel_mean) / self.pixel_std
@@ -104,14 +104,14 @@ class PrismaticModel(nn.Module):
     ) -> Tensor:
         """The Llama's output after its final norm, `[B, Q, D]`.
 
-        Positions count the tokens that exist; those that don't are at position 1, as in the
-        reference, and attend like the others, so that no row of the mask is empty.
+        Positions count the existing tokens. Padding is at position 1, as in the reference, and
+        attends like other tokens, so that no row of the mask is empty.
 
         Args:
             embeddings: `[B, Q, D]`.
             mask: bool `[B, K]`, keys that exist.
-            causal: whether a query sees the keys up to itself, or all of them.
-            cache: of K keys and values, those before the queries filled in; theirs are added.
+            causal: whether a query sees only the keys up to itself.
+            cache: of K keys and values, filled up to the queries; those of the queries are added.
             start: column of the first query among the keys.
         """
         queries, keys = embeddings.shape[1], mask.shape[1]
@@ -121,11 +121,11 @@ class PrismaticModel(nn.Module):
         if causal:
             order = torch.arange(keys, device=mask.device)
             own = order[columns, None]
-            # a query that does not exist sees itself, or its row could be empty
+            # padding sees itself, or its row could be empty
             seen = (seen & (order <= own)) | (order == own)
         bias = torch.zeros(seen.shape, dtype=embeddings.dtype, device=mask.device)
         bias = bias.masked_fill(~seen, torch.finfo(embeddings.dtype).min)
-        # in training mode its layers may recompute, and then drop the cache; nothing else differs
+        # only in training mode its layers may recompute, and then they drop the cache
         self.language_model.train(torch.is_grad_enabled())
         output = self.language_model.model(
             inputs_embeds=embeddings,
@@ -138,7 +138,7 @@ class PrismaticModel(nn.Module):
         return hidden
 
     def action_logits(self, hidden: Tensor) -> Tensor:
-        """Output `[..., D]` -> logits of the action tokens alone, fp32 `[..., bins]`."""
+        """Output `[..., D]` -> logits of the action tokens only, fp32 `[..., bins]`."""
         rows = slice(self.size.first_action, self.size.vocab)
         return output_entries(self.language_model.lm_head, hidden, rows).float()
 
@@ -147,7 +147,7 @@ class PrismaticModel(nn.Module):
         for tower in self.vision_backbone.towers:
             tower.checkpointing = enabled
         with warnings.catch_warnings():
-            # newer versions of transformers 5 have another name for it, older ones only this
+            # newer versions of transformers 5 have another name for it, older ones only this one
             warnings.simplefilter("ignore", FutureWarning)
             if enabled:
                 self.language_model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -155,7 +155,7 @@ class PrismaticModel(nn.Module):
                 self.language_model.gradient_checkpointing_disable()
 
     def fill_buffers(self) -> None:
-        """Make the buffers that no file holds, after the network was built without memory."""
+        """Compute the buffers that no file holds, for a network built on the meta device."""
         rotary = LlamaRotaryEmbedding(self.language_model.config)
         self.language_model.model.rotary_emb = rotary
         self._set_pixel_buffers()
@@ -188,7 +188,7 @@ def multimodal(text: Tensor, patches: Tensor, text_mask: Tensor) -> tuple[Tensor
 
 
 def llama_config(size: PrismaticSize) -> LlamaConfig:
-    """Of the language model. What is not set is as OpenVLA's checkpoints leave it."""
+    """Settings of the Llama. The others keep their defaults, as in OpenVLA's checkpoints."""
     return LlamaConfig(
         vocab_size=size.rows,
         hidden_size=size.width,

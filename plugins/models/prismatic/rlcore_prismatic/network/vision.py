@@ -1,8 +1,8 @@
-"""From pixels to patch features: DINOv2 and SigLIP, as timm names their parts.
+"""From pixels to patch features: DINOv2 and SigLIP, with timm's names of their parts.
 
 Features are the output of the second-to-last block, without the final norm and without the tokens
-in front of the patches. GELU is exact in both towers, norms have an epsilon of 1e-6. With FiLM the
-sentence scales and shifts each block's features between attention and MLP.
+before the patches. GELU is exact in both towers, norms have an epsilon of 1e-6. With FiLM the
+sentence scales and shifts the features of each block between attention and MLP.
 
 Legend: N images, T patches, W width of a tower, D width of the Llama.
 """
@@ -56,7 +56,7 @@ class LayerScale(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        # timm starts from 1e-5, for towers of 24 blocks; a tower trained here has few
+        # timm starts from 1e-5, for towers of 24 blocks; a tower trained from scratch has few
         self.scale_factor = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,13 +85,14 @@ class Block(nn.Module):
         return x + self.ls2(self.mlp(self.norm2(x)))
 
     def forward(self, x: Tensor, sentence: Tensor | None) -> Tensor:
-        """`[N, T, W]` -> `[N, T, W]`; the sentence is not read."""
+        """`[N, T, W]` -> `[N, T, W]`; ignores the sentence."""
         return self.feed(self.attend(x))
 
 
 class FilmBlock(nn.Module):
-    """A block whose features the sentence l modulates in between: x (1 + scale(l)) + shift(l)
-    (Perez et al. 2018, as OpenVLA-OFT has it). Starts as the block alone."""
+    """A block with FiLM: between attention and MLP the sentence l modulates its features,
+    x (1 + scale(l)) + shift(l) (Perez et al. 2018, in OpenVLA-OFT's form). At first FiLM changes
+    nothing."""
 
     def __init__(self, size: TowerSize, sentence_width: int) -> None:
         super().__init__()
@@ -139,9 +140,9 @@ class ConvPatchEmbed(nn.Module):
 
 
 def sincos_positions(patches: int, width: int) -> Tensor:
-    """Sines and cosines of where a patch is, `[T, W]`: a quarter of the width each for sin(x),
-    cos(x), sin(y), cos(y), at frequencies of 1/8, 2/8... turns per side of the image. Entries past
-    a multiple of four are zero.
+    """Sines and cosines of a patch's position, `[T, W]`: a quarter of the width each for sin(x),
+    cos(x), sin(y), cos(y), at frequencies of 1/8, 2/8... turns per side of the image. If the width
+    is no multiple of four, the remaining entries are zero.
     """
     side, each = math.isqrt(patches), width // 4
     along = torch.linspace(0, 1, side)
@@ -156,7 +157,7 @@ def sincos_positions(patches: int, width: int) -> Tensor:
 
 
 class AttentionPool(nn.Module):
-    """SigLIP's pooling head. Checkpoints hold its weights; nothing here reads it."""
+    """SigLIP's pooling head. Checkpoints have its weights; nothing here uses it."""
 
     def __init__(self, tower: TowerSize) -> None:
         super().__init__()
@@ -252,7 +253,7 @@ class VisionBackbone(nn.Module):
 
 
 class FilmVisionBackbone(nn.Module):
-    """The towers with FiLM, one level deeper in the names, as OpenVLA-OFT's wrapper holds them."""
+    """The towers with FiLM; names are one level deeper, as in OpenVLA-OFT's wrapper."""
 
     def __init__(self, size: PrismaticSize) -> None:
         super().__init__()
