@@ -6,8 +6,8 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcore.config.needs import algorithm_needs, ask_spec
@@ -34,6 +34,7 @@ class Facts:
             it is to act in.
         trained_in: the env of the checkpoint that the policy starts from; None where there is
             none, or it does not say.
+        further: specs of envs to evaluate on besides, by the name of their side.
     """
 
     config: RunConfig
@@ -43,6 +44,7 @@ class Facts:
     placement: Plan
     policy_env: EnvSpec
     trained_in: EnvFacts | None = None
+    further: Mapping[str, EnvSpec] = field(default_factory=dict)
 
     @property
     def workers(self) -> dict[str, int]:
@@ -70,19 +72,21 @@ def gather_facts(
     config: RunConfig,
     registry: Registry,
     plan: Plan | None = None,
-    further: Iterable[EnvSpec] = (),
+    further: Mapping[str, EnvSpec] | None = None,
 ) -> Facts:
     """Specs of the chosen components and numbers of workers; starts nothing.
 
     Args:
-        further: envs beside both of the configuration that the policy is to act in.
+        further: envs beside both of the configuration that the policy is to act in, by the name
+            of their side.
     """
     envs = {
         side: env_spec(registry, f"env.{side}", settings)
         for side, settings in (("train", config.env.train), ("eval", config.env.eval))
     }
     model = config.actor.model
-    said = (sentence for env in (*envs.values(), *further) for sentence in env.said)
+    further = further or {}
+    said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
     plan = plan or make_plan(config.cluster, Inventory.local())
     trains = bool(config.algorithm.name) and not config.runner.only_eval
@@ -95,6 +99,7 @@ def gather_facts(
         needs=algorithm_needs(config, registry) if trains else None,
         placement=plan,
         policy_env=policy_env,
+        further=further,
         trained_in=read_env_facts(Path(model.model_path)) if model.model_path else None,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 from rlcore.checks import components, episodes, limits, places, processes, starts, updates, words
@@ -14,7 +14,6 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import Plan
 from rlcore.plugins import Registry, load_plugins
-from rlcore.specs import EnvSpec
 from rlcore.track.env_facts import EnvFacts
 
 CHECKS: tuple[Check, ...] = (
@@ -29,7 +28,7 @@ def check(
     config: RunConfig,
     registry: Registry | None = None,
     plan: Plan | None = None,
-    further: Iterable[EnvSpec] = (),
+    further: Mapping[str, RunConfig] | None = None,
     *,
     collects: bool = False,
 ) -> Facts:
@@ -39,7 +38,8 @@ def check(
         config: the configuration.
         registry: the plugins; None for those installed.
         plan: the placement; None plans for this machine.
-        further: envs beside both of the configuration that the policy is to act in.
+        further: configurations whose `env.eval` the policy is to act in too, by the name of
+            their side; checked as well.
         collects: whether demonstrations are collected whatever the configuration says.
 
     Raises:
@@ -56,7 +56,10 @@ def check(
             named = f"runner.logger.logger_backends: {error.message}"
             raise PluginError(named, hint=error.hint) from None
     _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
-    facts = gather_facts(config, registry, plan, further)
+    others = {
+        name: check(other, registry, plan).envs["eval"] for name, other in (further or {}).items()
+    }
+    facts = gather_facts(config, registry, plan, others)
     _raise_all([sentence for each in CHECKS for sentence in each(facts)])
     if config.collect.path is not None and (collects or _learns_from_demonstrations(config)):
         from rlcore.data.demonstrations import begun, check_folder

@@ -43,6 +43,7 @@ UNDER = replace(
         flags={**TRUST, "--protocol": {"metavar": "NAME", "help": "settings to evaluate under"}},
     ),
     passed=("protocol",),
+    further="rlcore.loop.protocol:rows_of",
 )
 
 
@@ -85,9 +86,9 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
     """As :func:`configure`; the evaluation of a run has the protocol in its name.
 
     Raises:
-        UserError: as there, or a setting of the protocol that this run does not have.
+        UserError: as there, or a row of the protocol is on starts that the run trained on.
     """
-    from rlcore.loop.protocol import protocol_spec, row_configs
+    from rlcore.loop.protocol import rows_of
     from rlcore.track.folder import RunFolder
 
     name = request.options["protocol"]
@@ -98,9 +99,8 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
         called = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
         overrides = [overrides[0], called, *overrides[1:]]
     config = configure(request, overrides)
-    rows = row_configs(config, name, protocol_spec(load_plugins(), name))
     if of_a_run:
-        for row in rows.values():
+        for row in rows_of(config, protocol=name).values():
             _check_untrained(row, Path(first))
     return config
 

@@ -1,6 +1,6 @@
 """The course of every verb that runs something: arguments, configuration, checks, run.
 
-arguments --> jobs --compose--> RunConfig --check, doctor--> loop.run(config)
+arguments --> jobs --compose--> RunConfig --check, doctor--> Assembly --> loop.run(assembly)
                         '-- --dry-run, --cfg: print and stop
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rlcore import watchdog
 from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
@@ -37,10 +37,12 @@ class Verb:
 
     Attributes:
         name: of the command.
-        loop: `"module:function"` that takes the configuration.
+        loop: `"module:function"` that takes the checked :class:`rlcore.loop.assembly.Assembly`.
         require: groups without which it can't run.
         form: what its command line has beyond what all have.
         passed: names of its own flags whose values the loop takes too.
+        further: `"module:function"` of the configuration and these values, which gives the
+            configurations of further sides to evaluate on.
         collects: whether it collects demonstrations whatever the configuration says.
         sweeps: whether `--multirun` makes sense of it.
         resumes: whether it can go on with an earlier run.
@@ -51,6 +53,7 @@ class Verb:
     require: tuple[str, ...] = tuple(COMPONENT_GROUPS)
     form: Form = PLAIN
     passed: tuple[str, ...] = ()
+    further: str | None = None
     collects: bool = False
     sweeps: bool = True
     resumes: bool = False
@@ -97,15 +100,19 @@ def _run(
     if not verb.resumes:
         _refuse_resuming(verb, config)
     with _exits_named():
-        if request.dry_run:
-            show_plan(config, registry, collects=verb.collects)
-            return
-        _check(config, registry, collects=verb.collects)
-        require_assets(config, registry)
-        config = place(config)
         passed = {name: request.options[name] for name in verb.passed}
+        further = load_target(verb.further)(config, **passed) if verb.further else {}
+        if request.dry_run:
+            show_plan(config, registry, further, collects=verb.collects)
+            return
+        # not before it is needed: a dry run is instant
+        from rlcore.loop.assembly import assemble
+
+        assembly = assemble(config, registry, further, collects=verb.collects)
+        require_assets(config, registry)
+        assembly = replace(assembly, config=place(config))
         with watchdog.guard(config.cluster.timeouts.stop):
-            load_target(verb.loop)(config, **passed)
+            load_target(verb.loop)(assembly, **passed)
 
 
 def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
@@ -160,7 +167,13 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
         return sweep.run(start)
 
 
-def show_plan(config: RunConfig, registry: Registry, *, collects: bool = False) -> None:
+def show_plan(
+    config: RunConfig,
+    registry: Registry,
+    further: Mapping[str, RunConfig],
+    *,
+    collects: bool = False,
+) -> None:
     """`--dry-run`: the resolved configuration, the placement and the memory estimate. All checks
     are made; nothing is started.
 
@@ -171,7 +184,7 @@ def show_plan(config: RunConfig, registry: Registry, *, collects: bool = False) 
     from rlcore.placement import Inventory, make_plan, render
 
     plan = make_plan(config.cluster, Inventory.local(), registry)
-    facts = check(config, registry, plan, collects=collects)
+    facts = check(config, registry, plan, further, collects=collects)
     announce(facts, collects=collects)
     print(to_yaml(config))
     print(
@@ -183,12 +196,6 @@ def show_plan(config: RunConfig, registry: Registry, *, collects: bool = False) 
             rows=facts.rows_per_forward,
         )
     )
-
-
-def _check(config: RunConfig, registry: Registry, *, collects: bool) -> None:
-    from rlcore.checks import check
-
-    check(config, registry, collects=collects)
 
 
 def require_assets(config: RunConfig, registry: Registry) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rlcore.checks import announce, check
 from rlcore.checks.starts import Learned
@@ -28,6 +28,7 @@ class Assembly:
         placement: which process sits where.
         plan: the workers as they are to be started.
         learned: what earlier attempts of the run trained on.
+        further: the configurations of the further sides, by name.
     """
 
     config: RunConfig
@@ -38,6 +39,7 @@ class Assembly:
     placement: Plan
     plan: GroupPlan
     learned: tuple[Learned, ...] = ()
+    further: Mapping[str, RunConfig] = field(default_factory=dict)
 
     @property
     def device(self) -> str:
@@ -55,7 +57,8 @@ def assemble(
     *,
     collects: bool = False,
 ) -> Assembly:
-    """Make all checks, look up the components' factories and lay out the workers.
+    """Make all checks, say what is seldom meant, look up the components' factories and lay out the
+    workers. Once for a command: what it gives is handed on.
 
     Args:
         further: configurations whose `env.eval` the same workers will be asked to play too, by
@@ -67,30 +70,28 @@ def assemble(
     """
     registry = registry or load_plugins()
     placement = make_plan(config.cluster, Inventory.local(), registry)
-    others = {
-        name: check(other, registry, placement).envs["eval"]
-        for name, other in (further or {}).items()
-    }
-    facts = check(config, registry, placement, others.values(), collects=collects)
+    further = further or {}
+    facts = check(config, registry, placement, further, collects=collects)
     announce(facts, collects=collects)
     sides = {
         name: EnvSide(registry.get("env", env.env_type).spec.target, env, facts.envs[name])
         for name, env in (("train", config.env.train), ("eval", config.env.eval))
     }
-    for name, other in (further or {}).items():
+    for name, other in further.items():
         target = registry.get("env", other.env.eval.env_type).spec.target
-        sides[name] = EnvSide(target, other.env.eval, others[name])
+        sides[name] = EnvSide(target, other.env.eval, facts.further[name])
     members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
         members |= _policy_workers(config, facts.policy_env, placement, registry)
     return Assembly(
         config=config,
         sides=sides,
-        env_specs={**facts.envs, **others},
+        env_specs={**facts.envs, **facts.further},
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,
         plan=GroupPlan(config.cluster, members),
+        further=further,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import DemonstrationSet, DemonstrationWriter
 from rlcore.errors import ConfigError, WorkerError
+from rlcore.loop.assembly import Assembly
 from rlcore.loop.session import Session, open_session
 from rlcore.protocols import Demonstration
 from rlcore.rng import generator
@@ -19,9 +19,9 @@ ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is
 AT_ONCE = 2
 
 
-def run(config: RunConfig) -> Path:
+def run(assembly: Assembly) -> Path:
     """`rlcore collect`: make the data set; returns its folder."""
-    with open_session(config, with_policy=False) as session:
+    with open_session(assembly, with_policy=False) as session:
         path = collect(session)
         session.progress.line(f"demonstrations: {path}  (use them with collect.path={path})")
     return path

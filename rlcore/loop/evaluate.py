@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.config.schema import RunConfig
 from rlcore.episodes import Film
+from rlcore.loop.assembly import Assembly
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import Session, caveat, made_with, open_session, protocol, sampling
 from rlcore.results.statistics import success_rate
@@ -23,9 +23,9 @@ from rlcore.track.metrics import env_metrics
 EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired
 
 
-def run(config: RunConfig) -> list[EpisodeResult]:
+def run(assembly: Assembly) -> list[EpisodeResult]:
     """`rlcore eval`: evaluate `actor.model.model_path` and print the table."""
-    with open_session(config) as session:
+    with open_session(assembly) as session:
         results = evaluate(session, "eval")
         conclude(session, after=results)
     return results

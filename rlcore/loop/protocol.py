@@ -22,7 +22,7 @@ from urllib.parse import quote
 from rlcore.config.catalog import SIDES
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.loop.assembly import Assembly, assemble
+from rlcore.loop.assembly import Assembly
 from rlcore.loop.evaluate import evaluate
 from rlcore.loop.session import Session, caveat, open_session, protocol, sampling
 from rlcore.loop.trained import learned_before
@@ -44,36 +44,41 @@ from rlcore.track.folder import RunFolder
 from rlcore.track.manifest import code
 
 
-def run(config: RunConfig, *, protocol: str) -> list[SuccessRow]:
+def rows_of(config: RunConfig, *, protocol: str) -> dict[str, RunConfig]:
+    """The configuration of each row of a registered protocol: what a run of it evaluates on
+    besides.
+
+    Raises:
+        ConfigError: a protocol of another env.
+        PluginError: no such protocol, one that is none, or a key that this env does not have.
+    """
+    return row_configs(config, protocol, protocol_spec(load_plugins(), protocol))
+
+
+def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
     """Evaluate `actor.model.model_path` under all settings of a protocol, and print the table.
 
     Args:
-        config: a run that evaluates only; a row changes keys of its `env.eval`.
+        assembly: of a run that evaluates only, with the :func:`rows_of` the protocol as its
+            further sides.
         protocol: a registered name.
-
-    Raises:
-        ConfigError: a protocol of another env, or settings that some check refuses.
-        PluginError: no such protocol, or one that is none.
     """
-    registry = load_plugins()
-    spec = protocol_spec(registry, protocol)
-    configs = row_configs(config, protocol, spec)
-    assembly = assemble(config, registry, configs)
-    assembly = replace(assembly, learned=learned_before(config, None))
-    plan = json.loads(json.dumps(_plan(assembly, configs)))
+    spec = protocol_spec(load_plugins(), protocol)
+    assembly = replace(assembly, learned=learned_before(assembly.config, None))
+    plan = json.loads(json.dumps(_plan(assembly)))
     with contextlib.ExitStack() as holds:
-        folder = _begun(config, protocol, plan)
+        folder = _begun(assembly.config, protocol, plan)
         if folder is not None:
             holds.enter_context(folder.held())
-        s = holds.enter_context(open_session(config, registry, folder=folder, further=configs))
+        s = holds.enter_context(open_session(assembly, folder=folder))
         write_text(_plan_file(s.folder, protocol), json.dumps(plan, indent=1) + "\n")
-        results = {name: _play(s, row, protocol, name) for name, row in configs.items()}
+        results = {row: _play(s, protocol, row) for row in assembly.further}
         rows = _rows(spec, results)
         table = {"protocol": protocol, "rows": [asdict(row) for row in rows]}
         path = s.folder.evaluations / f"{protocol}.json"
         write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
-        rows_of = {row: _assembly_of(assembly, changed, row) for row, changed in configs.items()}
-        title = _title(protocol, {row: caveat(of) for row, of in rows_of.items()})
+        said = {row: caveat(_assembly_of(assembly, row)) for row in assembly.further}
+        title = _title(protocol, said)
         s.progress.line(plain_table(rows, f"success, {title}"))
         s.progress.line(headline(rows, title))
         s.progress.line(f"table: {path}")
@@ -153,11 +158,11 @@ def _settings(spec: ProtocolSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield from rows.items()
 
 
-def _play(session: Session, config: RunConfig, name: str, row: str) -> list[EpisodeResult]:
+def _play(session: Session, name: str, row: str) -> list[EpisodeResult]:
     """A row's episodes, played now or read back; its simulators are closed again."""
     label = f"{name}/{quote(row, safe=' ')}"
     done = session.folder.evaluations / f"{label}.parquet"
-    wanted = _of_row(session, config, row)
+    wanted = replace(session, assembly=_assembly_of(session.assembly, row))
     if done.is_file():
         kept = read_results(done)
         if {result.protocol for result in kept} == {protocol(wanted.assembly).digest}:
@@ -168,15 +173,11 @@ def _play(session: Session, config: RunConfig, name: str, row: str) -> list[Epis
     return found
 
 
-def _of_row(session: Session, config: RunConfig, row: str) -> Session:
-    """The session as an evaluation of one row sees it."""
-    return replace(session, assembly=_assembly_of(session.assembly, config, row))
-
-
-def _assembly_of(assembly: Assembly, config: RunConfig, row: str) -> Assembly:
+def _assembly_of(assembly: Assembly, row: str) -> Assembly:
+    """The assembly as an evaluation of one row sees it."""
     return replace(
         assembly,
-        config=config,
+        config=assembly.further[row],
         sides={**assembly.sides, "eval": assembly.sides[row]},
         env_specs={**assembly.env_specs, "eval": assembly.env_specs[row]},
     )
@@ -203,18 +204,18 @@ def _title(name: str, caveats: Mapping[str, str]) -> str:
     return said
 
 
-def _plan(assembly: Assembly, configs: Mapping[str, RunConfig]) -> dict[str, Any]:
+def _plan(assembly: Assembly) -> dict[str, Any]:
     """What decides how the episodes come out, as far as it is ours to say."""
     config = assembly.config
     model = asdict(config.actor.model)
     rows = {
         row: {
-            "starts": asdict(protocol(_assembly_of(assembly, changed, row))),
+            "starts": asdict(protocol(_assembly_of(assembly, row))),
             "render_settings": dict(assembly.env_specs[row].render_settings),
-            "caveat": caveat(_assembly_of(assembly, changed, row)),
+            "caveat": caveat(_assembly_of(assembly, row)),
             "env": asdict(changed.env.eval),
         }
-        for row, changed in configs.items()
+        for row, changed in assembly.further.items()
     }
     return {
         "model": model,

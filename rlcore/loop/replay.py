@@ -20,11 +20,11 @@ from typing import Any, Literal
 import numpy as np
 from rich.console import Console
 
-from rlcore.config.schema import RunConfig, VideoConfig
+from rlcore.config.schema import VideoConfig
 from rlcore.episodes import Film
 from rlcore.errors import ConfigError
 from rlcore.loop.alike import computed
-from rlcore.loop.assembly import Assembly, assemble
+from rlcore.loop.assembly import Assembly
 from rlcore.loop.episode import address, split_of, trace_table
 from rlcore.loop.evaluate import EVAL_UPDATE
 from rlcore.loop.gather import Gathered, GatherOrder, gather
@@ -88,7 +88,7 @@ class Replayed:
 
 
 def run(
-    config: RunConfig,
+    assembly: Assembly,
     *,
     task: str | None,
     trial: int | None,
@@ -99,7 +99,7 @@ def run(
     """`rlcore replay RUN`: play one episode with the checkpoint in `actor.model.model_path`.
 
     Args:
-        config: of a run, with its checkpoint as the model (see :mod:`rlcore.tools.replay`).
+        assembly: of a run, with its checkpoint as the model (see :mod:`rlcore.tools.replay`).
         task: by name, or its number as text.
         trial, replica: the rest of its address.
         phase: which keys its noise has, and on which side's env: those of evaluations, or those
@@ -110,7 +110,7 @@ def run(
         UserError: no such episode, a damaged checkpoint, a folder that can't be written to, all
             before a worker starts; or a worker that failed.
     """
-    assembly = assemble(config)
+    config = assembly.config
     assert config.actor.model.model_path is not None  # as `rlcore replay RUN` set it
     checkpoint = load_checkpoint(Path(config.actor.model.model_path).parent)
     source = RunFolder.containing(checkpoint.path)

@@ -14,7 +14,7 @@ from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.errors import UserError
 from rlcore.loop import alike
-from rlcore.loop.assembly import Assembly, assemble
+from rlcore.loop.assembly import Assembly
 from rlcore.loop.hooks import RunHooks
 from rlcore.loop.progress import Clock, Progress
 from rlcore.loop.trained import learned_before
@@ -109,32 +109,29 @@ class Session:
 
 @contextlib.contextmanager
 def open_session(
-    config: RunConfig,
-    registry: Registry | None = None,
+    assembly: Assembly,
     *,
     with_policy: bool = True,
     folder: RunFolder | None = None,
     at: str | None = None,
     holds: contextlib.ExitStack | None = None,
-    further: Mapping[str, RunConfig] | None = None,
     like: RunFolder | None = None,
 ) -> Iterator[Session]:
-    """Assemble, make the folder, start the workers; stop them whatever happens inside.
+    """Make the folder, start the workers; stop them whatever happens inside.
 
     Args:
+        assembly: the parts of the run, checked.
         with_policy: false where only the simulators are needed.
         folder: that of the run to go on with, held by the caller; None makes a new one.
         at: the checkpoint it goes on from, by name.
         holds: keeps hold of a new folder; None lets go of it with the session.
-        further: envs to evaluate on besides, see :func:`rlcore.loop.assembly.assemble`.
         like: the run whose decisions are to come out again; None: that of `folder`, if any.
 
     Raises:
-        UserError: anything wrong that can be known before a worker starts, raised before the
-            folder is made; or a worker that can't start, which leaves an earlier run as it was.
+        UserError: a folder or a tracker that can't be had, or a worker that can't start, which
+            leaves an earlier run as it was.
     """
-    registry = registry or load_plugins()
-    assembly = assemble(config, registry, further, collects=not with_policy)
+    registry, config = load_plugins(), assembly.config
     if not with_policy:
         assembly = replace(assembly, plan=assembly.plan.without_policy())
     assembly = replace(assembly, learned=learned_before(config, folder))

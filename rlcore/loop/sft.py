@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.schema import RunConfig
+from rlcore.loop.assembly import Assembly
 from rlcore.loop.collect import collect
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session
@@ -17,9 +17,9 @@ from rlcore.track.files import new_folder, write_text
 from rlcore.track.state import read_json
 
 
-def run(config: RunConfig) -> Path:
+def run(assembly: Assembly) -> Path:
     """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint."""
-    with open_session(config) as session:
+    with open_session(assembly) as session:
         path = starting_policy(session)
         conclude(session, after=evaluate(session, "sft"))
         session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")

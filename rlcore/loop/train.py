@@ -11,9 +11,10 @@ import contextlib
 import copy
 from collections.abc import Callable
 
-from rlcore.config.schema import RunConfig, RunnerConfig
+from rlcore.config.schema import RunnerConfig
 from rlcore.errors import WorkerError
 from rlcore.loop import resume, sft
+from rlcore.loop.assembly import Assembly
 from rlcore.loop.batch import gather_batch
 from rlcore.loop.evaluate import conclude, evaluate, films, report_incidents
 from rlcore.loop.gather import Gathered
@@ -29,13 +30,17 @@ from rlcore.track.course import checkpoint_name, require_latest
 from rlcore.track.metrics import env_metrics
 
 
-def run(config: RunConfig) -> Summary:
+def run(assembly: Assembly) -> Summary:
     """`rlcore train`: the whole story; returns what `summary.json` holds.
+
+    Args:
+        assembly: of the configuration, checked: :func:`rlcore.loop.assembly.assemble`.
 
     Raises:
         UserError: as :func:`rlcore.loop.session.open_session`, or a worker that failed.
         KeyboardInterrupt: the run was asked to stop; a checkpoint was made where it could be.
     """
+    config = assembly.config
     with contextlib.ExitStack() as holds:
         folder = resume.folder_of(config)
         said = holds.enter_context(folder.held()) if folder is not None else None
@@ -44,7 +49,7 @@ def run(config: RunConfig) -> Summary:
             there = saved.folder if saved is not None else None
             at = saved.checkpoint if saved is not None else None
             name = at.path.name if at is not None else None
-            with open_session(config, folder=there, at=name, holds=holds) as session:
+            with open_session(assembly, folder=there, at=name, holds=holds) as session:
                 if said is not None:
                     session.progress.line(f"{session.folder.path} {said}: going on with it")
                 try:

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, VerificationError
+from rlcore.loop.assembly import Assembly
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session, protocol
 from rlcore.reading import read_json, reason_of
@@ -40,17 +40,18 @@ def freeze(session: Session, step: int, results: Sequence[EpisodeResult]) -> Non
     write_text(folder / PROTOCOL, json.dumps(facts, indent=1) + "\n")
 
 
-def run(config: RunConfig) -> list[EpisodeResult]:
+def run(assembly: Assembly) -> list[EpisodeResult]:
     """`rlcore eval RUN --verify`: play the frozen protocol again with the checkpoint.
 
     Raises:
         CheckpointError: no evaluation was kept with it.
         VerificationError: the protocol is another one, or episodes came out otherwise.
     """
-    assert config.actor.model.model_path is not None  # as `rlcore eval RUN` set it
-    folder = Path(config.actor.model.model_path).parent
+    policy = assembly.config.actor.model.model_path
+    assert policy is not None  # as `rlcore eval RUN` set it
+    folder = Path(policy).parent
     kept, then = _read(folder)
-    with open_session(config, like=RunFolder.containing(folder)) as session:
+    with open_session(assembly, like=RunFolder.containing(folder)) as session:
         now = json.loads(json.dumps(_facts(session)))
         for key, value in now.items():
             if value != then.get(key):

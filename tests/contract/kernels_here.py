@@ -50,13 +50,14 @@ def look() -> dict[str, Any]:
 def play() -> list[dict[str, float | None]]:
     """The metrics of a run in one process, and those of one with two stages and processes apart."""
     from rlcore.loop import train
+    from rlcore.loop.assembly import assemble
     from rlcore.report.sameness import untimed
     from rlcore.track.trackers import read_metrics
 
     def metrics(config: RunConfig) -> Any:
         with tempfile.TemporaryDirectory() as logs:
             logger = replace(config.runner.logger, log_path=logs)
-            train.run(replace(config, runner=replace(config.runner, logger=logger)))
+            train.run(assemble(replace(config, runner=replace(config.runner, logger=logger))))
             return untimed(read_metrics(Path(logs) / "run" / "metrics.jsonl"))
 
     apart = ("cluster.component_placement={env: 0, rollout: 0, actor: 1}", STAGES)

@@ -19,6 +19,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import UserError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 
 PI0 = ["env=metaworld", "model=pi0_tiny"]
 CRITIC = "actor.model.add_value_head=true"  # an evaluation needs none, and then reads none
@@ -41,7 +42,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     model = compose([*PI0, "algorithm=ppo"]).actor.model
     policy, run, begun = folder / "policy", folder / "run", folder / "begun"
     make(model, env_spec=env_spec(MetaWorldConfig())).save_pretrained(policy)  # type: ignore[arg-type]
-    train.run(compose([*TOY_RUN, f"runner.logger.log_path={folder}"]))
+    train.run(assemble(compose([*TOY_RUN, f"runner.logger.log_path={folder}"])))
     shutil.copytree(run, begun)
     for place in ("checkpoints", "sft", "eval"):
         shutil.rmtree(begun / place)

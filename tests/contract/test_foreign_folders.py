@@ -18,6 +18,7 @@ from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.loop import train
+from rlcore.loop.assembly import Assembly, assemble
 
 RUN = [
     "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigW
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("theirs")
-    train.run(compose([*RUN, f"runner.logger.log_path={folder}"]))
+    train.run(assemble(compose([*RUN, f"runner.logger.log_path={folder}"])))
     return folder / "run"
 
 
@@ -202,8 +203,8 @@ def test_a_run_that_was_moved_goes_on_where_it_is(run, monkeypatch):
     change(run, "runner.logger.experiment_name", "another")
     seen: list[RunConfig] = []
 
-    def start(config: RunConfig, *arguments: object) -> None:
-        seen.append(config)
+    def start(assembly: Assembly, *arguments: object) -> None:
+        seen.append(assembly.config)
         raise Started
 
     monkeypatch.setattr(train, "run", start)

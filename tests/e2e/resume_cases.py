@@ -10,6 +10,7 @@ from typing import Any
 from rlcore.config.compose import load
 from rlcore.errors import WorkerError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.loop.session import Session
 from rlcore.plugins import load_plugins
 
@@ -36,7 +37,7 @@ COMMON = [
 
 
 def go_on(run: Path, *overrides: str) -> None:
-    train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides]))
+    train.run(assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides])))
 
 
 @contextmanager

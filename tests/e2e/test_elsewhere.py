@@ -11,6 +11,7 @@ from resume_cases import COMMON
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.loop import sft, train
+from rlcore.loop.assembly import assemble
 from rlcore.track.checkpoint import load_checkpoint
 
 FROM_A_CHECKPOINT = [*COMMON, "runner.max_epochs=1", "sft.enabled=false"]
@@ -20,7 +21,7 @@ FROM_A_CHECKPOINT = [*COMMON, "runner.max_epochs=1", "sft.enabled=false"]
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder the user stands in, with a checkpoint in `logs/start/sft`."""
     monkeypatch.chdir(tmp_path)
-    sft.run(compose([*COMMON, "runner.logger.experiment_name=start"]))
+    sft.run(assemble(compose([*COMMON, "runner.logger.experiment_name=start"])))
     return tmp_path
 
 
@@ -31,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_relative_checkpoints(
     here: Path, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    train.run(compose([*FROM_A_CHECKPOINT, *(f"{key}=logs/start/sft" for key in keys)]))
+    train.run(assemble(compose([*FROM_A_CHECKPOINT, *(f"{key}=logs/start/sft" for key in keys)])))
     run = here / "logs" / "run"
     config = load(run / "config.yaml")
     assert config.rollout.model.model_path == config.actor.model.model_path == str(
@@ -47,7 +48,7 @@ def test_relative_checkpoints(
 
 def test_a_moved_run_finds_what_is_in_it(here: Path):
     data = here / "logs" / "run" / "data"
-    train.run(compose([*COMMON, "runner.max_epochs=1", f"collect.path={data}"]))
+    train.run(assemble(compose([*COMMON, "runner.max_epochs=1", f"collect.path={data}"])))
     moved = here / "kept" / "run"
     shutil.move(here / "logs" / "run", moved)
     assert load(moved / "config.yaml").collect.path == str(moved / "data")
@@ -62,7 +63,7 @@ def test_two_runs_film_into_one_folder(here: Path):
         for setting in ("save_video=true", "num_episodes=1", "video_base_dir=films")
     ]
     for _ in range(2):
-        train.run(compose([*FROM_A_CHECKPOINT, *film]))
+        train.run(assemble(compose([*FROM_A_CHECKPOINT, *film])))
     names = ["after.mp4", "before.mp4", "run.txt", "update_000001.mp4"]
     for run in ("run", "run-2"):
         assert sorted(path.name for path in (here / "films" / run).iterdir()) == names

@@ -24,6 +24,7 @@ from rlcore.config.compose import compose
 from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import WorkerError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.plugins import GROUP, Registry
 from rlcore.run import Run
 from rlcore.track.checkpoint import load_checkpoint
@@ -39,7 +40,7 @@ CASES = {
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(compose([*COMMON, *QUICK, *names, *overrides]))
+    train.run(assemble(compose([*COMMON, *QUICK, *names, *overrides])))
     return log_path / name
 
 
@@ -148,7 +149,7 @@ def test_minimal_does_what_a_run_does(log_path: Path):
     settings = [*minimal.SETTINGS, "env.train.total_num_envs=24"]
     quick = ["runner.max_epochs=3", "env.eval.trials_per_task=1", "env.eval.total_num_envs=4"]
     words = [*settings, *quick, f"runner.logger.log_path={log_path}", "cluster.torch_threads=1"]
-    train.run(compose(words))
+    train.run(assemble(compose(words)))
     lines = numbers(log_path / "run")
     successes = [line["env/success_once"] for line in lines if "env/success_once" in line]
     assert minimal.train(compose(settings), updates=3) == successes

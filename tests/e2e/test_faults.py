@@ -21,6 +21,7 @@ from sameness import assert_same
 from rlcore.config.compose import compose
 from rlcore.errors import StuckError, WorkerError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.workers.ray_group import RayGroup
 
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("ray_cluster")
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(compose([*COMMON, "cluster.backend=ray", ONE_EACH, *names, *overrides]))
+    train.run(assemble(compose([*COMMON, "cluster.backend=ray", ONE_EACH, *names, *overrides])))
     return log_path / name
 
 

@@ -13,6 +13,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import CheckpointError, WorkerError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.report import write_comparison, write_report
 from rlcore.report.record import read_run
 from rlcore.track.folder import RunFolder
@@ -20,7 +21,7 @@ from rlcore.track.folder import RunFolder
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(compose([*COMMON, "runner.max_epochs=2", *names, *overrides]))
+    train.run(assemble(compose([*COMMON, "runner.max_epochs=2", *names, *overrides])))
     return log_path / name
 
 

@@ -20,6 +20,7 @@ from rlcore.config.compose import compose
 from rlcore.errors import WorkerError
 from rlcore.learner.update import Learner
 from rlcore.loop import batch, train
+from rlcore.loop.assembly import assemble
 from rlcore.rollout.columns import canonical
 from rlcore.track.checkpoint import load_checkpoint
 
@@ -61,7 +62,7 @@ RAY = "cluster.backend=ray"
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(compose([*GROUPED, *names, *overrides]))
+    train.run(assemble(compose([*GROUPED, *names, *overrides])))
     return log_path / name
 
 
@@ -281,7 +282,7 @@ def test_it_improves_the_toy(log_path: Path):
             "rollout.forward_batch=null",
         ]
     )
-    summary = train.run(config)
+    summary = train.run(assemble(config))
     assert summary["paired_difference"]["lo"] > 0.02, summary
 
 
@@ -320,7 +321,7 @@ REAL = [
 
 def real(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(compose([*REAL, *names, *overrides]))
+    train.run(assemble(compose([*REAL, *names, *overrides])))
     return log_path / name
 
 

@@ -15,6 +15,7 @@ from resume_cases import COMMON, go_on
 from rlcore.config.compose import compose
 from rlcore.kernels import MKL, OURS, in_effect, processor
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 
 needs_mkl = pytest.mark.skipif(not processor().setting, reason="no MKL for this processor")
 
@@ -36,7 +37,9 @@ def rlcore(*words: str, mkl: str | None = None) -> str:
 
 
 def start(log_path: Path) -> Path:
-    train.run(compose([*COMMON, "runner.max_epochs=1", f"runner.logger.log_path={log_path}"]))
+    train.run(
+        assemble(compose([*COMMON, "runner.max_epochs=1", f"runner.logger.log_path={log_path}"]))
+    )
     return log_path / "run"
 
 

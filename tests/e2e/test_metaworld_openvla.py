@@ -44,7 +44,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log_path = tmp_path_factory.mktemp("logs")
-    train.run(compose([*SMALL, f"runner.logger.log_path={log_path}"]))
+    train.run(assemble(compose([*SMALL, f"runner.logger.log_path={log_path}"])))
     return log_path / "small"
 
 

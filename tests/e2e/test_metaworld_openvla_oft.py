@@ -8,6 +8,7 @@ import pytest
 
 from rlcore.config.compose import compose
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.track.trackers import read_metrics
 
 TASKS = "[button-press-topdown-v3,faucet-open-v3]"
@@ -42,7 +43,7 @@ SMALL = [
 )
 def test_it_trains(tmp_path, level):
     options = [f"algorithm.logprob_type={level}", f"runner.logger.log_path={tmp_path}"]
-    train.run(compose([*SMALL, *options]))
+    train.run(assemble(compose([*SMALL, *options])))
     lines = [m for m in read_metrics(tmp_path / "run/metrics.jsonl") if "env/return" in m]
     assert len(lines) == 2
     for line in lines:

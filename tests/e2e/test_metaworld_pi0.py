@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from rlcore.config.compose import compose
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint, read_learner
 from rlcore.track.trackers import read_metrics
@@ -55,7 +56,7 @@ SMALL_QUICKSTART = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ray_cluster) -> Path:
     log_path = tmp_path_factory.mktemp("logs")
-    train.run(compose([*SMALL_QUICKSTART, f"runner.logger.log_path={log_path}"]))
+    train.run(assemble(compose([*SMALL_QUICKSTART, f"runner.logger.log_path={log_path}"])))
     return log_path / "quickstart"
 
 

@@ -10,6 +10,7 @@ import pytest
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.plugins import load_plugins
 from rlcore.track.trackers import read_metrics
 
@@ -52,7 +53,7 @@ def test_every_model_has_a_small_option():
 def test_two_updates(model: str, algorithm: str, log_path: Path):
     """Nothing is told but the two names: a critic where one is wanted, groups where they are."""
     choice = [f"model={model}", f"algorithm={algorithm}", f"runner.logger.log_path={log_path}"]
-    summary = train.run(compose([*COMMON, *choice]))
+    summary = train.run(assemble(compose([*COMMON, *choice])))
     lines = [m for m in read_metrics(log_path / "run" / "metrics.jsonl") if "train/loss" in m]
     assert len(lines) == 2
     for line in lines:

@@ -13,6 +13,7 @@ from rlcore_testing import toy_env, toy_settings
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.loop import protocol, train
+from rlcore.loop.assembly import assemble
 from rlcore.loop.protocol import protocol_spec, row_configs
 from rlcore.plugins import load_plugins
 from rlcore.results.tables import read_results
@@ -28,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logs = tmp_path_factory.mktemp("logs")
     words = ["runner.max_epochs=1", "runner.val_before_train=false", "env.eval.trials_per_task=5"]
     words += ["sft.enabled=true", "sft.max_steps=150", "collect.episodes_per_task=3"]
-    train.run(compose([*TOY, *words, f"runner.logger.log_path={logs}"]))
+    train.run(assemble(compose([*TOY, *words, f"runner.logger.log_path={logs}"])))
     return logs / "run"
 
 

@@ -22,9 +22,10 @@ from sameness import assert_same, numbers, tensors
 from rlcore.config.compose import compose
 from rlcore.errors import WorkerError
 from rlcore.kernels import in_effect
-from rlcore.loop import session as opening
 from rlcore.loop import sft, train
+from rlcore.loop.assembly import assemble
 from rlcore.loop.evaluate import evaluate
+from rlcore.loop.session import open_session
 from rlcore.rollout.columns import HEAVY, LIGHT
 from rlcore.rollout.rounding import kernels_alone
 from rlcore.track.checkpoint import load_checkpoint
@@ -112,16 +113,13 @@ def play(where: Path, data: Path, *overrides: str) -> Played:
     rollout with free batching, by the weights that the updates led to."""
     names = (f"runner.logger.log_path={where}", f"collect.path={data}")
     config = compose([*BASE, *names, *overrides])
-    original = opening.assemble
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "assemble", lambda *a: recorded(original(*a), where / "record"))
-        with opening.open_session(config) as session:
-            sft.starting_policy(session)
-            train.reinforce(session)
-            evaluate(session, "after", update=UPDATES)
-            free = replace(config, rollout=replace(config.rollout, forward_batch=None))
-            session.assembly = replace(session.assembly, config=free)
-            train.rollout(session, FREE)
+    with open_session(recorded(assemble(config), where / "record")) as session:
+        sft.starting_policy(session)
+        train.reinforce(session)
+        evaluate(session, "after", update=UPDATES)
+        free = replace(config, rollout=replace(config.rollout, forward_batch=None))
+        session.assembly = replace(session.assembly, config=free)
+        train.rollout(session, FREE)
     return Played(session.folder.path, Record.read(where / "record"))
 
 
@@ -338,7 +336,7 @@ def norm(arrays: Iterable[torch.Tensor]) -> float:
 def uninterrupted(where: Path, data: Path, *overrides: str) -> Path:
     names = (f"runner.logger.log_path={where}", f"collect.path={data}")
     settings = ("sft.enabled=true", "runner.max_epochs=3", "runner.save_interval=1")
-    train.run(compose([*BASE, LOCAL, *placed(FUSED), *settings, *names, *overrides]))
+    train.run(assemble(compose([*BASE, LOCAL, *placed(FUSED), *settings, *names, *overrides])))
     return where / "quickstart"
 
 

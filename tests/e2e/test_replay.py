@@ -41,19 +41,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two updates from a start that succeeds at times, evaluated after each."""
     logs = tmp_path_factory.mktemp("logs")
     train.run(
-        compose(
-            [
-                *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"),
-                *("sft.enabled=true", "sft.max_steps=60", "collect.episodes_per_task=2"),
-                *("runner.max_epochs=2", "runner.save_interval=1", "runner.keep_best=true"),
-                *("runner.val_check_interval=1", "runner.val_before_train=false"),
-                *("env.train.total_num_envs=8", "env.eval.total_num_envs=8"),
-                *("rollout.pipeline_stage_num=2", "rollout.forward_batch=4"),
-                *("env.train.tasks=[reach-up,reach-left]", "env.eval.tasks=[reach-up,reach-left]"),
-                *("env.eval.trials_per_task=4", "cluster.torch_threads=1"),
-                *("actor.micro_batch_size=16", "actor.global_batch_size=32"),
-                f"runner.logger.log_path={logs}",
-            ]
+        assemble(
+            compose(
+                [
+                    *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"),
+                    *("sft.enabled=true", "sft.max_steps=60", "collect.episodes_per_task=2"),
+                    *("runner.max_epochs=2", "runner.save_interval=1", "runner.keep_best=true"),
+                    *("runner.val_check_interval=1", "runner.val_before_train=false"),
+                    *("env.train.total_num_envs=8", "env.eval.total_num_envs=8"),
+                    *("rollout.pipeline_stage_num=2", "rollout.forward_batch=4"),
+                    *(
+                        "env.train.tasks=[reach-up,reach-left]",
+                        "env.eval.tasks=[reach-up,reach-left]",
+                    ),
+                    *("env.eval.trials_per_task=4", "cluster.torch_threads=1"),
+                    *("actor.micro_batch_size=16", "actor.global_batch_size=32"),
+                    f"runner.logger.log_path={logs}",
+                ]
+            )
         )
     )
     return logs / "run"

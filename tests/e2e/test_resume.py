@@ -21,6 +21,7 @@ from rlcore.config.compose import compose, load
 from rlcore.config.recipes import read_mapping
 from rlcore.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.loop import session, train
+from rlcore.loop.assembly import assemble
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.course import read_course
 from rlcore.track.folder import RunFolder
@@ -30,7 +31,7 @@ FULL = "whole"
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(compose([*COMMON, *names, *overrides]))
+    train.run(assemble(compose([*COMMON, *names, *overrides])))
     return log_path / name
 
 
@@ -51,7 +52,9 @@ def test_from_an_earlier_checkpoint(
 ):
     run = start(log_path, "short")
     (run / "summary.json").unlink()
-    train.run(load(run / "config.yaml", [f"runner.resume_dir='{run}/checkpoints/step_000001'"]))
+    train.run(
+        assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}/checkpoints/step_000001'"]))
+    )
     assert_same(run, whole)
     aside = run / "checkpoints" / "superseded"
     said = capsys.readouterr().out
@@ -59,7 +62,7 @@ def test_from_an_earlier_checkpoint(
     assert [p.name for p in sorted(aside.iterdir())] == [f"step_00000{n}" for n in (2, 3, 4)]
     gone = aside / "step_000003"
     with pytest.raises(CheckpointError, match="the run can't go on from it"):
-        train.run(load(run / "config.yaml", [f"runner.resume_dir='{gone}'"]))
+        train.run(assemble(load(run / "config.yaml", [f"runner.resume_dir='{gone}'"])))
 
 
 def test_after_a_failure_before_the_first_checkpoint(
@@ -193,7 +196,9 @@ def test_one_that_fails_to_start_leaves_the_run_as_it_was(
         changes = ["runner.max_epochs=4", "actor.optim.lr=1.0", "cluster.torch_threads=2"]
         for at in (run, run / "checkpoints/step_000001"):
             with pytest.raises(WorkerError):
-                train.run(load(run / "config.yaml", [f"runner.resume_dir='{at}'", *changes]))
+                train.run(
+                    assemble(load(run / "config.yaml", [f"runner.resume_dir='{at}'", *changes]))
+                )
     assert contents(run) == files
     go_on(run, "runner.max_epochs=4")
     assert_same(run, whole)

@@ -19,6 +19,7 @@ from rlcore.config.compose import compose
 from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import ConfigError, WorkerError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.loop.hooks import HookError
 from rlcore.run import Run
 from rlcore.track.checkpoint import load_checkpoint
@@ -29,7 +30,7 @@ LEFT_OUT = "reach-down"
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(compose([*COMMON, *QUICK, *names, *overrides]))
+    train.run(assemble(compose([*COMMON, *QUICK, *names, *overrides])))
     return log_path / name
 
 

@@ -17,6 +17,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import PolicyError, WorkerError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.track.checkpoint import has_checkpoint
 
 LONGEST = 120.0
@@ -39,7 +40,7 @@ def test_what_is_no_exception_is_told_with_the_worker(
 
     monkeypatch.setattr(ToyEnv, "chunk_step", strike)
     with pytest.raises(WorkerError, match=r"(?s)env worker failed .*Fate: of a library's own"):
-        train.run(compose(words(log_path)))
+        train.run(assemble(compose(words(log_path))))
 
 
 def test_an_env_that_empties_the_environment(log_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -63,7 +64,7 @@ def test_a_policy_that_saves_nothing_makes_no_checkpoint(
 ):
     monkeypatch.setattr(ToyPolicy, "save_pretrained", lambda policy, path: None)
     with pytest.raises(PolicyError, match="what it wrote of save_pretrained is nothing"):
-        train.run(compose(words(log_path)))
+        train.run(assemble(compose(words(log_path))))
     assert not has_checkpoint(log_path / "run" / "checkpoints")
     assert not list((log_path / "run").rglob("step_*"))
 
@@ -73,7 +74,7 @@ def test_demonstrations_that_teach_nothing_are_announced(
 ):
     loss = ToyPolicy.sft_loss
     monkeypatch.setattr(ToyPolicy, "sft_loss", lambda policy, *given: 0 * loss(policy, *given))
-    train.run(compose(words(log_path, "sft.enabled=true", "sft.max_steps=3")))
+    train.run(assemble(compose(words(log_path, "sft.enabled=true", "sft.max_steps=3"))))
     said = " ".join(capsys.readouterr().out.split())
     assert "warning: sft learned nothing: the gradients of all 3 steps are zero" in said
 

@@ -18,6 +18,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError, WorkerError
 from rlcore.loop import evaluate, train
+from rlcore.loop.assembly import assemble
 from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
@@ -41,7 +42,7 @@ SMALL = [
 
 
 def run(log_path: Path, *overrides: str):
-    return train.run(compose([*SMALL, f"runner.logger.log_path={log_path}", *overrides]))
+    return train.run(assemble(compose([*SMALL, f"runner.logger.log_path={log_path}", *overrides])))
 
 
 def test_a_run_leaves_what_it_promises(log_path: Path):
@@ -131,13 +132,15 @@ def test_the_saved_policy_evaluates_to_the_same_episodes(log_path: Path):
     run(log_path, "cluster.backend=local")
     folder = log_path / "run"
     again = evaluate.run(
-        compose(
-            [
-                *SMALL,
-                "cluster.backend=local",
-                f"runner.logger.log_path={log_path}",
-                f"actor.model.model_path={load_checkpoint(folder).policy_path}",
-            ]
+        assemble(
+            compose(
+                [
+                    *SMALL,
+                    "cluster.backend=local",
+                    f"runner.logger.log_path={log_path}",
+                    f"actor.model.model_path={load_checkpoint(folder).policy_path}",
+                ]
+            )
         )
     )
     assert again == read_results(folder / "eval" / "after.parquet")
@@ -156,7 +159,7 @@ def test_an_evaluation_needs_no_algorithm_and_no_critic(log_path: Path):
         require=EVAL.require,
     )
     assert config.algorithm.name == ""
-    starts = {(result.task, result.trial) for result in evaluate.run(config)}
+    starts = {(result.task, result.trial) for result in evaluate.run(assemble(config))}
     assert len(starts) == 8  # 4 tasks, 2 trials
     assert (log_path / "run" / "summary.json").is_file()
 

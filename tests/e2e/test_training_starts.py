@@ -13,6 +13,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import collect, evaluate, train
+from rlcore.loop.assembly import assemble
 from rlcore.results.summary import read_summary
 
 SWAPPED = ["env.train.split=heldout", "env.eval.split=train"]
@@ -26,7 +27,9 @@ def config(log_path: Path, *overrides: str):
 def test_what_was_measured_on_is_said_everywhere(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    train.run(config(log_path, "env.eval.split=train", "env.eval.allow_training_trials=true"))
+    train.run(
+        assemble(config(log_path, "env.eval.split=train", "env.eval.allow_training_trials=true"))
+    )
     run, said = log_path / "run", "evaluated on training starts"
     out = capsys.readouterr().out
     assert f"episodes; {said}" in out and f"success after; {said}" in out
@@ -37,28 +40,30 @@ def test_what_was_measured_on_is_said_everywhere(
 
 
 def test_the_other_splits_are_as_good(log_path: Path, capsys: pytest.CaptureFixture[str]):
-    train.run(config(log_path, *SWAPPED))
+    train.run(assemble(config(log_path, *SWAPPED)))
     assert "training starts" not in capsys.readouterr().out
     assert "evaluation, held-out starts" in (log_path / "run" / "report.html").read_text()
     # what was held out by number is what was trained on
-    evaluate.run(of_run(log_path / "run", ["env.eval.split=heldout"]))
+    evaluate.run(assemble(of_run(log_path / "run", ["env.eval.split=heldout"])))
     assert "evaluated on training starts" in capsys.readouterr().out
 
 
 def test_demonstrations_from_elsewhere(log_path: Path, tmp_path: Path):
     data = tmp_path / "data"
     at = ["env.train.split=heldout", f"collect.path={data}", "env.eval.split=train"]
-    collect.run(config(log_path, *at))
+    collect.run(assemble(config(log_path, *at), collects=True))
     learn = [f"collect.path={data}", "env.eval.trials_per_task=1000"]
     with pytest.raises(ConfigError, match=r"no start that is among the demonstrations of .*/data"):
-        train.run(config(log_path, *learn))
+        train.run(assemble(config(log_path, *learn)))
     compose([*COMMON, *learn, "env.eval.allow_training_trials=true"])
 
 
 def test_what_an_earlier_attempt_trained_on_counts(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    train.run(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"))
+    train.run(
+        assemble(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"))
+    )
     run = log_path / "run"
     more = ["runner.max_epochs=2", *SWAPPED]
     files = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
@@ -87,7 +92,9 @@ def test_what_an_earlier_attempt_trained_on_is_no_held_out_start(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """Asked for by name, and called what it is: in the run, its report and its evaluations."""
-    train.run(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"))
+    train.run(
+        assemble(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"))
+    )
     run, said = log_path / "run", "evaluated on training starts"
     capsys.readouterr()
     swapped = [*SWAPPED, "env.train.tasks=[reach-down]", "env.eval.tasks=[reach-up]"]
@@ -109,7 +116,7 @@ def test_every_row_of_a_protocol_and_a_verification_are_asked(
 ):
     """Rows that change tasks visit other starts than the base of the protocol."""
     both = "env.eval.tasks=[reach-up,reach-down]"
-    train.run(config(log_path, *SWAPPED, "env.train.tasks=[reach-left]", both))
+    train.run(assemble(config(log_path, *SWAPPED, "env.train.tasks=[reach-left]", both)))
     run = log_path / "run"
     capsys.readouterr()
     settled = ["env.train.split=train", "env.eval.split=heldout", "env.train.tasks=[reach-left]"]

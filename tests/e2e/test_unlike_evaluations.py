@@ -11,6 +11,7 @@ from resume_cases import COMMON, go_on
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.results.parquet import read_note
 from rlcore.results.summary import read_summary
 from rlcore.results.tables import comparable, read_results
@@ -21,12 +22,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two updates, with an evaluation between them."""
     logs = tmp_path_factory.mktemp("logs")
     train.run(
-        compose(
-            [
-                *COMMON,
-                *("runner.max_epochs=2", "runner.val_check_interval=1"),
-                *(f"runner.logger.log_path={logs}", "runner.logger.experiment_name=whole"),
-            ]
+        assemble(
+            compose(
+                [
+                    *COMMON,
+                    *("runner.max_epochs=2", "runner.val_check_interval=1"),
+                    *(f"runner.logger.log_path={logs}", "runner.logger.experiment_name=whole"),
+                ]
+            )
         )
     )
     return logs / "whole"

@@ -12,6 +12,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import CheckpointError, VerificationError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import find_checkpoint
 
@@ -20,12 +21,18 @@ from rlcore.track.checkpoint import find_checkpoint
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logs = tmp_path_factory.mktemp("logs")
     train.run(
-        compose(
-            [
-                *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"),
-                *("runner.max_epochs=2", "runner.save_interval=1", "runner.val_before_train=false"),
-                *("env.eval.trials_per_task=3", f"runner.logger.log_path={logs}"),
-            ]
+        assemble(
+            compose(
+                [
+                    *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"),
+                    *(
+                        "runner.max_epochs=2",
+                        "runner.save_interval=1",
+                        "runner.val_before_train=false",
+                    ),
+                    *("env.eval.trials_per_task=3", f"runner.logger.log_path={logs}"),
+                ]
+            )
         )
     )
     return logs / "run"

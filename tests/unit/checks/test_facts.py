@@ -18,5 +18,5 @@ def test_a_policy_is_told_of_the_sentences_of_all_envs_it_acts_in(registry):
     train, test = (found.envs[side].descriptions for side in ("train", "eval"))
     assert train != test and found.policy_env.said == (*train, *test)
     third = replace(found.envs["eval"], sentences=("put it down", *test))
-    told = gather_facts(config, registry, further=[third]).policy_env
+    told = gather_facts(config, registry, further={"third": third}).policy_env
     assert told == replace(found.envs["train"], sentences=(*train, *test, "put it down"))

@@ -140,7 +140,7 @@ def test_a_command_may_take_a_configuration_as_ours_do(wander, capsys, elsewhere
     wander(
         "from rlcore.cli.verbs import Verb, run_verb; "
         "return run_verb(Verb('wander', 'acme_walks:walk', require=('env',)), arguments)\n\n"
-        "    def walk(config): print('walked in', config.env.train.env_type)"
+        "    def walk(assembly): print('walked in', assembly.config.env.train.env_type)"
     )
     assert main(["wander", "env=toy"]) == 0
     assert capsys.readouterr().out == "walked in toy\n"

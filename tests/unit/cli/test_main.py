@@ -13,6 +13,7 @@ from rlcore.cli import verbs
 from rlcore.cli.main import main
 from rlcore.config.schema import RunConfig
 from rlcore.errors import WorkerError
+from rlcore.loop.assembly import Assembly
 from rlcore.plugins import load_plugins
 
 COLLECT = ["collect", "env=toy", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"]
@@ -25,8 +26,8 @@ class Loop:
     configs: list[RunConfig] = field(default_factory=list)
     error: BaseException | None = None
 
-    def run(self, config: RunConfig) -> None:
-        self.configs.append(config)
+    def run(self, assembly: Assembly) -> None:
+        self.configs.append(assembly.config)
         if self.error is not None:
             raise self.error
 

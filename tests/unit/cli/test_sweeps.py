@@ -13,6 +13,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import load, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.errors import WorkerError
+from rlcore.loop.assembly import Assembly
 from rlcore.track.folder import RunFolder
 
 TRAIN = [
@@ -38,7 +39,8 @@ class Loop:
         self.configs: list[RunConfig] = []
         self.errors: dict[int, BaseException] = {}
 
-    def run(self, config: RunConfig) -> None:
+    def run(self, assembly: Assembly) -> None:
+        config = assembly.config
         self.configs.append(config)
         logger = config.runner.logger
         folder = RunFolder.create(logger.log_path, logger.experiment_name)

@@ -11,6 +11,7 @@ from rlcore_testing.toy_env import ToyEnv
 from rlcore.config.compose import compose
 from rlcore.data.demonstrations import DemonstrationSet
 from rlcore.loop import collect
+from rlcore.loop.assembly import assemble
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
 
@@ -33,7 +34,7 @@ def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
         words = ["collect.episodes_per_task=5", "collect.action_noise=1.5"]
         words += [f"env.train.total_num_envs={envs}", f"env.eval.total_num_envs={envs}"]
         words += [f"runner.logger.log_path={tmp_path / str(envs)}"]
-        made = DemonstrationSet(collect.run(compose([*TOY, *words])))
+        made = DemonstrationSet(collect.run(assemble(compose([*TOY, *words]), collects=True)))
         return [(each.episode.task, each.episode.trial) for each in made], list(asked)
 
     return run

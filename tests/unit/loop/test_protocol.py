@@ -54,7 +54,7 @@ def plan(tmp_path):
     assembly = assemble(config, registry, configs)
     model = replace(config.actor.model, model_path=str(tmp_path / "policy"))
     loaded = replace(config, actor=replace(config.actor, model=model))
-    return lambda: protocol._plan(replace(assembly, config=loaded), configs)
+    return lambda: protocol._plan(replace(assembly, config=loaded))
 
 
 def test_a_plan_is_of_one_code_and_one_base(plan, tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from rlcore.checks import check
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
 from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
@@ -103,11 +104,13 @@ def test_a_run_suspends_before_each_update_and_comes_out_the_same(
         "env.eval.trials_per_task=2",
         "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
     ]
-    plain = train.run(compose([*words, f"runner.logger.log_path={tmp_path / 'plain'}"]))
+    plain = train.run(assemble(compose([*words, f"runner.logger.log_path={tmp_path / 'plain'}"])))
     assert "suspend" not in calls
     calls.clear()
     words.append("env.train.enable_offload=true")
-    offloaded = train.run(compose([*words, f"runner.logger.log_path={tmp_path / 'offloaded'}"]))
+    offloaded = train.run(
+        assemble(compose([*words, f"runner.logger.log_path={tmp_path / 'offloaded'}"]))
+    )
     asked = [name for name in calls if name != "reset"]
     # two updates; what follows the second is an evaluation, on simulators of its own
     assert asked == ["suspend", "resume", "suspend"]

@@ -18,6 +18,7 @@ from rlcore.config.compose import compose
 from rlcore.data.demonstrations import DemonstrationSet
 from rlcore.errors import EnvError, PolicyError, WorkerError
 from rlcore.loop import collect, evaluate, train
+from rlcore.loop.assembly import assemble
 from rlcore.specs import Episode
 from rlcore.track.env_facts import read_env_facts
 from rlcore.workers.played import PlayedEnv
@@ -327,7 +328,7 @@ def test_a_run_says_which_env_did_what(toy_is, log_path):
     with pytest.raises(
         EnvError, match=r"env toy handed out .*, task '.*', trial \d+, step 10: succ"
     ):
-        train.run(config)
+        train.run(assemble(config))
 
 
 # -- tasks ----------------------------------------------------------------------------------------
@@ -359,7 +360,7 @@ def wide(toy_is, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_run_plays_the_tasks_that_are_asked_for(wide, log_path):
     asked = ["env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down,reach-right]"]
-    train.run(compose([*TOY, *asked, f"runner.logger.log_path={log_path}"]))
+    train.run(assemble(compose([*TOY, *asked, f"runner.logger.log_path={log_path}"])))
     assert set(wide) == {"reach-up", "reach-down", "reach-right"}
     manifest = json.loads((log_path / "run/manifest.json").read_text())
     trials = manifest["evaluation_protocol"]["trials"]
@@ -369,15 +370,18 @@ def test_a_run_plays_the_tasks_that_are_asked_for(wide, log_path):
 def test_tasks_in_another_order_are_the_same_episodes(wide, log_path, monkeypatch):
     """Toy itself narrows; the wide one is narrowed by core: to the same numbers."""
     asked = [*TOY, "env.eval.tasks=[reach-up,reach-left]", "runner.only_eval=true"]
-    wide_results = evaluate.run(compose([*asked, f"runner.logger.log_path={log_path}/wide"]))
+    wide_results = evaluate.run(
+        assemble(compose([*asked, f"runner.logger.log_path={log_path}/wide"]))
+    )
     monkeypatch.undo()
-    results = evaluate.run(compose([*asked, f"runner.logger.log_path={log_path}/own"]))
+    results = evaluate.run(assemble(compose([*asked, f"runner.logger.log_path={log_path}/own"])))
     assert wide_results == results
 
 
 def test_demonstrations_are_of_the_tasks_asked_for(wide, log_path):
     asked = [*TOY, "env.train.tasks=[reach-down]", "collect.episodes_per_task=2"]
-    path = collect.run(compose([*asked, f"runner.logger.log_path={log_path}"]))
+    words = [*asked, f"runner.logger.log_path={log_path}"]
+    path = collect.run(assemble(compose(words), collects=True))
     demonstrations = DemonstrationSet(path)
     assert demonstrations.tasks == ["reach-down"]
     assert {demo.task_description for demo in demonstrations} == {"reach the down side"}
@@ -392,7 +396,7 @@ def test_simulators_without_a_planned_task_are_refused(toy_is, log_path):
     toy_is(Other)
     config = compose([*TOY, f"runner.logger.log_path={log_path}"])
     with pytest.raises(EnvError, match="planned with task 'reach-right', which it does not have"):
-        train.run(config)
+        train.run(assemble(config))
 
 
 # -- sentences ------------------------------------------------------------------------------------
@@ -432,7 +436,7 @@ def test_a_run_says_what_its_policy_was_told(log_path, monkeypatch):
         "sft.enabled=true", "sft.max_steps=2", "collect.episodes_per_task=2",
         f"runner.logger.log_path={log_path}",
     ]  # fmt: skip
-    train.run(compose([*TOY, *asked]))
+    train.run(assemble(compose([*TOY, *asked])))
     assert seen == {"Go up", "reach the left side"}
     run = log_path / "run"
     assert json.loads((run / "manifest.json").read_text())["sentences"] == {
@@ -540,11 +544,11 @@ def test_an_env_that_cannot_be_closed_is_a_warning():
 def test_a_factory_that_gives_no_env_is_named(given, monkeypatch, log_path):
     monkeypatch.setattr(toy_env, "make", lambda config, **_: given)
     with pytest.raises(EnvError, match=r"env toy: rlcore_testing.toy_env:make gave .*, expected"):
-        train.run(compose([*TOY, f"runner.logger.log_path={log_path}"]))
+        train.run(assemble(compose([*TOY, f"runner.logger.log_path={log_path}"])))
 
 
 @pytest.mark.parametrize("given", [None, ToyPolicy])
 def test_a_factory_that_gives_no_policy_is_named(given, monkeypatch, log_path):
     monkeypatch.setattr(toy_policy, "make", lambda config, **_: given)
     with pytest.raises(PolicyError, match=r"model toy: rlcore_testing.toy_policy:make gave "):
-        train.run(compose([*TOY, f"runner.logger.log_path={log_path}"]))
+        train.run(assemble(compose([*TOY, f"runner.logger.log_path={log_path}"])))
