@@ -24,7 +24,11 @@ class TimeoutsConfig(Settings):
     """Seconds after which a wait ends with an error that names what was waited for."""
 
     start: float = key("until all workers are up", 180.0, above=0)
-    env: float = key("for one chunk of simulation, or a reset", 120.0, above=0)
+    env: float = key(
+        "for one chunk of simulation, or a reset; on the local backend to close simulators",
+        120.0,
+        above=0,
+    )
     policy: float = key("for one decision of the policy", 300.0, above=0)
     update: float = key("for one policy update or supervised phase", 7200.0, above=0)
     sync: float = key("for one bucket of weights, or one piece of a trajectory", 120.0, above=0)

@@ -30,6 +30,8 @@ MASTER = ".master"  # how those end that hold the optimizer's copy of a bf16 par
 MODEL = "actor.model"
 MADE_THE_START = ("collect", "sft")
 """Sections that are read until the supervised start is made, and again by `sft.control`."""
+CONTROL = "sft.control"
+"""Of them the one that is read at the end too."""
 
 
 def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: Facts) -> None:
@@ -96,7 +98,7 @@ def _late(so_far: Mapping[str, Any], config: RunConfig) -> Iterator[str]:
         for name in vars(vars(config)[section]):
             key = f"{section}.{name}"
             then = _at(so_far, key)
-            if then is not _UNKNOWN and then != _of(config, key):
+            if key != CONTROL and then is not _UNKNOWN and then != _of(config, key):
                 yield key
 
 

@@ -39,7 +39,7 @@ class LocalGroup(WorkerGroup):
         for role, worker in self._workers.items():
             with (
                 _told_once(role, "start"),
-                watchdog.limit(*_late(role, "start", self._timeouts.start)),
+                watchdog.limit(*_late(role, "start", "start", self._timeouts.start)),
             ):
                 ROLES[role].calls["start"](worker, **START.get(role, {}))
 
@@ -73,15 +73,16 @@ class LocalGroup(WorkerGroup):
 
     def stop(self, graceful: bool = True) -> None:
         for role, worker in self._workers.items():
-            with watchdog.limit(*_late(role, "stop", self._timeouts.stop)):
+            # not timeouts.stop: it may have many stuck processes to end, and the run ends with it
+            with watchdog.limit(*_late(role, "stop", "env", self._timeouts.env)):
                 ROLES[role].calls["stop"](worker)
 
 
-def _late(role: str, doing: str, seconds: float) -> tuple[WorkerError, float]:
+def _late(role: str, doing: str, key: str, seconds: float) -> tuple[WorkerError, float]:
     """The error where a worker does not come back, and when; nobody else could end this process."""
     error = WorkerError(
         f"{role} worker was asked to {doing} and has not come back within {seconds:g} s "
-        f"(cluster.timeouts.{doing}); what the run has written is whole",
+        f"(cluster.timeouts.{key}); what the run has written is whole",
         hint="the component is at fault, or the limit too small; it ran in this process",
     )
     return error, seconds

@@ -79,8 +79,12 @@ def test_demonstrations_that_teach_nothing_are_announced(
     assert "warning: sft learned nothing: the gradients of all 3 steps are zero" in said
 
 
-@pytest.mark.parametrize(("method", "doing"), [("close", "stop"), ("__init__", "start")])
-def test_an_env_that_does_not_come_back_ends_the_command(log_path: Path, method: str, doing: str):
+@pytest.mark.parametrize(
+    ("method", "doing", "key"), [("close", "stop", "env"), ("__init__", "start", "start")]
+)
+def test_an_env_that_does_not_come_back_ends_the_command(
+    log_path: Path, method: str, doing: str, key: str
+):
     """On the local backend nobody else could end it. What was played is written by then."""
     code = (
         "import sys, time; from rlcore.cli.main import main; from rlcore_testing import toy_env\n"
@@ -89,13 +93,13 @@ def test_an_env_that_does_not_come_back_ends_the_command(log_path: Path, method:
     )
     begun = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", code, "train", *words(log_path, f"cluster.timeouts.{doing}=1")],
+        [sys.executable, "-c", code, "train", *words(log_path, f"cluster.timeouts.{key}=1")],
         capture_output=True,
         text=True,
         timeout=LONGEST,
     )
     assert done.returncode == WorkerError.exit_code, done.stderr
     assert f"env worker was asked to {doing} and has not come back within 1 s" in done.stderr
-    assert f"cluster.timeouts.{doing}" in done.stderr
+    assert f"cluster.timeouts.{key}" in done.stderr
     assert time.monotonic() - begun < LONGEST
     assert (log_path / "run" / "summary.json").is_file() == (doing == "stop")

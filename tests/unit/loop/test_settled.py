@@ -56,6 +56,13 @@ def test_the_precision_that_the_optimizer_has_no_copies_for(settle):
     settle(("model=pi0_tiny",), ["actor.model.precision=bf16"], tensors[0])
 
 
+def test_a_control_may_be_left_out_after_all(settle):
+    began = ("model=toy", "sft.enabled=true", "sft.control=true", "sft.lr=0.1")
+    with pytest.warns(UserWarning, match="does nothing any more") as said:
+        settle(began, ["sft.control=false", "sft.lr=0.2"], "optimizer.policy.0.step")
+    assert [str(each.message).partition(" ")[0] for each in said] == ["sft.lr"]
+
+
 def test_keys_of_a_random_start_are_announced(settle):
     began = ("model=toy", "actor.model.init_std=0.3")
     with pytest.warns(UserWarning, match=r"actor\.model\.init_std comes too late for .* with 0\.3"):
