@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -53,12 +54,20 @@ def test_a_closed_terminal_ends_a_run_with_a_checkpoint(log_path: Path):
     main, side = pty.openpty()
     run = start(log_path, "runner.max_epochs=100000", stdout=side, stderr=side)
     os.close(side)
-    until(lambda: (log_path / "run" / "metrics.jsonl").is_file(), run)
-    until(lambda: (log_path / "run" / "metrics.jsonl").stat().st_size > 0, run)
+    os.set_blocking(main, False)
+    metrics = log_path / "run" / "metrics.jsonl"
+
+    def logged() -> bool:
+        # a terminal takes what it is shown; a run waits for one that does not
+        with contextlib.suppress(BlockingIOError):
+            os.read(main, 2**16)
+        return metrics.is_file() and metrics.stat().st_size > 0
+
+    until(logged, run)
     os.close(main)
     run.send_signal(signal.SIGHUP)
     assert run.wait(LONGEST) == 128 + signal.SIGHUP
-    lines = (log_path / "run" / "metrics.jsonl").read_bytes().count(b"\n")
+    lines = metrics.read_bytes().count(b"\n")
     assert load_checkpoint(log_path / "run").step == lines >= 1
 
 
