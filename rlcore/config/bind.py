@@ -201,7 +201,7 @@ def bind(values: Values, root: RunConfig) -> RunConfig:
     _resolve(node, root)
     config = OmegaConf.to_object(node)
     assert isinstance(config, RunConfig)
-    _check_choices(config)
+    check_choices(config)
     return config
 
 
@@ -284,7 +284,12 @@ def _parts(value: Any) -> Iterator[Any]:
             yield part
 
 
-def _check_choices(config: RunConfig) -> None:
+def check_choices(config: RunConfig) -> None:
+    """Refuse a text that is none of those which its key takes.
+
+    Raises:
+        ConfigError: names the key, its value and the choices.
+    """
     for key in tree.walk(config):
         if key.choices and key.value is not None and key.value not in key.choices:
             guess = did_you_mean(str(key.value), key.choices)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from rlcore.config.bind import check_choices
 from rlcore.config.catalog import SIDES
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError, did_you_mean
@@ -130,7 +131,7 @@ def row_configs(config: RunConfig, name: str, spec: ProtocolSpec) -> dict[str, R
     """The configuration of each row, by its name.
 
     Raises:
-        ConfigError: the run has another env.
+        ConfigError: the run has another env, or a row sets a text that its key does not take.
         PluginError: a key that this env does not have.
     """
     env = config.env.eval
@@ -148,6 +149,7 @@ def row_configs(config: RunConfig, name: str, spec: ProtocolSpec) -> dict[str, R
                 f"{did_you_mean(key, keys)}"
             )
         changed = replace(config, env=replace(config.env, eval=replace(env, **changes)))
+        check_choices(changed)
         changed.freeze()
         configs[row] = changed
     return configs

@@ -11,7 +11,7 @@ from rlcore_testing import toy_settings
 from rlcore_testing.toy_settings import HASTE
 
 from rlcore.config.compose import compose
-from rlcore.errors import CheckpointError, PluginError
+from rlcore.errors import CheckpointError, ConfigError, PluginError
 from rlcore.loop import protocol
 from rlcore.loop.assembly import assemble
 from rlcore.loop.protocol import protocol_spec, row_configs
@@ -38,6 +38,13 @@ def test_a_malformed_protocol_is_refused_before_it_is_played(monkeypatch, change
     with pytest.raises(PluginError, match="protocol 'toy_haste' of rlcore-testing: ") as refused:
         protocol_spec(load_plugins(), "toy_haste")
     assert said in refused.value.message
+
+
+def test_a_row_with_a_text_that_its_key_does_not_take_is_refused():
+    config = compose([*WORDS, "env.eval.trials_per_task=1"])
+    odd = replace(HASTE, groups={"IND": {"elsewhere": {"split": "tset"}}}, averages={})
+    with pytest.raises(ConfigError, match=r"env\.eval\.split must be one of train, heldout, got"):
+        row_configs(config, "toy_haste", odd)
 
 
 @pytest.fixture

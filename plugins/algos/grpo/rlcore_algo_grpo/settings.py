@@ -15,7 +15,9 @@ class GRPOConfig(AlgorithmConfig):
 
     name: str = key("registered name of the algorithm", "grpo")
     adv_type: str = key("how advantages are made", "grpo", choices=("grpo",))
-    loss_type: str = key("the policy is trained alone", "actor", choices=("actor",))
+    loss_type: str = key(
+        "the policy is trained alone: there is no critic", "actor", choices=("actor",)
+    )
     group_size: int = key("G: episodes that share one start and are compared", 8, least=1)
     gamma: float = key(
         "must be 1: the score of an episode is its undiscounted return", 1.0, above=0, most=1
@@ -72,17 +74,11 @@ def group_filter(config: GRPOConfig) -> GroupFilter | None:
 
 
 def check(config: GRPOConfig) -> None:
-    """Refuse settings that have no meaning.
+    """Refuse settings that have no meaning here, beyond what their keys say themselves.
 
     Raises:
         ConfigError: names the key, its value and what is allowed.
     """
-    if config.adv_type != "grpo":
-        raise ConfigError(f"algorithm.adv_type must be grpo, got {config.adv_type!r}")
-    if config.loss_type != "actor":
-        raise ConfigError(
-            f"algorithm.loss_type must be actor (there is no critic), got {config.loss_type!r}"
-        )
     if config.group_size < 2:
         raise ConfigError(
             f"algorithm.group_size must be at least 2: grpo compares the episodes of a group, got "

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.reduce import Weights, at_level
+from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.errors import ConfigError, WorkerError
 from rlcore.learner.optim import PolicyOptimizer, StepReport
@@ -207,8 +208,6 @@ def test_needs_follow_the_settings():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"adv_type": "gae"}, r"algorithm\.adv_type must be grpo, got 'gae'"),
-        ({"loss_type": "actor_critic"}, r"loss_type must be actor \(there is no critic\), got 'ac"),
         ({"group_size": 1}, r"algorithm\.group_size must be at least 2: .* got 1"),
         ({"gamma": 0.99}, r"algorithm\.gamma must be 1: .* got 0\.99"),
         ({"refill": True}, r"algorithm\.filter_rewards must be true for algorithm\.refill"),
@@ -223,6 +222,12 @@ def test_settings_without_meaning_are_refused(settings, said):
         GRPO(GRPOConfig(**settings))
     with pytest.raises(ConfigError, match=said):
         needs(GRPOConfig(**settings))  # asked before anything starts
+
+
+@pytest.mark.parametrize(("key", "value"), [("adv_type", "gae"), ("loss_type", "actor_critic")])
+def test_texts_of_other_algorithms_are_refused(key, value):
+    with pytest.raises(ConfigError, match=rf"algorithm\.{key} must be one of .*, got '{value}'"):
+        compose(["env=toy", "model=toy", "algorithm=grpo", f"algorithm.{key}={value}"])
 
 
 def test_plugin_is_found_through_its_entry_point_and_names_what_exists():

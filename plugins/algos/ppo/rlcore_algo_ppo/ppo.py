@@ -11,18 +11,13 @@ from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.surrogate import ClippedSurrogate
 from rlcore.protocols import Evaluation
 from rlcore.trajectory import Trajectory
-from rlcore_algo_ppo.settings import PPOConfig, check, needs
+from rlcore_algo_ppo.settings import PPOConfig, needs
 
 
 class PPO(ClippedSurrogate):
-    """Proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).
-
-    Raises:
-        ConfigError: settings that have no meaning.
-    """
+    """Proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347)."""
 
     def __init__(self, config: PPOConfig) -> None:
-        check(config)
         super().__init__(config)
         self._config = config
         self.needs = needs(config)

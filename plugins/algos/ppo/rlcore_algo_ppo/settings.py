@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcore.config.schema import AlgorithmConfig, key
-from rlcore.errors import ConfigError
 from rlcore.specs import AlgorithmNeeds
 
 
@@ -38,40 +37,9 @@ class PPOConfig(AlgorithmConfig):
 
 def needs(config: PPOConfig) -> AlgorithmNeeds:
     """A critic; values of final observations if they are bootstrapped from; the log-probs of
-    the reference weights if drifting from them costs something.
-
-    Raises:
-        ConfigError: settings that have no meaning, before anything starts; see :func:`check`.
-    """
-    check(config)
+    the reference weights if drifting from them costs something."""
     return AlgorithmNeeds(
         values=True,
         bootstrap_values=config.bootstrap_type != "none",
         reference_logprobs=config.kl_beta != 0,
     )
-
-
-def check(config: PPOConfig) -> None:
-    """Refuse settings that have no meaning.
-
-    Raises:
-        ConfigError: names the key, its value and what is allowed.
-    """
-    if config.adv_type != "gae":
-        raise ConfigError(f"algorithm.adv_type must be gae, got {config.adv_type!r}")
-    if config.loss_type != "actor_critic":
-        raise ConfigError(f"algorithm.loss_type must be actor_critic, got {config.loss_type!r}")
-    for name, value in (("gamma", config.gamma), ("gae_lambda", config.gae_lambda)):
-        if not 0 <= value <= 1:
-            raise ConfigError(f"algorithm.{name} must lie in [0, 1], got {value}")
-    if config.clip_ratio_c is not None and config.clip_ratio_c <= 1:
-        raise ConfigError(f"algorithm.clip_ratio_c must exceed 1, got {config.clip_ratio_c}")
-    positive = {
-        "value_clip": config.value_clip,
-        "huber_delta": config.huber_delta,
-        "target_kl": config.target_kl,
-        "clip_log_ratio": config.clip_log_ratio,
-    }
-    for name, bound in positive.items():
-        if bound is not None and bound <= 0:
-            raise ConfigError(f"algorithm.{name} must be positive or null, got {bound}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore_env_metaworld.cameras import CAMERAS
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 
@@ -19,7 +18,6 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
     Raises:
         ConfigError: an unknown task, benchmark, camera or reward, or a number out of range.
     """
-    _check(config)
     tasks = _tasks(config)
     return EnvSpec(
         name="metaworld",
@@ -73,25 +71,3 @@ def _groups(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         for name, members in DIFFICULTY.items()
     }
     return {name: members for name, members in groups.items() if members}
-
-
-def _check(config: MetaWorldConfig) -> None:
-    for name, value, choices in (
-        ("benchmark", config.benchmark, tuple(BENCHMARKS)),
-        ("camera", config.camera, tuple(CAMERAS)),
-        ("reward", config.reward, ("sparse", "dense")),
-        ("split", config.split, ("train", "heldout")),
-    ):
-        if value not in choices:
-            raise ConfigError(
-                f"{name} must be one of {', '.join(choices)}, got {value!r}."
-                f"{did_you_mean(value, choices)}"
-            )
-    for name, number, least in (
-        ("image_size", config.image_size, 1),
-        ("max_episode_steps", config.max_episode_steps, 1),
-        ("settle_steps", config.settle_steps, 0),
-        ("cached_simulators", config.cached_simulators, 0),
-    ):
-        if number < least:
-            raise ConfigError(f"{name} must be at least {least}, got {number}")

@@ -15,6 +15,8 @@ from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 
+from rlcore.checks import check
+from rlcore.config.compose import compose
 from rlcore.errors import AssetError, ConfigError
 
 
@@ -62,16 +64,31 @@ def test_spec_says_whether_final_frames_are_drawn() -> None:
         ({"tasks": ["door-lock-v3"], "benchmark": "ml45_train"}, "not in benchmark 'ml45_train'"),
         ({"tasks": []}, "at least one task"),
         ({"tasks": [BUTTON, BUTTON]}, "each once"),
-        ({"benchmark": "mt5"}, "mt50, ml45_train, ml45_test, got 'mt5'"),
-        ({"camera": "corner5"}, "Did you mean 'corner"),
-        ({"reward": "spars"}, "Did you mean 'sparse'"),
-        ({"image_size": 0}, "image_size must be at least 1, got 0"),
     ],
 )
-def test_bad_settings_are_named(settings: dict, words: str) -> None:
+def test_bad_tasks_are_named(settings: dict, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         env_spec(small_config(**settings))
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("benchmark=mt5", "mt50, mt10, ml45_train, ml45_test, got 'mt5'"),
+        ("camera=corner5", "Did you mean 'corner"),
+        ("reward=spars", "Did you mean 'sparse'"),
+        ("split=test", "one of train, heldout, got 'test'"),
+        ("image_size=0", "image_size must be at least 1, got 0"),
+        ("max_episode_steps=0", "max_episode_steps must be at least 1, got 0"),
+        ("settle_steps=-1", "settle_steps must be at least 0, got -1"),
+        ("cached_simulators=-1", "cached_simulators must be at least 0, got -1"),
+    ],
+)
+def test_values_that_a_key_does_not_take_are_named(setting: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(compose(["env=metaworld", f"env.train.{setting}"], require=("env",)))
+    assert words in str(caught.value) and "env.train." in str(caught.value)
 
 
 def test_ml45_spec_and_env_module_load_no_simulator() -> None:
