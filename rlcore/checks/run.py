@@ -45,7 +45,7 @@ def check(
     Raises:
         ConfigError: one sentence a problem.
         CheckpointError: demonstrations that are damaged.
-        PluginError: a component or tracker that does not exist.
+        PluginError: a component or tracker that does not exist, or films that nobody writes.
         PlacementError: a placement that can't be carried out.
     """
     registry = registry or load_plugins()
@@ -55,6 +55,7 @@ def check(
         except PluginError as error:
             named = f"runner.logger.logger_backends: {error.message}"
             raise PluginError(named, hint=error.hint) from None
+    _require_who_takes_films(config, registry)
     _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
     others = {
         name: check(other, registry, plan).envs["eval"] for name, other in (further or {}).items()
@@ -70,6 +71,19 @@ def check(
             said = starts.refusal_of_data(config, facts.envs, place)
             _raise_all([said] if said else [])
     return facts
+
+
+def _require_who_takes_films(config: RunConfig, registry: Registry) -> None:
+    """Films that are asked for must have a plugin that writes them: the loop hands them out."""
+    hooks = registry.manager.hook
+    for side, hook in (("train", hooks.rlcore_after_rollout), ("eval", hooks.rlcore_after_eval)):
+        asked = vars(config.env)[side].video_cfg.save_video
+        if asked and not any("films" in impl.argnames for impl in hook.get_hookimpls()):
+            raise PluginError(
+                f"env.{side}.video_cfg.save_video=true needs a plugin that writes films, and none "
+                "is installed",
+                hint='pip install "rlcore[tools]", or set it to false',
+            )
 
 
 def _learns_from_demonstrations(config: RunConfig) -> bool:

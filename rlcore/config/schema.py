@@ -96,7 +96,7 @@ class LoggerConfig(Settings):
     log_path: str = key("parent of the run's folder", "logs", place=True)
     project_name: str = key("project name for trackers", "rlcore")
     experiment_name: str = key("name of the run's folder; -2, -3, ... is added when taken", "run")
-    logger_backends: list[str] = key("trackers besides metrics.jsonl", ["tensorboard"])
+    logger_backends: list[str] = key("trackers besides metrics.jsonl", [])
 
 
 @dataclass

@@ -49,9 +49,10 @@ def look() -> dict[str, Any]:
 
 def play() -> list[dict[str, float | None]]:
     """The metrics of a run in one process, and those of one with two stages and processes apart."""
+    from rlcore_tools.report.sameness import untimed
+
     from rlcore.loop import train
     from rlcore.loop.assembly import assemble
-    from rlcore.report.sameness import untimed
     from rlcore.track.trackers import read_metrics
 
     def metrics(config: RunConfig) -> Any:

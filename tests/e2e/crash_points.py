@@ -45,13 +45,13 @@ from forked_commands import KILLED, LOGS, RAISED, Ended, command, record  # noqa
 IMPORTED = (
     "rlcore.cli.train",
     "rlcore.cli.resume",
-    "rlcore.tools.report",
+    "rlcore_tools.cli.report",
     "rlcore.learner.supervised",
     "rlcore.learner.update",
     "rlcore.loop.train",
     "rlcore_testing.toy_env",
     "rlcore_testing.toy_policy",
-    "rlcore.report",
+    "rlcore_tools.report",
     "rlcore.workers.local_group",
     "tensorboard.compat.proto.event_pb2",
     "tensorboard.compat.proto.summary_pb2",
@@ -80,6 +80,7 @@ COMMON = (
     "runner.keep_best=true",
     f"runner.logger.log_path={LOGS}",
     f"runner.logger.experiment_name={NAME}",
+    "runner.logger.logger_backends=[tensorboard]",
     "cluster.backend=local",
     "cluster.torch_threads=1",
 )

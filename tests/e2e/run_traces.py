@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from rlcore_tools.report.sameness import untimed
 
-from rlcore.report.sameness import untimed
 from rlcore.track.state import OWN_DIGEST
 from rlcore.track.trackers import read_metrics
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from rlcore_tools.report.sameness import untimed
 from safetensors.torch import load_file
 
-from rlcore.report.sameness import untimed
 from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics

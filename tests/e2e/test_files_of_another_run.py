@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from resume_cases import COMMON, Failing, go_on
+from rlcore_tools.report import write_comparison, write_report
+from rlcore_tools.report.record import read_run
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import CheckpointError, WorkerError
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
-from rlcore.report import write_comparison, write_report
-from rlcore.report.record import read_run
 from rlcore.track.folder import RunFolder
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from resume_cases import COMMON, go_on, plugged_in
+from rlcore_tools import report, video
 from sameness import assert_same
 
-from rlcore import hookimpl, observer, report
+from rlcore import hookimpl, observer
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
@@ -20,7 +21,6 @@ from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.loop.hooks import HookError, ObserverWarning
 from rlcore.run import Run
-from rlcore.track import video
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
 
@@ -206,7 +206,7 @@ def test_films_and_reports_that_can_not_be_made_cost_nothing(
     said = [str(one.message) for one in caught if one.category is ObserverWarning]
     hooks = ["rlcore_after_rollout", "rlcore_after_eval", "rlcore_after_run"]
     assert [text.splitlines()[0] for text in said] == [
-        f"plugin 'core' failed in {hook}:" for hook in hooks
+        f"plugin 'tools' failed in {hook}:" for hook in hooks
     ]
     assert_same(log_path / "unseen", whole)
 

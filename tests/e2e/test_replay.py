@@ -14,12 +14,13 @@ import pytest
 import torch
 import yaml
 from rlcore_testing import toy_env, toy_policy
+from rlcore_tools import replay
 from safetensors.numpy import load_file
 
 from rlcore.cli.eval import of_run
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.loop import replay, train
+from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.loop.gather import GatherOrder, gather
 from rlcore.results.tables import EpisodeResult, read_results
@@ -334,8 +335,9 @@ def test_no_run_no_checkpoint_and_damage(
         assert main(["replay", str(path), "--task=0", "--trial=1000"]) == 2
         return capsys.readouterr().err
 
-    with pytest.raises(Started):  # whole, it goes as far as its workers
-        main(["replay", str(alone), "--task=0", "--trial=1000"])
+    # whole, it goes as far as its workers
+    assert main(["replay", str(alone), "--task=0", "--trial=1000"]) == 1
+    assert "Started" in capsys.readouterr().err
     assert main(["replay", "--task=0", "--trial=1000"]) == 2
     assert "which run is the episode of?" in capsys.readouterr().err
     assert main(["replay", str(alone), "--task=0", "--trial=1000", "--multirun"]) == 2

@@ -51,6 +51,7 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
         "cluster.backend=local",
         "env.eval.video_cfg.save_video=true",
         "env.train.video_cfg.save_video=true",
+        "runner.logger.logger_backends=[tensorboard]",
     )
     folder = log_path / "run"
     assert json.loads((folder / "summary.json").read_text()) == summary

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rlcore_tools import plugin as TOOLS
 
 from rlcore.checks import announce, check
 from rlcore.config.old_names import ConfigWarning
@@ -65,6 +66,17 @@ def test_an_unknown_tracker_is_refused_before_anything_starts(registry, toy_run)
     said = r"logger_backends: there is no tracker 'tensorbord'.*Did you mean 'tensorboard'"
     with pytest.raises(PluginError, match=said):
         check(config, registry)
+
+
+@pytest.mark.parametrize("side", ["train", "eval"])
+def test_films_that_nobody_would_write_are_refused(registry, toy_run, side):
+    """This registry has no tools; with them it is the others' business."""
+    config, plan = toy_run(f"env.{side}.video_cfg.save_video=true")
+    with pytest.raises(PluginError, match=f"env.{side}.video_cfg.save_video=true needs") as refused:
+        check(config, registry, plan)
+    assert "rlcore[tools]" in refused.value.hint
+    registry.manager.register(TOOLS)
+    check(config, registry, plan)
 
 
 def test_random_weights_are_announced(registry, toy_run):

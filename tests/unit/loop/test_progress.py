@@ -131,7 +131,7 @@ def test_neither_torch_nor_ray_is_imported():
     code = (
         "import sys; import rlcore.loop.progress, rlcore.results.statistics, "
         "rlcore.results.tables, rlcore.results.summary, rlcore.track.folder, "
-        "rlcore.track.trackers, rlcore.track.checkpoint, rlcore.track.video; "
+        "rlcore.track.trackers, rlcore.track.checkpoint; "
         "import rlcore.data.demonstrations; "
         "print({'torch', 'ray', 'gymnasium', 'tensorboard'} & set(sys.modules))"
     )

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import read_json, read_yaml, reason_of
-from rlcore.report.doubts import doubts_of
 from rlcore.results.parquet import read_note
 from rlcore.results.tables import EpisodeResult, comparable, read_results
 from rlcore.track.files import is_partial
@@ -18,6 +17,7 @@ from rlcore.track.folder import RunFolder
 from rlcore.track.links import leads_out, require_inside
 from rlcore.track.protocol import told_apart
 from rlcore.track.trackers import read_metrics
+from rlcore_tools.report.doubts import doubts_of
 
 Values = Mapping[str, Any]
 T = TypeVar("T")

@@ -25,7 +25,6 @@ from rlcore.episodes import Film
 from rlcore.errors import ConfigError
 from rlcore.loop.alike import computed
 from rlcore.loop.assembly import Assembly
-from rlcore.loop.episode import address, split_of, trace_table
 from rlcore.loop.evaluate import EVAL_UPDATE
 from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.loop.session import protocol, sampling
@@ -39,8 +38,9 @@ from rlcore.track.files import replacing, write_text
 from rlcore.track.folder import RunFolder
 from rlcore.track.links import require_inside
 from rlcore.track.manifest import versions
-from rlcore.track.video import caption, write_video
 from rlcore.workers.backends import make_group
+from rlcore_tools.episode import address, split_of, trace_table
+from rlcore_tools.video import caption, write_video
 
 VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
 COLUMN = 0  # the only one
@@ -99,7 +99,7 @@ def run(
     """`rlcore replay RUN`: play one episode with the checkpoint in `actor.model.model_path`.
 
     Args:
-        assembly: of a run, with its checkpoint as the model (see :mod:`rlcore.tools.replay`).
+        assembly: of a run, with its checkpoint as the model (see :mod:`rlcore_tools.cli.replay`).
         task: by name, or its number as text.
         trial, replica: the rest of its address.
         phase: which keys its noise has, and on which side's env: those of evaluations, or those

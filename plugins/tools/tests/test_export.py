@@ -7,11 +7,11 @@ import os
 import pytest
 from rlcore_testing.toy_policy import ToyPolicy
 from rlcore_testing.toy_settings import env_spec
+from rlcore_tools.export import export
 
 from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError, UserError
-from rlcore.loop.export import export
 from rlcore.plugins import load_plugins
 from rlcore.track.checkpoint import POLICY, Checkpoint, load_checkpoint, save_checkpoint
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from rlcore.report.record import RunRecord
 from rlcore.results.tables import EpisodeResult, comparable
+from rlcore_tools.report.record import RunRecord
 
 EMBEDDED_BYTES = 7_000_000  # of videos in a page; base64 makes 9.3 MB of them
 MOST_OF_A_KIND = 4

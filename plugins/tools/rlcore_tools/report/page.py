@@ -12,20 +12,20 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rlcore.config.differences import differences
-from rlcore.report.clips import Shelf, link
-from rlcore.report.figures import Columns, gain, gains_by_group, gains_by_task, means
-from rlcore.report.pictures import (
+from rlcore.results.statistics import paired_difference
+from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.track.protocol import told_apart
+from rlcore_tools.report.clips import Shelf, link
+from rlcore_tools.report.figures import Columns, gain, gains_by_group, gains_by_task, means
+from rlcore_tools.report.pictures import (
     SUCCESS,
     gain_bars,
     imitation_chart,
     metric_charts,
     success_charts,
 )
-from rlcore.report.record import RunRecord, Values
-from rlcore.report.text import duration, ranges, value_text
-from rlcore.results.statistics import paired_difference
-from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
-from rlcore.track.protocol import told_apart
+from rlcore_tools.report.record import RunRecord, Values
+from rlcore_tools.report.text import duration, ranges, value_text
 
 NOT_OF_THE_RECIPE = ("recipe",)
 NOT_OF_A_COMPARISON = ("recipe", "runner.logger")

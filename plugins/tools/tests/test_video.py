@@ -5,11 +5,11 @@ from dataclasses import replace
 import av
 import numpy as np
 import pytest
+from rlcore_tools.video import GREEN, RED, caption, mosaic, write_video
 
 from rlcore.episodes import Film, Footage
 from rlcore.errors import AssetError
 from rlcore.specs import Episode
-from rlcore.track.video import GREEN, RED, caption, mosaic, write_video
 
 
 def film(frames, size=(8, 6), value=0):

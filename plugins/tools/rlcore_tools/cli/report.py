@@ -21,8 +21,8 @@ def main(arguments: Sequence[str]) -> int:
         UserError: a folder holds no run or a damaged one, or the file can't be written.
     """
     options = _parser().parse_args(arguments)
-    from rlcore.report import compare_metrics, write_comparison, write_report
     from rlcore.track.folder import RunFolder, runs_in
+    from rlcore_tools.report import compare_metrics, write_comparison, write_report
 
     named = [path for run in options.runs for path in runs_in(run) or [run]]
     folders = [RunFolder.open(run) for run in named]

@@ -33,7 +33,7 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
     itself too, in `video/eval/LABEL/`."""
     if films:
         from rlcore.track.folder import RunFolder
-        from rlcore.track.video import write_video
+        from rlcore_tools.video import write_video
 
         video = run.config.env.eval.video_cfg
         shown = _write_mosaic(run, films, video, "eval", label)
@@ -45,8 +45,8 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 @observer
 def rlcore_after_run(run: Run) -> None:
     """`report.html`."""
-    from rlcore.report import write_report
     from rlcore.track.folder import RunFolder
+    from rlcore_tools.report import write_report
 
     run.line(f"report: {write_report(RunFolder(run.folder))}")
 
@@ -56,7 +56,7 @@ def _write_mosaic(
 ) -> list[list[np.ndarray]]:
     """Write the films as one; returns their frames, as they are shown."""
     from rlcore.track.folder import RunFolder
-    from rlcore.track.video import caption, mosaic, write_video
+    from rlcore_tools.video import caption, mosaic, write_video
 
     folder = RunFolder(run.folder)
     shown = [caption(film) if video.info_on_video else film.footage.frames for film in films]

@@ -1,6 +1,6 @@
 """Metrics that are the same, and where they part."""
 
-from rlcore.report.sameness import first_difference, untimed
+from rlcore_tools.report.sameness import first_difference, untimed
 
 LINE = {"step": 1, "time": 7.5, "time/env": 2.0, "env/success_once": 0.25, "env/return": None}
 FAST = {**LINE, "time": 9.0, "time/env": 1.0, "rollout/env_steps_per_second": 300.0}

@@ -63,7 +63,7 @@ FORM = Form(
 )
 REPLAY = Verb(
     "replay",
-    "rlcore.loop.replay:run",
+    "rlcore_tools.replay:run",
     require=EVAL.require,
     form=FORM,
     sweeps=False,

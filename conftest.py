@@ -1,4 +1,4 @@
-"""Fixtures of all tests of core."""
+"""Fixtures of all tests, of core and of plugins."""
 
 from __future__ import annotations
 

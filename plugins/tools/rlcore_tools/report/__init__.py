@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.errors import ConfigError
-from rlcore.report.page import comparison_page, run_page
-from rlcore.report.record import RunRecord, read_run
-from rlcore.report.sameness import first_difference
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
+from rlcore_tools.report.page import comparison_page, run_page
+from rlcore_tools.report.record import RunRecord, read_run
+from rlcore_tools.report.sameness import first_difference
 
 __all__ = ["compare_metrics", "write_comparison", "write_report"]
 

@@ -16,15 +16,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rlcore_tools.report import write_comparison, write_report
+from rlcore_tools.report.chart import Point, Series, chart, number, ticks
+from rlcore_tools.report.clips import Shelf
+from rlcore_tools.report.figures import gain, gains_by_task
+from rlcore_tools.report.record import read_run
+from rlcore_tools.report.text import duration, ranges, value_text
+from rlcore_tools.video import write_video
 
 from rlcore.config.compose import compose, recipe_of, to_yaml
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.report import write_comparison, write_report
-from rlcore.report.chart import Point, Series, chart, number, ticks
-from rlcore.report.clips import Shelf
-from rlcore.report.figures import gain, gains_by_task
-from rlcore.report.record import read_run
-from rlcore.report.text import duration, ranges, value_text
 from rlcore.results.summary import build_summary, write_summary
 from rlcore.results.tables import EpisodeResult, write_results
 from rlcore.track.files import write_text
@@ -32,7 +33,6 @@ from rlcore.track.folder import RunFolder
 from rlcore.track.manifest import build_manifest, write_manifest
 from rlcore.track.protocol import EvaluationProtocol
 from rlcore.track.trackers import MetricsLog
-from rlcore.track.video import write_video
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 NAN = float("nan")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
+from rlcore_tools.episode import ROWS_SHOWN, address, split_of, trace_table
 
 from rlcore.errors import ConfigError
-from rlcore.loop.episode import ROWS_SHOWN, address, split_of, trace_table
 from rlcore.rollout.messages import Trace
 from rlcore.specs import Episode
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from rlcore.cli.parser import Parser
 from rlcore.cli.request import TRUST
 from rlcore.errors import ConfigError
-from rlcore.tools.replay import ONE_PROCESS
+from rlcore_tools.cli.replay import ONE_PROCESS
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -20,10 +20,10 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(arguments)
     from rlcore.config.compose import load
-    from rlcore.loop.export import export
     from rlcore.plugins import load_plugins
     from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
     from rlcore.track.folder import RunFolder
+    from rlcore_tools.export import export
 
     run = RunFolder.containing(options.run)
     path = Path(options.run).expanduser().absolute()

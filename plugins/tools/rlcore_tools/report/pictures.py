@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from rlcore.report.chart import Point, Series, chart, interval_bars
-from rlcore.report.figures import Gain, gain, training_interval
-from rlcore.report.record import RunRecord
 from rlcore.results.tables import comparable
+from rlcore_tools.report.chart import Point, Series, chart, interval_bars
+from rlcore_tools.report.figures import Gain, gain, training_interval
+from rlcore_tools.report.record import RunRecord
 
 SUCCESS, EPISODES = "env/success_once", "env/episodes"
 CURVES = {

@@ -1,0 +1,1 @@
+"""Tools around a run: its report, films and replays, trackers, and policies for elsewhere."""

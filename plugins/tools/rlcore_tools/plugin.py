@@ -1,0 +1,44 @@
+"""What this package adds to rlcore. Strings only."""
+
+from __future__ import annotations
+
+from rlcore import hookimpl
+from rlcore.specs import ComponentSpec
+from rlcore_tools.observers import rlcore_after_eval as rlcore_after_eval
+from rlcore_tools.observers import rlcore_after_rollout as rlcore_after_rollout
+from rlcore_tools.observers import rlcore_after_run as rlcore_after_run
+
+RLCORE_API = (0, 2)
+
+COMMANDS = {
+    "replay": "play one episode of a run again: video, and all that env and policy exchanged",
+    "export": "write a checkpoint's policy in the original layout of its model",
+    "report": "write a run's report again, or compare several runs",
+}
+TRACKERS = {
+    "tensorboard": ("TensorBoardTracker", "event files in the run's folder"),
+    "wandb": ("WandbTracker", "Weights & Biases"),
+    "swanlab": ("SwanLabTracker", "SwanLab"),
+}
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    """Commands and trackers."""
+    return [
+        *(
+            ComponentSpec(
+                kind="command", name=name, target=f"rlcore_tools.cli.{name}:main", summary=summary
+            )
+            for name, summary in COMMANDS.items()
+        ),
+        *(
+            ComponentSpec(
+                kind="tracker",
+                name=name,
+                target=f"rlcore_tools.trackers:{attribute}",
+                summary=summary,
+            )
+            for name, (attribute, summary) in TRACKERS.items()
+        ),
+    ]

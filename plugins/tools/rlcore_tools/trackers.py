@@ -1,0 +1,88 @@
+"""TensorBoard, Weights & Biases and SwanLab. Their libraries are imported when a run asks for them,
+not before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rlcore.config.schema import LoggerConfig
+from rlcore.errors import PluginError
+
+
+class TensorBoardTracker:
+    """Event files in `<run>/tensorboard/`, written without torch.
+
+    Scalars are stored as `simple_value`, which all readers understand. A file is begun by the first
+    of them: a run that fails to start leaves none.
+    """
+
+    def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
+        writers = _library("tensorboard.summary.writer.event_file_writer", "tensorboard")
+        self._begin = partial(writers.EventFileWriter, str(run_dir / "tensorboard"))
+        self._writer: Any = None
+        self._event = import_module("tensorboard.compat.proto.event_pb2").Event
+        self._summary = import_module("tensorboard.compat.proto.summary_pb2").Summary
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        if self._writer is None:
+            self._writer = self._begin()
+        values = [
+            self._summary.Value(tag=name, simple_value=float(value))
+            for name, value in metrics.items()
+        ]
+        self._writer.add_event(
+            self._event(wall_time=time.time(), step=step, summary=self._summary(value=values))
+        )
+        self._writer.flush()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class WandbTracker:
+    """Weights & Biases; WANDB_MODE=offline keeps everything in `<run>/wandb/`."""
+
+    def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
+        self._run: Any = _library("wandb", "wandb").init(
+            project=config.project_name, name=run_dir.name, dir=str(run_dir)
+        )
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class SwanLabTracker:
+    """SwanLab; SWANLAB_MODE=offline keeps everything in `<run>/swanlab/`."""
+
+    def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
+        folder = run_dir / "swanlab"
+        folder.mkdir(exist_ok=True)  # the library doesn't make it
+        self._run: Any = _library("swanlab", "swanlab").init(
+            project=config.project_name, experiment_name=run_dir.name, logdir=str(folder)
+        )
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def _library(module: str, package: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise PluginError(
+            f"runner.logger.logger_backends asks for {package}, which can't be imported: {error}",
+            hint=f"pip install {package}",
+        ) from error
