@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     results = [*registry.doctor(config, plugins), _kernels()]
     bad = [row for row in registry.rows() if row.status == "BAD"]
     for row in bad:
-        print(f"BAD      plugin {row.name} ({row.distribution} {row.version}): {row.reason}")
+        print(f"BAD      {row.kind} {row.name} ({row.distribution} {row.version}): {row.reason}")
     for item in results:
         print(f"{item['status']:<8} {item['name']}: {item['detail']}")
         if item["status"] != "ok" and item["fix"]:

@@ -73,6 +73,9 @@ def test_two_claims_are_an_error_that_names_both(wander, capsys):
     assert "RLCORE_BLOCK_PLUGINS=acme_walks" in said
     assert main(["--help"]) == 0
     assert "wander" not in capsys.readouterr().out
+    assert main(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "BAD      command wander (acme-hikes 1.0): command 'wander' is claimed by" in said
 
 
 def test_a_command_of_ours_cannot_be_taken_over_unseen(wander, capsys):
