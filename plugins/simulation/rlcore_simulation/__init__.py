@@ -2,7 +2,7 @@
 
     env -> fleet -> process | inprocess -> host -> row -> a plugin's Simulator
 
-Rows are spread over processes, observations lie in shared memory, a chunk is drawn once. A plugin
-brings a :class:`~rlcore_simulation.simulator.Simulator`, a pool of them and a spec. Imports numpy
-alone: what simulates is imported by the process that simulates.
+Rows are spread over processes, observations are in shared memory, and frames are rendered once per
+chunk. A plugin brings a :class:`~rlcore_simulation.simulator.Simulator`, a pool of them and a spec.
+Imports numpy only: the process that simulates imports the simulator.
 """

@@ -1,7 +1,7 @@
 """Observations of all rows in memory that parent and simulator processes share.
 
-The memory has no name: processes inherit its file descriptor, and the system frees it with the
-last process that holds it. There is nothing to unlink and nothing left behind by a crash.
+The memory has no name: processes inherit its file descriptor, and the system frees it when the last
+of them ends. There is nothing to unlink, and a crash leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class ObservationBlock:
         frames: by camera, in the order of the spec, uint8 `[B, H, W, 3]`.
         states: float32 `[B, S]`.
         elapsed: float32 `[B]`, elapsed fraction of the time limit.
-        busy: int32 `[B]`, 1 while a process works on the row; says where it died.
+        busy: int32 `[B]`, 1 while a process works on the row; shows where it died.
         descriptor: file descriptor of the memory, to be inherited.
 
     Args:
         rows: B.
         spec: names and sizes of cameras (there may be none) and the size of the state.
-        descriptor: of the memory of an existing block; None makes new memory, all zero.
+        descriptor: of the memory of an existing block; None: new memory, all zero.
     """
 
     def __init__(self, rows: int, spec: EnvSpec, descriptor: int | None = None) -> None:
@@ -54,7 +54,7 @@ class ObservationBlock:
         }
 
     def close(self) -> None:
-        """Give the memory up, and the arrays with it. Safe to call twice."""
+        """Free the memory and the arrays. Safe to call twice."""
         if self.descriptor >= 0:
             del self.states, self.elapsed, self.busy, self.frames
             self._memory.close()
@@ -63,7 +63,7 @@ class ObservationBlock:
 
 
 def _nameless_memory(nbytes: int) -> int:
-    """A file descriptor of `nbytes` zeroed bytes that no name leads to."""
+    """A file descriptor of `nbytes` zeroed bytes without a name."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("rlcore-observations")
     else:

@@ -1,4 +1,4 @@
-"""A pool that builds a simulator when its task is first asked for and then reuses it."""
+"""A pool that builds a task's simulator when it is first needed, and then reuses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SimulatorCache(Generic[S]):
     Args:
         build: makes a simulator of a task.
         keep: idle simulators that are kept; the one returned longest ago goes first.
-        drop: frees what a simulator holds, called once nobody can ask for it any more.
+        drop: frees a simulator; called once nobody can get it any more.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class SimulatorCache(Generic[S]):
         self._idle: dict[int, tuple[int, S]] = {}  # likewise, oldest first
 
     def take(self, task: int) -> S:
-        """A simulator of `task` for the caller alone, until it is given back."""
+        """A simulator of `task`, for this caller only until it is given back."""
         found = next((place for place, (of, _) in self._idle.items() if of == task), None)
         simulator = self._build(task) if found is None else self._idle.pop(found)[1]
         self._lent[id(simulator)] = task, simulator

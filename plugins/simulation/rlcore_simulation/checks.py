@@ -1,5 +1,4 @@
-"""What an env of simulators takes: episodes that exist, steps that are steps, frames that were
-drawn."""
+"""What an env of simulators accepts: episodes that exist, valid steps, rendered frames."""
 
 from __future__ import annotations
 
@@ -43,10 +42,10 @@ def counted_episodes(
 
 
 def checked_step(outcome: Any, where: str) -> Step:
-    """What a step of a simulator gave, at this address.
+    """The result of a simulator's step; `where` says at which task, trial and step.
 
     Raises:
-        EnvError: it is no Step, or its reward or an info is no number.
+        EnvError: it is not a Step, or its reward or an info is not a number.
     """
     hint = "the env is at fault: see rlcore_simulation.simulator.Step"
     if not isinstance(outcome, Step) or not isinstance(outcome.info, Mapping):
@@ -64,10 +63,11 @@ def checked_step(outcome: Any, where: str) -> Step:
 
 
 def draw_into(simulator: Simulator, out: Mapping[str, np.ndarray]) -> None:
-    """Have the current frame of every camera written into `out`, uint8 `[H, W, 3]` by name.
+    """Let the simulator write the current frame of every camera into `out`, uint8 `[H, W, 3]` by
+    name.
 
     Raises:
-        EnvError: frames were put in place of the arrays, which nobody would see.
+        EnvError: it replaced the arrays instead of writing into them.
     """
     given = dict(out)
     simulator.draw(given)

@@ -1,7 +1,7 @@
 """Simulators on the CPU as an rlcore Env.
 
-Observations lie in memory shared with the simulator processes; only commands, rewards, ends and
-sentences travel over pipes. Importing it loads no simulator.
+Observations are in memory shared with the simulator processes; only commands, rewards, ends and
+sentences go over pipes. Importing this loads no simulator.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from rlcore_simulation.simulator import SimulatorSource
 class SimulatedEnv:
     """A vector env of CPU simulators (see :class:`rlcore.protocols.Env`).
 
-    A terminated row holds the frame before its last chunk, since nobody acts on its end; a
-    truncated one is drawn unless `render_final` is false. Videos show the first camera.
+    A terminated row keeps the frame from before its last chunk, since nobody acts on its end; a
+    truncated one is rendered unless `render_final` is false. Videos show the first camera.
 
     Args:
         spec: what the env offers.
         source: where a process gets its simulators.
-        config: settings, handed to `source.target`.
+        config: settings, passed to `source.target`.
         num_envs: rows, B.
-        first_slot: number of this env's first row among all workers; only picks the episodes of
-            a reset that names none.
+        first_slot: number of this env's first row among all workers; it only picks the episodes
+            of a reset that names none.
         num_processes: simulator processes; 0 simulates in this process.
 
     Attributes:
-        render_final: whether truncated rows are drawn; may be set while no chunk is under way.
+        render_final: whether to render truncated rows; may be set while no chunk is running.
 
     Raises:
-        AssetError: in this process the simulator's environment can't be set any more.
+        AssetError: it is too late to set the simulator's environment variables in this process.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SimulatedEnv:
         self._playing: list[Simulators] = []
         self._demonstrating = False
         self._closed = False
-        with contextlib.ExitStack() as undo:  # of an env that can't be made nothing is left
+        with contextlib.ExitStack() as undo:  # if this fails, nothing is left behind
             self._block = ObservationBlock(num_envs, spec)
             undo.callback(self._block.close)
             self._fleet = SimulatorFleet(
@@ -105,8 +105,8 @@ class SimulatedEnv:
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step of all rows that have not ended: actions float32 `[B, A]` -> observation,
         rewards, terminated, truncated `[B]` and `{"success", "valid"}` with the infos. No
-        autoreset; every end is drawn, so the observation is the final one where an episode
-        ended."""
+        autoreset; every end is rendered, so the observation of an episode that ended is its final
+        one."""
         self._play(np.asarray(actions)[:, None], render_terminated=True, render_final=True)
         result = self.chunk_step_wait()
         infos = {**result.infos, "success": result.success, "valid": result.valid[:, 0]}
@@ -117,7 +117,7 @@ class SimulatedEnv:
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """Play one chunk: actions float32 `[B, C, A]` (see the protocol). `infos` holds the
-        simulators' diagnostics: float32 `[B]`, each row's last value in its episode, nan where it
+        simulators' diagnostics: float32 `[B]`, each row's last value in its episode, nan if it
         has none."""
         self.chunk_step_async(actions)
         return self.chunk_step_wait()
@@ -127,7 +127,7 @@ class SimulatedEnv:
         self._play(actions, render_terminated=False, render_final=self.render_final)
 
     def chunk_step_wait(self) -> ChunkResult:
-        """The result of the chunk under way."""
+        """The result of the running chunk."""
         if not self._playing:
             raise RuntimeError("chunk_step_wait without chunk_step_async")
         asked, self._playing = self._playing, []
@@ -165,10 +165,10 @@ class SimulatedEnv:
         max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
         """Expert episodes (see the protocol), in parallel over the processes, in the order in
-        which they end. The rows keep their episodes. From the first one on, nothing else may be
-        asked of the env until the iterator is at its end or closed."""
+        which they end. The rows keep their episodes. Once the first one is requested, the env can
+        do nothing else until the iterator is exhausted or closed."""
         if not self.spec.has_expert:
-            raise UserError(f"{self.spec.name} has no expert to demonstrate these tasks")
+            raise UserError(f"{self.spec.name} has no expert for these tasks")
         limit = self.spec.max_episode_steps if max_steps is None else max_steps
         if not 0.0 < speed <= 1.0 or min(stride, limit) < 1 or action_noise < 0.0:
             raise ConfigError(
@@ -186,7 +186,7 @@ class SimulatedEnv:
         )
 
     def _demonstrations(self, wishes: deque[Demonstrate]) -> Iterator[Demonstration]:
-        self._require_ready()  # again: the iterator may be begun at any time
+        self._require_ready()  # again: the iterator may be started at any time
         self._demonstrating = True
         try:
             yield from self._fleet.demonstrate(wishes)
@@ -229,14 +229,14 @@ class SimulatedEnv:
         if self._closed:
             raise WorkerError(f"this env of {self.spec.name} is closed")
         if self._playing:
-            raise RuntimeError("a chunk is under way: call chunk_step_wait first")
+            raise RuntimeError("a chunk is still running: call chunk_step_wait first")
         if self._demonstrating:
             raise RuntimeError(
-                "demonstrations are under way: take the rest of them or close their iterator first"
+                "demonstrations are still running: take the rest, or close their iterator first"
             )
 
     def _observation(self) -> Observation:
-        """A copy: the processes write on into the block."""
+        """A copy: the processes go on writing into the block."""
         return {
             "cameras": {name: frames.copy() for name, frames in self._block.frames.items()},
             "states": self._block.states.copy(),
@@ -246,7 +246,7 @@ class SimulatedEnv:
 
 
 def _by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:
-    """`{name: float32 [B]}` of the rows' values, nan where a row has none."""
+    """`{name: float32 [B]}` of the rows' values, nan if a row has none."""
     names = sorted({name for row in rows for name in row})
     return {
         name: np.array([row.get(name, np.nan) for row in rows], dtype=np.float32) for name in names

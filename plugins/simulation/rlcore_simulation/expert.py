@@ -16,9 +16,9 @@ from rlcore_simulation.simulator import Simulator
 def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demonstration:
     """One expert episode, from its start to success or to its time limit.
 
-    Stored is the expert's action. Executed is the stored action plus Gaussian noise (of std
-    `action_noise` times half the range of each entry), clipped to the range, so that the data
-    hold the way back from states which the expert alone would not reach.
+    We store the expert's action. The env executes it with Gaussian noise (std: `action_noise` times
+    half the range of each entry), clipped to the range. So the data show the way back from states
+    that the expert alone would not reach.
     """
     task = spec.tasks[wish.episode.task]
     noise = generator(f"{spec.name} demonstration", wish.seed, task, *wish.episode[1:3])
@@ -65,7 +65,7 @@ def _bound(spec: EnvSpec, side: str) -> np.ndarray:
 
 
 def _drawn(simulator: Simulator, spec: EnvSpec) -> dict[str, np.ndarray]:
-    """A new frame of every camera."""
+    """A newly rendered frame of every camera."""
     out = {c.name: np.empty((c.height, c.width, 3), dtype=np.uint8) for c in spec.cameras}
     if out:
         draw_into(simulator, out)

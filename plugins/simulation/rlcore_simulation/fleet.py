@@ -1,6 +1,6 @@
-"""The simulator processes of one env: command them side by side, collect their answers.
+"""The simulator processes of one env: send them commands, collect their answers.
 
-send a command to every process  ->  they simulate side by side  ->  collect the answers
+send a command to every process  ->  they simulate in parallel  ->  collect the answers
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import SimulatorSource
 
 Simulators = SimulatorProcess | InProcessSimulators
-# What all answers to one command are.
+# The type of all answers to one command.
 Answer = TypeVar("Answer")
 # Seconds to wait for one process before looking at the next.
 GLANCE = 0.01
@@ -33,7 +33,7 @@ class SimulatorFleet:
         spec, source, config: of the env; see :class:`rlcore_simulation.env.SimulatedEnv`.
         num_envs: rows.
         num_processes: 0 simulates in this process.
-        block: where observations go.
+        block: takes the observations.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SimulatorFleet:
         """Send `command(rows of a process)` to the processes that host `rows`, None: to all.
 
         Returns:
-            whom it was sent to, for :meth:`collect`.
+            the receivers, for :meth:`collect`.
         """
         wanted = None if rows is None else set(rows)
         receivers = [m for m in self._members if wanted is None or not wanted.isdisjoint(m.rows)]
@@ -81,12 +81,12 @@ class SimulatorFleet:
         return receivers
 
     def collect(self, kind: type[Answer], senders: Iterable[Simulators]) -> list[Answer]:
-        """All answers, each a `kind`. A failure is raised once every other process has answered,
+        """All answers, each a `kind`. A failure is raised after every other process has answered,
         so that the living ones stay in step with their commands.
 
         Raises:
             UserError: a command failed (SimulatorError: the process died or hung; any other
-                WorkerError: no fault of the user's).
+                WorkerError: not the user's mistake).
         """
         replies: list[Reply] = []
         failures: list[UserError] = []
@@ -102,8 +102,8 @@ class SimulatorFleet:
         return answers
 
     def demonstrate(self, waiting: deque[Demonstrate]) -> Iterator[Demonstration]:
-        """Expert episodes, one a process at a time, in the order in which they end. A process has
-        its next one before the last is handed out, so it works while the caller does."""
+        """Expert episodes, one at a time per process, in the order in which they end. A process
+        gets its next one before its last is yielded, so it works while the caller does."""
         busy = deque[Simulators]()
         try:
             for member in self._members[: len(waiting)]:
@@ -120,7 +120,7 @@ class SimulatorFleet:
                     busy.append(member)
                 yield from played
         finally:
-            self.collect(Demonstration, busy)  # of a caller that stopped early
+            self.collect(Demonstration, busy)  # if the caller stopped early
 
     def close(self) -> None:
         """End the processes; safe to call twice."""

@@ -1,6 +1,6 @@
 """The rows of one process: carries out commands on them, one row after another.
 
-It runs inside a simulator process, or in the caller's own process where that is wanted (pdb).
+It runs inside a simulator process, or in the caller's own process (for pdb).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RowHost:
 
     Args:
         hosting: the env, its simulators, and which of its rows are hosted here.
-        block: where observations go.
+        block: takes the observations.
     """
 
     def __init__(self, hosting: Hosting, block: ObservationBlock) -> None:
@@ -144,7 +144,7 @@ class RowHost:
         """Write the row's observation into the block.
 
         Raises:
-            EnvError: states of another size, which would be stretched to fit.
+            EnvError: states of another size, which numpy might stretch to fit.
         """
         row = self._rows[number]
         assert row.simulator is not None
@@ -161,7 +161,7 @@ class RowHost:
             self._draw(number)
 
     def _draw(self, number: int) -> None:
-        """Draw the row into the block."""
+        """Render the row into the block."""
         simulator = self._rows[number].simulator
         assert simulator is not None
         out = {name: frames[number] for name, frames in self._block.frames.items()}

@@ -1,7 +1,7 @@
 """Simulation in the caller's own process (`num_processes: 0`), so that pdb works in it.
 
-It answers as :class:`rlcore_simulation.process.SimulatorProcess` does, but carries out a command
-when it is sent.
+It answers like :class:`rlcore_simulation.process.SimulatorProcess`, but carries out a command as
+soon as it is sent.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rlcore_simulation.simulator import SimulatorSource
 
 
 class InProcessSimulators:
-    """All rows of an env in this process. Exceptions of the simulator come as they are.
+    """All rows of an env in this process. Exceptions of the simulator are not wrapped.
 
     Raises:
-        AssetError: a module that reads the simulator's environment when it is imported came first.
+        AssetError: a module that reads the simulator's environment at import is already imported.
     """
 
     def __init__(self, hosting: Hosting, block: ObservationBlock) -> None:
@@ -30,7 +30,7 @@ class InProcessSimulators:
         self._reply: Reply = None
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Does nothing."""
 
     def send(self, command: Command) -> None:
         """Carry out a command."""
@@ -38,7 +38,7 @@ class InProcessSimulators:
         self._reply = self._host.carry_out(command)
 
     def ready(self, timeout: float) -> bool:
-        """Always: the answer is there once the command is sent."""
+        """Always true: the answer exists once the command is sent."""
         return True
 
     def receive(self) -> Reply:

@@ -1,4 +1,4 @@
-"""What a simulator process is told and answers. Rows are numbered as in the whole vector env."""
+"""Commands to a simulator process, and its answers. Rows have their numbers in the vector env."""
 
 from __future__ import annotations
 

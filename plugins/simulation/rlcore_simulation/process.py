@@ -61,19 +61,19 @@ class SimulatorProcess:
         self._pipe.send(self._hosting)
 
     def send(self, command: Command) -> None:
-        """Give it a command; answered by :meth:`receive`. Its time starts to run."""
+        """Send a command; :meth:`receive` gets the answer. Its time limit starts now."""
         self._deadline = time.monotonic() + self._hosting.config.simulator_timeout
         self._command = command
         if isinstance(command, Reset):
             self._episodes |= command.episodes
         self._block.busy[self.rows.start : self.rows.stop] = 0
-        # A process that is gone is reported by receive(), where its last word may still lie.
+        # receive() reports a dead process; its last answer may still be in the pipe.
         if self._pipe is not None:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 self._pipe.send(command)
 
     def ready(self, timeout: float) -> bool:
-        """Whether :meth:`receive` would return or raise at once, waited for at most so long."""
+        """Whether :meth:`receive` would return or raise at once; waits up to `timeout` seconds."""
         if self._pipe is None or time.monotonic() >= self._deadline:
             return True
         return self._pipe.poll(timeout)
@@ -82,9 +82,9 @@ class SimulatorProcess:
         """The answer to the last command.
 
         Raises:
-            UserError: the command failed for a reason that a user can mend.
-            WorkerError: it failed otherwise.
-            SimulatorError: the process died, or took too long and was ended.
+            UserError: the command failed for a reason that the user can fix.
+            WorkerError: it failed for another reason.
+            SimulatorError: the process died, or took too long and was killed.
         """
         if self._pipe is None:
             raise SimulatorError(f"{self.name} is not running: it was lost or closed")
@@ -115,8 +115,8 @@ class SimulatorProcess:
             self._process = None
 
     def _environment(self) -> dict[str, str]:
-        """This process's environment, its module path, what the simulator needs, and one thread:
-        rows are many."""
+        """This process's environment and module path, the simulator's variables, and one thread, as
+        there are many rows."""
         environment = interpreters.environment() | self._hosting.source.unset()
         environment.setdefault("LP_NUM_THREADS", "1")
         environment.setdefault("OMP_NUM_THREADS", "1")
@@ -128,7 +128,7 @@ class SimulatorProcess:
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
     def _lost(self, what: str) -> SimulatorError:
-        """The error for a process that is gone or hangs; ends it."""
+        """The error for a process that died or hangs; kills it."""
         pid = self.pid
         assert self._process is not None
         self._process.kill()
@@ -136,7 +136,7 @@ class SimulatorProcess:
         return SimulatorError(f"{self.name} (pid {pid}) {what}{self._whereabouts()}")
 
     def _whereabouts(self) -> str:
-        """What it was busy with: the row it had marked, or the episode it was to demonstrate."""
+        """What it was working on: the row that it had marked, or the episode to demonstrate."""
         if isinstance(self._command, Demonstrate):
             return f" while it demonstrated {self._episode_text(self._command.episode)}"
         for row in self.rows:

@@ -44,8 +44,8 @@ class Row:
     """State of a row. Idle until :meth:`begin`, and again after the end of its episode.
 
     Attributes:
-        over: whether there is nothing to step.
-        success: whether the episode has been solved at some step.
+        over: whether the row has no running episode.
+        success: whether the episode was solved at any step.
         steps: steps of the episode so far.
         sentence: of the episode.
         address: task and trial of the episode, in words.
@@ -71,7 +71,7 @@ class Row:
         return self.steps / self.rules.max_steps
 
     def begin(self, simulator: Simulator, episode: Episode, task: str) -> None:
-        """Start an episode in a simulator of its task, which has this name."""
+        """Start an episode in a simulator of its task; `task` is its name."""
         self.simulator = simulator
         self.address = f"task {task!r}, trial {episode.trial}"
         self.sentence = simulator.start(episode)
@@ -84,12 +84,12 @@ class Row:
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
         """One step: action float32 `[A]` -> reward, terminated, truncated.
 
-        A step that solves the task at the time limit terminates and is not truncated: the
-        episode has no future whose value could be wanted.
+        A step that solves the task at the time limit terminates and is not truncated: after it
+        there is nothing to bootstrap from.
 
         Raises:
-            EnvError: no Step, a reward that is no number, or a success that is neither true nor
-                false.
+            EnvError: not a Step, a reward that is not a number, or a success that is neither true
+                nor false.
         """
         assert self.simulator is not None and not self.over
         outcome = self.simulator.step(action)
@@ -99,7 +99,7 @@ class Row:
             raise EnvError(
                 f"the simulator's success is {outcome.success!r} in {self.address}, step "
                 f"{self.steps}, expected true or false",
-                hint="the env is at fault: say in Step.success whether the task is solved",
+                hint="the env is at fault: Step.success must say whether the task is solved",
             )
         self.success |= bool(outcome.success)
         self.infos |= outcome.info

@@ -1,6 +1,6 @@
 """Main of a simulator process: `rlcore_simulation.serve PIPE MEMORY`.
 
-consumes   commands over the pipe (the first message says which rows to host)
+consumes   commands over the pipe (the first message tells which rows to host)
 produces   answers over the pipe, observations in the shared memory
 waits for  the next command
 ends       when the pipe closes or the parent is gone, whichever comes first
@@ -21,14 +21,14 @@ from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.host import RowHost
 from rlcore_simulation.messages import Failure, Hosting, Reply
 
-# Seconds between looks at whether the parent still lives.
+# Seconds between checks whether the parent is alive.
 ORPHAN_CHECK_INTERVAL = 1.0
 
 
 def main() -> None:
-    """Serve until the pipe closes. Leaves without exit handlers: those of GL hang or crash."""
-    for number in ENDS:  # of the whole process group, as a terminal sends them
-        if number != signal.SIGTERM:  # Ctrl-C and a closed terminal are the parent's to answer
+    """Serve until the pipe closes. Exits without exit handlers, as those of GL hang or crash."""
+    for number in ENDS:  # a terminal sends them to the whole process group
+        if number != signal.SIGTERM:  # the parent handles Ctrl-C and a closed terminal
             signal.signal(number, signal.SIG_IGN)
     pipe = Connection(int(sys.argv[1]))
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
@@ -52,7 +52,7 @@ def _serve(pipe: Connection, descriptor: int) -> None:
         reply: Reply | Failure
         try:
             reply = host.carry_out(command)
-        except (Exception, SystemExit) as error:  # a second try would only leave again
+        except (Exception, SystemExit) as error:  # a second try would fail again
             reply = Failure.of(error)
         pipe.send(reply)
 

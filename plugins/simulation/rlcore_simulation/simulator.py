@@ -1,4 +1,4 @@
-"""What a plugin brings to simulate on the CPU: one scene at a time, and how to get it."""
+"""What a plugin provides to simulate on the CPU: one scene, and how to get it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlcore.specs import Episode
 
 @dataclass(frozen=True)
 class Step:
-    """What came of one env step.
+    """The result of one env step.
 
     Attributes:
         reward: before the env's factor and difference (`reward_coef`, `use_rel_reward`).
         success: whether the task is solved in this step.
-        info: diagnostics, handed on as `ChunkResult.infos`.
+        info: diagnostics, passed on as `ChunkResult.infos`.
     """
 
     reward: float
@@ -28,16 +28,16 @@ class Step:
 
 
 class Simulator(Protocol):
-    """One scene on one CPU: started exactly, stepped, drawn. Knows no time limit and no row."""
+    """One scene on one CPU, with exact starts. Knows nothing of time limits and rows."""
 
     def start(self, episode: Episode) -> str:
-        """Put it into the start of (task, trial), settled, bitwise the same whatever happened
+        """Reset to the start of (task, trial), settled, the same to the bit whatever happened
         before; returns the sentence of the episode."""
         ...
 
     @property
     def states(self) -> np.ndarray:
-        """float32 `[S]` as the spec lays them out, a copy."""
+        """float32 `[S]` in the layout of the spec, a copy."""
         ...
 
     def step(self, action: np.ndarray) -> Step:
@@ -46,13 +46,13 @@ class Simulator(Protocol):
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write the current frame of every camera into `out[name]`, uint8 `[H, W, 3]`, upright
-        RGB. Not called where the spec has no camera."""
+        RGB. Not called if the spec has no camera."""
         ...
 
     def expert_action(self, *, speed: float) -> np.ndarray:
         """The scripted expert's clean action float32 `[A]` for the current state, in range, its
-        motion commands scaled by `speed`. Only asked where `spec.has_expert`; what the expert
-        remembers is cleared by :meth:`start`."""
+        motion commands scaled by `speed`. Only called if `spec.has_expert`; :meth:`start` clears
+        what the expert remembers."""
         ...
 
 
@@ -63,7 +63,7 @@ class SimulatorPool(Protocol):
     """
 
     def take(self, task: int) -> Simulator:
-        """A simulator of that task for the caller alone, until it is given back."""
+        """A simulator of that task, for this caller only until it is given back."""
         ...
 
     def give_back(self, simulator: Simulator) -> None:
@@ -77,15 +77,15 @@ class SimulatorPool(Protocol):
 
 @dataclass(frozen=True)
 class SimulatorSource:
-    """How a process gets its simulators. Travels to it, so made of strings.
+    """How a process gets its simulators. It is sent to that process, so it holds strings only.
 
     Attributes:
-        target: `"module:attr"`, a callable(config) -> :class:`SimulatorPool`; imported where it
-            is simulated.
-        name: what errors call a simulator, e.g. "Sawyer simulator".
-        environment: variables to be set before that import; one that the user has set stays.
-        readers: modules that read those variables once, when they are imported: too late to
-            simulate in a process that holds one of them already.
+        target: `"module:attr"`, a callable(config) -> :class:`SimulatorPool`; the simulating
+            process imports it.
+        name: of the simulator in errors, e.g. "Sawyer simulator".
+        environment: variables to set before that import, unless the user has set them.
+        readers: modules that read those variables once, at import; a process that has already
+            imported one of them can't simulate.
     """
 
     target: str

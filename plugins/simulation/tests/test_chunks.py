@@ -238,7 +238,7 @@ def test_chunks_can_be_started_and_awaited(make) -> None:
     env.reset()
     env.chunk_step_async(np.zeros((2, 5, 1), dtype=np.float32))
     for call in (env.reset, env.recorded, lambda: env.record([0])):
-        with pytest.raises(RuntimeError, match="under way"):
+        with pytest.raises(RuntimeError, match="still running"):
             call()
     assert env.chunk_step_wait().valid.all()
     with pytest.raises(RuntimeError, match="without chunk_step_async"):
@@ -296,12 +296,12 @@ def test_nothing_else_is_asked_while_demonstrations_are_under_way(make, num_proc
         lambda: next(later),
     )
     for call in calls:
-        with pytest.raises(RuntimeError, match="demonstrations are under way"):
+        with pytest.raises(RuntimeError, match="demonstrations are still running"):
             call()
     assert len(list(demonstrations)) == 4
     late = env.demonstrate(wanted, **CLEAN)
     env.chunk_step_async(still)
-    with pytest.raises(RuntimeError, match="a chunk is under way"):
+    with pytest.raises(RuntimeError, match="a chunk is still running"):
         next(late)
     assert env.chunk_step_wait().valid.all()
     given_up = env.demonstrate(wanted, **CLEAN)

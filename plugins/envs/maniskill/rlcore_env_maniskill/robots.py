@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from rlcore.specs import ActionChannel
+from rlcore.specs import ActionChannel, ActionMeaning
 
 PANDA_MODES = (
     "pd_ee_delta_pose",
@@ -122,7 +122,7 @@ def action_channels(
         metric: motion in metres and radians instead of the controller's own [-1, 1].
         binary: the gripper takes [0, 1] and opens above one half.
     """
-    arm = {
+    arm: dict[str, tuple[ActionMeaning, int, float, str]] = {
         "position": ("ee_delta_position", 3, robot.metres, "m"),
         "rotation": ("ee_delta_rotation", 3, robot.radians, "rad"),
     }
@@ -135,7 +135,7 @@ def action_channels(
         bound = abs(unit) if metric else 1.0
         says = f"{name} a step" if metric else f"1 is {unit:g} {name} a step"
         says += f", {control_mode}"  # what a step counts from
-        channels.append(ActionChannel(meaning, size, -bound, bound, "base", says))  # type: ignore[arg-type]
+        channels.append(ActionChannel(meaning, size, -bound, bound, "base", says))
     if robot.gripper is None:
         return tuple(channels)
     if binary:

@@ -18,6 +18,7 @@ import mujoco
 import numpy as np
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.policies import ENV_POLICY_MAP
+from metaworld.policies.policy import Policy
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from metaworld.types import Task
 from rlcore_simulation.simulator import Step
@@ -53,7 +54,7 @@ class MetaWorldSimulator:
         self._settle_steps = settle_steps
         self._dense_reward = dense_reward
         self._renderers = renderers
-        self._expert = ENV_POLICY_MAP[task]()  # type: ignore[abstract]
+        self._expert = _new_expert(task)
         self._class = ALL_V3_ENVIRONMENTS[task]
         self._env: SawyerXYZEnv = self._class()
         self._env.max_path_length = NO_LIMIT
@@ -74,7 +75,7 @@ class MetaWorldSimulator:
         before. Returns the sentence."""
         env = self._env
         self._restore()
-        self._expert = ENV_POLICY_MAP[self.task]()  # type: ignore[abstract]
+        self._expert = _new_expert(self.task)
         layout = self._draw_layout(episode.trial)
         # The observation includes the goal: experts need it, and policies never see that part.
         data = {"rand_vec": layout, "env_cls": self._class, "partially_observable": False}
@@ -129,6 +130,10 @@ class MetaWorldSimulator:
         mujoco.mj_forward(env.model, env.data)
 
 
+def _new_expert(task: str) -> Policy:
+    return ENV_POLICY_MAP[task]()  # type: ignore[abstract]  # the map holds concrete classes
+
+
 def _skip_next_hand_motion(env: SawyerXYZEnv) -> None:
     """Skip, once, the 50 steps that move the hand to its start: no layout depends on them."""
 
@@ -136,4 +141,4 @@ def _skip_next_hand_motion(env: SawyerXYZEnv) -> None:
         env.init_tcp = env.tcp_center
         del env._reset_hand
 
-    env._reset_hand = stay  # type: ignore[method-assign]
+    env._reset_hand = stay  # type: ignore[method-assign]  # hides the method until it is called

@@ -200,11 +200,10 @@ def _build_room(scene: Any) -> None:
 
 def _coordinates(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """(down, across), each `[height, width]`, from 0 to 1."""
-    return tuple(
-        np.meshgrid(
-            (np.arange(height) + 0.5) / height, (np.arange(width) + 0.5) / width, indexing="ij"
-        )
-    )  # type: ignore[return-value]
+    down, across = np.meshgrid(
+        (np.arange(height) + 0.5) / height, (np.arange(width) + 0.5) / width, indexing="ij"
+    )
+    return down, across
 
 
 def _waves(

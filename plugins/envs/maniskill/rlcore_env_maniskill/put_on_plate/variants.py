@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -152,8 +152,8 @@ class Variant:
 
 
 def _suite() -> Mapping[str, Variant]:
-    def row(name: str, *held_out: str, **changes: object) -> tuple[str, Variant]:
-        return name, Variant(f"PutOnPlateInScene25{name}-v1", held_out, **changes)  # type: ignore[arg-type]
+    def row(name: str, *held_out: str, **changes: Any) -> tuple[str, Variant]:
+        return name, Variant(f"PutOnPlateInScene25{name}-v1", held_out, **changes)
 
     return dict(
         (
