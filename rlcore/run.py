@@ -58,13 +58,13 @@ class Run:
     Attributes:
         config: its configuration, a frozen :class:`rlcore.config.schema.RunConfig`.
         folder: where it leaves its files.
-        tasks: names of the tasks that it trains on; `outcome.episode.task` counts them.
+        tasks: names of the tasks that it trains on; `outcome.episode.task` is a place in this list.
         update: policy updates done so far.
         totals, steering: the loop's side of what is below.
         say: prints a line.
     """
 
-    # Any, as the configuration knows plugins, plugins know hooks, and hooks know this
+    # Any, as the configuration knows plugins, which know hooks, which know this: a circle
     config: Any
     folder: Path
     tasks: tuple[str, ...]
@@ -91,8 +91,9 @@ class Run:
         """Training is over: after the update under way comes what comes after the last one, that
         is a checkpoint, the evaluation and the summary, which gives the reason.
 
-        It is no error. `rlcore resume RUN` doesn't train such a run any further; it goes on from a
-        checkpoint that is named. The first reason counts; without training to end, nothing happens.
+        It is no error. `rlcore resume RUN` doesn't train such a run any further; given one of its
+        checkpoints it does. The first reason counts. Where nothing is trained, or training is
+        already over, nothing happens.
 
         Raises:
             PluginError: no reason.

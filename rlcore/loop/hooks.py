@@ -103,9 +103,8 @@ class RunHooks:
                 self._manager.subset_hook_caller(hook, others)(**arguments)
             except KeyboardInterrupt:
                 raise
-            except (
-                BaseException
-            ) as error:  # SystemExit, GeneratorExit, a plugin's own: all the same
+            # SystemExit, GeneratorExit, an exception of the plugin's own: all the same
+            except BaseException as error:
                 return _named(hook, impl, error)
         return None
 
