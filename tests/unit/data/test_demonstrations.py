@@ -267,7 +267,7 @@ def test_a_folder_is_judged_by_headers(tmp_path):
     whole = first.read_bytes()
     states = np.zeros((4, 3), np.float32)  # of an episode of 5 steps
     for damage, words in (
-        (lambda: first.write_bytes(whole[:-1]), "bytes long"),
+        (lambda: first.write_bytes(whole[:-1]), "file not fully covered"),
         (lambda: changed(first, states=states), r"states is .*\(4, 3\).*expected .*\(5, 3\)"),
         (lambda: changed(first, stray=states), r"stray is .*expected None"),
         (first.unlink, r"holds no episode_000000\.safetensors"),

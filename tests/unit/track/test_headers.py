@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,17 +47,23 @@ def entry(dtype: object = "F32", shape: object = (2,), place: object = (0, 8)) -
 @pytest.mark.parametrize(
     ("header", "tensors", "said"),
     [
-        ({"a": entry()}, 7, "bytes long, its header says"),
-        ({"a": entry()}, 9, "bytes long, its header says"),
-        ([], 0, "its header is no mapping"),
-        ({"a": 3}, 0, "does not say dtype, shape and place of a"),
-        ({"a": {"dtype": "F32"}}, 8, "does not say dtype, shape and place of a"),
-        ({"a": entry(dtype="F33")}, 8, "a has the unknown dtype 'F33'"),
-        ({"a": entry(shape=(3,))}, 8, r"a has 8 bytes, F32 \[3\] needs 12"),
-        ({"a": entry(shape=(-2,))}, 8, r"a has shape \[-2\]"),
-        ({"a": entry(place=(8, 0))}, 8, "place 8 to 0"),
-        ({"a": entry(place=(4, 12))}, 12, "a begins at byte 4 instead of 0"),
-        ({"a": entry(), "b": entry()}, 8, "b begins at byte 0 instead of 8"),
+        ({"a": entry()}, 7, "file not fully covered"),  # cut off
+        ({"a": entry()}, 9, "file not fully covered"),
+        ([], 0, "expected struct"),
+        ({"a": 3}, 0, "expected struct"),
+        ({"a": {"dtype": "F32"}}, 8, "missing field"),
+        ({"a": {"shape": [2], "data_offsets": [0, 8]}}, 8, "missing field `dtype`"),
+        ({"a": entry(dtype="F33")}, 8, "unknown variant `F33`"),
+        ({"a": entry(shape=(3,))}, 8, "invalid shape, data type, or offset for tensor"),
+        ({"a": entry(shape=(-2,))}, 8, "expected usize"),
+        ({"a": entry(shape=(2.0,))}, 8, "expected usize"),
+        ({"a": entry(shape=(True, 2))}, 8, "expected usize"),
+        ({"a": entry(shape=(2**40, 2**40))}, 8, "overflow"),
+        ({"a": entry(place=(8, 0))}, 8, "invalid offset for tensor `a`"),
+        ({"a": entry(place=(4, 12))}, 12, "invalid offset for tensor `a`"),
+        ({"a": entry(), "b": entry(place=(12, 20))}, 20, "invalid offset for tensor `b`"),  # a hole
+        ({"a": entry(), "b": entry(place=(4, 12))}, 12, "invalid offset for tensor `b`"),  # overlap
+        ({"a": entry(), "b": entry()}, 8, "invalid offset for tensor"),
     ],
 )
 def test_a_header_that_can_not_be(tmp_path: Path, header: object, tensors: int, said: str):
@@ -67,8 +76,29 @@ def test_a_file_that_is_none(tmp_path: Path):
     with pytest.raises(CheckpointError, match=r"holds no gone\.safetensors"):
         read_headers(tmp_path / "gone.safetensors")
     (tmp_path / "page").write_text("<html>not found</html>")
-    with pytest.raises(CheckpointError, match="does not begin with the length of a header"):
-        read_headers(tmp_path / "page")
+    (tmp_path / "cut").write_bytes(written(tmp_path / "whole", {"a": entry()}, 8).read_bytes()[:20])
+    (tmp_path / "words").write_bytes((4).to_bytes(8, "little") + b"none")
+    (tmp_path / "deep").write_bytes((10**5).to_bytes(8, "little") + b"[" * 10**5)
+    for name, said in (("page", "too large"), ("cut", "length"), ("words", "JSON"), ("deep", "J")):
+        with pytest.raises(CheckpointError, match=rf"{name} is damaged or incomplete \(.*{said}"):
+            read_headers(tmp_path / name)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="it is a pipe, not a file"):
+        read_headers(tmp_path / "pipe")
+
+
+def test_no_tensor_library_is_loaded(tmp_path: Path):
+    save_file(TWO, tmp_path / "f.safetensors")
+    code = (
+        "import sys; from pathlib import Path; from rlcore.track.headers import read_headers; "
+        "print(len(read_headers(Path(sys.argv[1]))), 'torch' in sys.modules)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "f.safetensors")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "2 False\n"
 
 
 def test_all_that_does_not_fit_is_told_at_once():
