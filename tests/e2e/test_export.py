@@ -167,7 +167,7 @@ def test_what_is_refused(run, base, tmp_path, capsys):
     assert f"{taken / 'notes'} is a file" in refused(capsys, str(folder), str(taken / "notes"))
     assert (taken / "notes").read_text() == "mine"
     out = str(tmp_path / "out")
-    assert "all weights were trained" in refused(capsys, str(folder), out, "--adapter-only")
+    assert "this run trained all weights" in refused(capsys, str(folder), out, "--adapter-only")
     assert "has no checkpoint 'step_000002'" in refused(
         capsys, str(folder), out, "--checkpoint=step_000002"
     )

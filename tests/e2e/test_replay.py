@@ -284,7 +284,7 @@ def test_an_episode_that_comes_out_otherwise(alone: Path, capsys: pytest.Capture
     assert facts["differences"] == ["length"]
     said = capsys.readouterr().out
     assert f"NOT as evaluated: length {facts['length']} instead of 99" in said
-    assert "a rollout.forward_batch that the run itself fixed" in said  # none of the replay's own
+    assert "if the run fixed rollout.forward_batch" in said  # none of the replay's own
 
 
 def test_other_settings_are_another_episode(run: Path, capsys: pytest.CaptureFixture[str]):

@@ -52,7 +52,7 @@ def export(
     Args:
         config: of the run, with a placement for this machine.
         checkpoint: which.
-        target: a folder that is empty or not there yet.
+        target: an empty folder, or one that does not exist yet.
         adapters_only: leave out the weights that were not trained.
 
     Raises:
@@ -65,8 +65,8 @@ def export(
     model = config.actor.model
     if adapters_only and not model.is_lora:
         raise ConfigError(
-            "--adapter-only is for runs with actor.model.is_lora=true: here all weights were "
-            "trained",
+            "--adapter-only is for runs with actor.model.is_lora=true: this run trained all "
+            "weights",
             hint=f"rlcore export {checkpoint.path} {target}",
         )
     with writing(target, hint=ELSEWHERE), new_folder(target) as partial:
@@ -87,25 +87,25 @@ def _require_free(target: Path, checkpoint: Checkpoint) -> None:
         raise ConfigError(f"{there} is a file:{within} export writes a folder")
     if target.is_relative_to(checkpoint.path.resolve()):
         raise ConfigError(
-            f"{target} is inside the checkpoint that is exported, which stays as it is",
+            f"{target} is inside the checkpoint to export, which must not change",
             hint="name a folder outside it",
         )
     if os.path.ismount(target):
         raise ConfigError(
-            f"{target} is a mount point, whose place no folder can take",
+            f"{target} is a mount point, which can't be replaced by a folder",
             hint=f"name a folder in it: {target / 'policy'}",
         )
     if there == target and not os.access(target, os.R_OK | os.X_OK):
-        raise ConfigError(f"{target} can't be read, so nobody knows whether it is empty")
+        raise ConfigError(f"can't read {target} to see whether it is empty")
     if there == target and any(target.iterdir()):
         raise ConfigError(
-            f"{target} is not empty: nothing is overwritten",
+            f"{target} is not empty, and export overwrites nothing",
             hint="name another folder, or empty it",
         )
     parent = target.parent if there == target else there
     if not os.access(parent, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"{parent} can't be written to, so {target} can't be made",
+            f"can't make {target}: no permission to write to {parent}",
             hint=ELSEWHERE,
         )
 
@@ -144,8 +144,8 @@ def _start(config: RunConfig, checkpoint: Checkpoint) -> Path:
         return RunFolder.containing(checkpoint.path).sft
     if path is None:
         raise ConfigError(
-            "--adapter-only needs a model that the adapters adapt: this run began with random "
-            "weights, which are in no folder",
+            "--adapter-only needs the model that the adapters adapt, but this run began with "
+            "random weights, which were never saved",
             hint=f"rlcore export {checkpoint.path} DEST writes the merged weights",
         )
     return Path(path)

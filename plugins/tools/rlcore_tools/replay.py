@@ -265,13 +265,13 @@ def _closing(replayed: Replayed, trace: Trace, phase: Phase) -> list[str]:
         )
         lines = [
             f"NOT as evaluated: {other}",
-            "  it is bitwise the same only with the run's own settings, versions and number of "
-            "threads, and a rollout.forward_batch that the run itself fixed",
+            "  it can be the same to the bit only with the run's settings, versions and number of "
+            "threads, and if the run fixed rollout.forward_batch",
         ]
     if not trace.arrays["evaluated_logprobs"].any():
         lines.append(
-            "log-probs are 0, as nothing was drawn; with exploration noise: --phase train, or "
-            "rollout.eval_deterministic=false"
+            "log-probs are 0, as actions were not sampled; for exploration noise: --phase train, "
+            "or rollout.eval_deterministic=false"
         )
     elif result.sampling == "stochastic":
         apart = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])

@@ -83,6 +83,6 @@ def _library(module: str, package: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         raise PluginError(
-            f"runner.logger.logger_backends asks for {package}, which can't be imported: {error}",
+            f"runner.logger.logger_backends needs {package}, but importing it failed: {error}",
             hint=f"pip install {package}",
         ) from error

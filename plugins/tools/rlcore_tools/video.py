@@ -126,7 +126,7 @@ def _codec() -> str:
         import av
     except ImportError as error:
         raise AssetError(
-            f"videos need PyAV, which can't be imported: {error}",
+            f"videos need PyAV, but importing it failed: {error}",
             hint="pip install av, or set save_video: false",
         ) from error
     for name in PREFERRED_CODECS:

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="rlcore export", description=__doc__)
     parser.add_argument("run", metavar="RUN", help="folder of a run, or of one of its checkpoints")
-    parser.add_argument("dest", metavar="DEST", help="folder to write, empty or not there yet")
+    parser.add_argument("dest", metavar="DEST", help="folder to write; it must be empty or new")
     parser.add_argument(
         "--checkpoint",
         metavar="NAME",
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--adapter-only",
         action="store_true",
-        help="of a run with actor.model.is_lora: the adapters alone, in peft's format, with the "
-        "path of the model they adapt; without it they are merged into its weights",
+        help="for a run with actor.model.is_lora: write only the adapters, in peft's format, with "
+        "the path of their model; without this they are merged into the weights",
     )
     return parser

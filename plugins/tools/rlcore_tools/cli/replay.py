@@ -41,7 +41,7 @@ FORM = Form(
             "type": int,
             "default": 0,
             "metavar": "NUMBER",
-            "help": "which of the episodes with this start (groups); default 0",
+            "help": "which episode of a group with this start; default 0",
         },
         "--checkpoint": {
             "metavar": "NAME",
@@ -56,8 +56,7 @@ FORM = Form(
         "--out": {
             "type": Path,
             "metavar": "FOLDER",
-            "help": "where the files go, in place of those that are there; "
-            "default: RUN/replay/TASK_TRIAL",
+            "help": "folder for the files, replacing those in it; default: RUN/replay/TASK_TRIAL",
         },
     },
 )

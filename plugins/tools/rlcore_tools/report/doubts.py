@@ -99,8 +99,8 @@ def _of_other_rates(
         rate, n, _, _ = success_rate(success_by_start(rows))
         if (said.get("rate"), said.get("n")) != (round(rate, DIGITS), n):
             yield (
-                f"summary.json and eval/{label}.parquet are not of one run: {said.get('rate')} of "
-                f"{said.get('n')} episodes succeeded there, {round(rate, DIGITS)} of {n} here"
+                f"summary.json and eval/{label}.parquet are of different runs: {said.get('rate')} "
+                f"of {said.get('n')} episodes succeeded there, {round(rate, DIGITS)} of {n} here"
             )
 
 
