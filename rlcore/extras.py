@@ -40,6 +40,21 @@ def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
     return sorted({short for short, _ in _absent(kind, loaded)})
 
 
+def not_installed(loaded: Collection[str]) -> list[str]:
+    """Extras that bring a distribution which is not among `loaded`."""
+    plugins = {
+        extra: [each for each in distributions if each not in loaded and _is_plugin(each)]
+        for extra, distributions in extras().items()
+    }
+    return sorted(extra for extra, missing in plugins.items() if missing)
+
+
+def _is_plugin(distribution: str) -> bool:
+    """Whether it brings components; those that have none are never among the loaded ones."""
+    kinds = {*PREFIXES, *_further_names().get(_normal(distribution), {})}
+    return any(names_of(distribution, kind) for kind in kinds)
+
+
 def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
     """`(name, extra)` of what extras bring."""
     return [

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlcore import extras
 from rlcore.cli.request import parse_request, print_help
+from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.kernels import MKL, by_hand, in_effect, processor
-from rlcore.plugins import load_plugins
+from rlcore.plugins import Registry, load_plugins
 
 BATCHES = (4, 8, 16, 64)  # of which rows are compared
 
@@ -29,6 +31,8 @@ def main(arguments: Sequence[str]) -> int:
         config = compose(request.overrides, config_dirs=request.config_dirs, require=())
         plugins = chosen_plugins(config, registry)
     results = [*registry.doctor(config, plugins), _kernels()]
+    if config is None:
+        results += _kinds(registry)
     bad = [row for row in registry.rows() if row.status == "BAD"]
     for row in bad:
         print(f"BAD      {row.kind} {row.name} ({row.distribution} {row.version}): {row.reason}")
@@ -38,6 +42,18 @@ def main(arguments: Sequence[str]) -> int:
             print(f"         mend it: {item['fix']}")
     missing = [item for item in results if item["status"] == "missing"]
     return 1 if missing or bad else 0
+
+
+def _kinds(registry: Registry) -> list[dict[str, str]]:
+    """What no run can do without, and nothing that is installed brings."""
+    missing = [kind for kind in COMPONENT_GROUPS.values() if not registry.names(kind)]
+    if not missing:
+        return []
+    found = {row.distribution for row in registry.rows()}
+    named = ", ".join(extras.not_installed(found))
+    detail = f"no {' and no '.join(missing)} is installed.{registry.not_loaded()}"
+    fix = f'pip install "rlcore[NAME,...]", with names out of: {named}'
+    return [{"name": "plugins", "status": "missing", "detail": detail, "fix": fix}]
 
 
 def _kernels() -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from rlcore import extras
 from rlcore.cli.parser import Parser
 from rlcore.plugins import PluginRow, load_plugins
 
@@ -22,6 +23,8 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
         print(table(rows))
+        if extra := extras.not_installed({row.distribution for row in rows}):
+            print(f'\nnot installed (pip install "rlcore[NAME,...]"): {", ".join(extra)}')
     return 0
 
 

@@ -1,12 +1,14 @@
-"""What the doctor says of this machine's kernels."""
+"""What the doctor says of this machine's kernels, and of plugins that are missing."""
 
 from __future__ import annotations
 
 import pytest
 
+from rlcore.cli import doctor
 from rlcore.cli.doctor import BATCHES
 from rlcore.cli.main import main
 from rlcore.kernels import MKL, processor
+from rlcore.plugins import Registry
 from rlcore.rollout import rounding
 
 HOLD: tuple[tuple[str, ...], str] = ((), "digest")
@@ -43,3 +45,13 @@ def test_a_user_s_setting_is_named_and_can_be_taken_back(monkeypatch, capsys):
     monkeypatch.setenv(MKL, "SSE4_2")
     out = said(monkeypatch, capsys, moved=4)
     assert f"{MKL}=SSE4_2 (set by hand)" in out and f"mend it: unset {MKL}" in out
+
+
+def test_what_no_run_can_do_without(monkeypatch, capsys):
+    core = Registry.load(environ={"RLCORE_PLUGINS": "nobody"})
+    monkeypatch.setattr(doctor, "load_plugins", lambda: core)
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "missing  plugins: no env and no model and no algorithm is installed." in out
+    assert "RLCORE_PLUGINS leaves out" in out  # they are installed here, and not loaded
+    assert 'mend it: pip install "rlcore[NAME,...]", with names out of: ' in out

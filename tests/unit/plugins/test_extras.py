@@ -92,6 +92,13 @@ def test_an_installed_plugin_is_not_offered(metadata):
     assert extras.absent_names("env", loaded={"rlcore-env-hut"}) == ["maniskill"]
 
 
+def test_extras_that_are_not_installed(metadata):
+    everything = ["hut", "maniskill", "openvla", "openvla-oft", "ppo"]
+    assert extras.not_installed(loaded=()) == everything
+    found = {"rlcore-env-hut", "rlcore-algo-ppo"}
+    assert extras.not_installed(loaded=found) == ["maniskill", "openvla", "openvla-oft"]
+
+
 def test_every_option_of_ours_can_be_told_from_its_distribution():
     """Else a name that is not installed has no hint: configs/extras.yaml takes what is missing."""
     registry = load_plugins()
