@@ -29,7 +29,7 @@ class GRPO(ClippedSurrogate):
         self.needs = needs(config)
 
     def advantages(self, trajectory: Trajectory) -> Advantages:
-        """Of the whole batch, so that its columns may be cut anywhere afterwards."""
+        """Over the whole batch, so that its columns may be split anywhere afterwards."""
         config = self._config
         return group_relative(
             trajectory,

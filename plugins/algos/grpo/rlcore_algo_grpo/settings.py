@@ -18,7 +18,9 @@ class GRPOConfig(AlgorithmConfig):
     loss_type: str = key(
         "the policy is trained alone: there is no critic", "actor", choices=("actor",)
     )
-    group_size: int = key("G: episodes that share one start and are compared", 8, least=1)
+    group_size: int = key(
+        "G: episodes that share a start and are compared with each other", 8, least=1
+    )
     gamma: float = key(
         "must be 1: the score of an episode is its undiscounted return", 1.0, above=0, most=1
     )
@@ -38,18 +40,18 @@ class GRPOConfig(AlgorithmConfig):
         when=When("filter_rewards", (True,)),
     )
     refill: bool = key(
-        "play new groups in place of those out of bounds until the batch is full (DAPO); needs "
+        "replace groups out of bounds by new ones until the batch is full (DAPO); needs "
         "filter_rewards",
         False,
     )
     refill_max_rounds: int = key(
-        "times that is tried before an update", 8, least=1, when=When("refill", (True,))
+        "most rounds of new groups per update", 8, least=1, when=When("refill", (True,))
     )
 
 
 def needs(config: GRPOConfig) -> AlgorithmNeeds:
     """Groups; bounds if some of them are left out; the log-probs of the reference weights if
-    drifting from them costs something.
+    there is a KL penalty.
 
     Raises:
         ConfigError: settings that have no meaning, before anything starts; see :func:`check`.

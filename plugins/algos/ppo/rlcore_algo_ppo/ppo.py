@@ -36,7 +36,7 @@ class PPO(ClippedSurrogate):
         )
 
     def trains_policy(self, update: int) -> bool:
-        """The first updates may be the critic's alone: a policy is not to follow noise."""
+        """The first updates may train only the critic, so that the policy does not follow noise."""
         return update >= self._config.critic_warmup_updates
 
     def loss(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:

@@ -19,25 +19,27 @@ class PPOConfig(AlgorithmConfig):
     )
     gae_lambda: float = key("lambda of GAE, in [0, 1]", 0.95, least=0, most=1)
     bootstrap_type: str = key(
-        "value after an episode's end: none; standard: where the time limit ended it; always: "
-        "at any end whose final observation the rollout valued",
+        "bootstrap after an episode's end: none; standard: if the time limit ended it; always: "
+        "at any end whose final observation has a value",
         "none",
         choices=("none", "standard", "always"),
     )
     value_coef: float = key("coefficient of the value loss", 1.0, least=0)
     value_clip: float | None = key("values clipped to the old one +- this; null: off", 0.2, above=0)
     huber_delta: float | None = key(
-        "error beyond which the value loss is linear; null: never", 10.0, above=0
+        "error above which the value loss is linear; null: never", 10.0, above=0
     )
-    critic_warmup_updates: int = key("first updates that train the critic alone", 0, least=0)
+    critic_warmup_updates: int = key(
+        "number of first updates that train only the critic", 0, least=0
+    )
     target_kl: float | None = key(
-        "an update ends before a minibatch whose approximate KL exceeds this; null: never", above=0
+        "end an update before a minibatch whose approximate KL exceeds this; null: never", above=0
     )
 
 
 def needs(config: PPOConfig) -> AlgorithmNeeds:
     """A critic; values of final observations if they are bootstrapped from; the log-probs of
-    the reference weights if drifting from them costs something."""
+    the reference weights if there is a KL penalty."""
     return AlgorithmNeeds(
         values=True,
         bootstrap_values=config.bootstrap_type != "none",
