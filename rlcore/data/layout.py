@@ -28,6 +28,7 @@ from rlcore.protocols import Demonstration
 from rlcore.reading import parse_json, read_json
 from rlcore.results.parquet import read_rows, write_rows
 from rlcore.specs import EnvSpec, Episode
+from rlcore.track.checkpoint import writing
 from rlcore.track.env_facts import EnvFacts, width_of
 from rlcore.track.files import replacing, write_text
 from rlcore.track.headers import TensorHeader, damaged, read_headers
@@ -37,6 +38,7 @@ FORMAT = "rlcore-demonstrations"
 FORMAT_VERSION = 2
 INFO, EPISODES, DATA = "info.json", "episodes.parquet", "data"
 EPISODE_FILE, EPISODE_FILES = "episode_{:06d}.safetensors", "episode_*.safetensors"
+GO_ON = "what was collected before is whole: the same command again, or rlcore resume RUN, goes on"
 FRAMES = "frames/"
 TABLE = pa.schema(
     [
@@ -140,7 +142,11 @@ def read_info(path: Path) -> DataInfo:
 
 
 def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> None:
-    """One episode into `path / row.file`; atomically."""
+    """One episode into `path / row.file`; atomically.
+
+    Raises:
+        CheckpointError: it can't be written, as the disk is full.
+    """
     arrays: dict[str, np.ndarray] = {
         "frame_steps": demonstration.frame_steps.astype(np.int64),
         "states": demonstration.states.astype(np.float32),
@@ -148,7 +154,8 @@ def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> 
         **{FRAMES + name: frames for name, frames in demonstration.frames.items()},
     }
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with replacing(path / row.file) as partial:
+    file = path / row.file
+    with writing(file, hint=GO_ON), replacing(file) as partial:
         save_file(arrays, partial, metadata={"row": json.dumps(asdict(row))})
 
 

@@ -6,9 +6,11 @@ from dataclasses import asdict, replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rlcore.config.schema import CollectConfig
+from rlcore.data import layout
 from rlcore.data.demonstrations import DemonstrationSet, DemonstrationWriter, check_folder
 from rlcore.data.layout import read_row
 from rlcore.errors import CheckpointError, ConfigError
@@ -135,6 +137,23 @@ def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):
     assert (len(read), read.complete) == (3, True)
     for trial, one in enumerate(read):
         assert_equal(one, demonstration(0, trial))
+
+
+def test_a_full_disk_is_one_error(tmp_path, monkeypatch):
+    """The tensor library has an error of its own for it, without a number."""
+
+    def full(*arguments, **named):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with (
+        pytest.raises(CheckpointError, match=r"can't write .*episode_000001\.safe") as caught,
+        DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1) as writer,
+    ):
+        writer.add(demonstration(0, 0))
+        monkeypatch.setattr(layout, "save_file", full)
+        writer.add(demonstration(0, 1))
+    assert caught.value.hint.startswith("free some space; what was collected before is whole")
+    assert len(DemonstrationSet(tmp_path)) == 1
 
 
 def test_a_removed_file_is_not_overwritten_by_the_next(tmp_path):
