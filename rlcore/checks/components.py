@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
 
 from rlcore.checks.combinations import refusal
 from rlcore.checks.facts import Facts
@@ -15,24 +14,12 @@ CHECKS = Subject()
 
 @CHECKS.add
 def envs_agree(facts: Facts) -> Iterator[str]:
-    train, evaluation = facts.envs["train"], facts.envs["eval"]
-    for what, a, b in (
-        ("action entries", train.action_dim, evaluation.action_dim),
-        ("state entries", train.state_dim, evaluation.state_dim),
-        (
-            "cameras",
-            [camera.name for camera in train.cameras],
-            [camera.name for camera in evaluation.cameras],
-        ),
-        # as many entries may still mean something else: other units, another controller
-        *zip(repeat("actions"), train.actions, evaluation.actions, strict=False),
-        *zip(repeat("states"), train.states, evaluation.states, strict=False),
-    ):
-        if a != b:
-            yield (
-                f"env.train and env.eval must have the same {what}, got {a} and {b}: env=NAME "
-                "chooses both, a key is set on both sides (env.train.KEY=VALUE env.eval.KEY=VALUE)"
-            )
+    train, evaluation = (EnvFacts.of(facts.envs[side]) for side in ("train", "eval"))
+    for what, a, b in train.unlike(evaluation):
+        yield (
+            f"env.train and env.eval must have the same {what}, got {a} and {b}: env=NAME "
+            "chooses both, a key is set on both sides (env.train.KEY=VALUE env.eval.KEY=VALUE)"
+        )
 
 
 @CHECKS.add

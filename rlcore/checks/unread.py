@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlcore.config import tree
+from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import compose
 from rlcore.config.keys import When
 from rlcore.config.schema import RunConfig
 from rlcore.errors import UserError
 
-EXPERIMENT = "experiment="
 NOTHING = object()  # no value is equal to it
 SIDES_OF_ONE = {
     "env.train.trials_per_task": "training draws from all trials of env.train.split",
@@ -59,7 +59,7 @@ def _given(config: RunConfig) -> dict[str, Any]:
     """What the choices alone give, by path: nobody who chose them has set it. A recipe in a folder
     of the user's own is the user's."""
     own = config.recipe.config_dirs
-    choices = [each for each in config.recipe.choices if not (own and EXPERIMENT in each)]
+    choices = [each for each in config.recipe.choices if not (own and BY_RECIPE in each)]
     try:
         chosen = compose(choices, config_dirs=own, require=())
     except UserError:  # composed elsewhere, or incomplete without the rest

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.cli.edited import warn_of_edits
-from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request, is_folder
+from rlcore.cli.request import TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
-from rlcore.config.catalog import SIDES, Catalog
+from rlcore.config.catalog import BY_RECIPE, SIDES, Catalog
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError, did_you_mean
@@ -65,8 +65,8 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         UserError: the folder holds no run, or no checkpoint, or it was trained on these starts.
     """
-    first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
-    if overrides and overrides[0].startswith(EXPERIMENT):
+    first = overrides[0].removeprefix(BY_RECIPE) if overrides else ""
+    if overrides and overrides[0].startswith(BY_RECIPE):
         if is_folder(first):
             config = of_run(Path(first), overrides[1:], trust=request.options["trust"])
             _check_untrained(config, Path(first))
@@ -92,8 +92,8 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
     from rlcore.track.folder import RunFolder
 
     name = request.options["protocol"]
-    first = overrides[0].removeprefix(EXPERIMENT) if overrides else ""
-    of_a_run = bool(overrides) and overrides[0].startswith(EXPERIMENT) and is_folder(first)
+    first = overrides[0].removeprefix(BY_RECIPE) if overrides else ""
+    of_a_run = bool(overrides) and overrides[0].startswith(BY_RECIPE) and is_folder(first)
     if of_a_run:
         run = RunFolder.containing(Path(first).resolve()).name
         called = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
@@ -127,9 +127,9 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     """
     from rlcore.track.folder import RunFolder
 
-    if not overrides or not overrides[0].startswith(EXPERIMENT):
+    if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError("which run is to be verified?", hint="rlcore eval RUN --verify")
-    folder = overrides[0].removeprefix(EXPERIMENT)
+    folder = overrides[0].removeprefix(BY_RECIPE)
     RunFolder.containing(folder)  # says what is wrong with its name
     config = of_run(Path(folder), overrides[1:], trust=request.options["trust"])
     _check_untrained(config, Path(folder))

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.cli.parser import Parser
-from rlcore.config.catalog import Catalog
+from rlcore.config.catalog import BY_RECIPE, Catalog
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
-
-EXPERIMENT = "experiment="
-"""What a bare first word is an abbreviation of; verbs that take a run's folder look behind it."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +79,14 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
     words: list[str] = options.words
     key = folder = None
     if words and form.takes_folder and is_folder(words[0]):
-        folder = EXPERIMENT + words[0]
+        folder = BY_RECIPE + words[0]
         words = words[1:] if options.help else [folder, *words[1:]]
     if options.help:
         bare = [word for word in words if not _is_override(word)]
         key = bare[0] if bare else None
         words = [word for word in words if word != key]
     elif words and words[0] and not _is_override(words[0]):
-        words[0] = EXPERIMENT + words[0]
+        words[0] = BY_RECIPE + words[0]
     for word in words:
         if not _is_override(word):
             raise ConfigError(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.edited import warn_of_edits
-from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
+from rlcore.cli.request import TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
+from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
@@ -38,11 +39,11 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     """
     from rlcore.track.folder import RunFolder
 
-    if not overrides or not overrides[0].startswith(EXPERIMENT):
+    if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError(
             "which run is to be resumed?", hint="rlcore resume RUN, a folder like logs/quickstart"
         )
-    named = overrides[0].removeprefix(EXPERIMENT)
+    named = overrides[0].removeprefix(BY_RECIPE)
     for word in overrides[1:]:
         if (key := word.lstrip("+~").partition("=")[0]) in ITS_PLACE:
             raise ConfigError(

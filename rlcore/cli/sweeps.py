@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rlcore.cli.request import EXPERIMENT
+from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job
 from rlcore.errors import UserError
@@ -147,7 +147,7 @@ class Sweep:
             elif outcome.state == "not started" and self._parents:
                 parent = next(iter(self._parents.values())).name
                 own = f"runner.logger.experiment_name={parent}/{job.name}"
-                first = [word.removeprefix(EXPERIMENT) for word in job.overrides[:1]]
+                first = [word.removeprefix(BY_RECIPE) for word in job.overrides[:1]]
                 words = shlex.join([*self.command, *first, *job.overrides[1:], own])
                 lines.append(f"job {job.index} by itself: {words}")
         return lines

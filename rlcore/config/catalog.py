@@ -27,6 +27,10 @@ SIDES = ("train", "eval")
 COMPONENT_GROUPS: dict[str, Kind] = {"env": "env", "model": "model", "algorithm": "algorithm"}
 TYPE_KEYS: dict[str, str] = {"env": "env_type", "model": "model_type", "algorithm": "name"}
 """The key of a component's section that holds its registered name."""
+EXPERIMENT = "experiment"
+"""The group of recipes."""
+BY_RECIPE = f"{EXPERIMENT}="
+"""How a word that chooses a recipe begins."""
 
 
 @dataclass(frozen=True)

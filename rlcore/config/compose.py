@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from rlcore.config import sentences, tree
 from rlcore.config.bind import MISSING, Partial, bind, merge, schema_for, unknown
-from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
+from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.exchange import fit_recipe
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.needs import algorithm_needs
@@ -31,7 +31,6 @@ from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import Registry, load_plugins
 from rlcore.reading import check_depth
 
-EXPERIMENT = "experiment"
 SHOWN = 200  # characters of an override in an error
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
 

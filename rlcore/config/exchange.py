@@ -13,12 +13,10 @@ from dataclasses import fields
 from typing import Any
 
 from rlcore.config.bind import SLOTS, Slot, default_settings
-from rlcore.config.catalog import TYPE_KEYS, Catalog
+from rlcore.config.catalog import BY_RECIPE, TYPE_KEYS, Catalog
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.old_names import warn
 from rlcore.plugins import Registry
-
-EXPERIMENT = "experiment="
 
 
 def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> FileValues:
@@ -28,7 +26,7 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
         groups: all group choices.
         files: what they come to.
     """
-    recipes = [group for group in groups if group.startswith(EXPERIMENT)]
+    recipes = [group for group in groups if group.startswith(BY_RECIPE)]
     if not recipes or len(recipes) == len(groups):
         return files
     recipe = compose_files(catalog, recipes).values

@@ -103,11 +103,7 @@ class DataInfo(EnvFacts):
 
     def check_fits(self, spec: EnvSpec, path: Path) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from this data."""
-        needed = EnvFacts.of(spec)
-        different = [*self.unlike(needed), *self.drawn_unlike(needed)]
-        if dict(self.cameras) != dict(needed.cameras):
-            different.append(("cameras", self.cameras, needed.cameras))
-        for what, mine, wanted in different:
+        for what, mine, wanted in self.unlike(EnvFacts.of(spec), pixels=True):
             raise ConfigError(
                 f"the demonstrations in {path} are of env {self.env!r} with {what} {mine}, "
                 f"env {spec.name!r} has {wanted}",

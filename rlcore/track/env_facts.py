@@ -50,14 +50,25 @@ class EnvFacts:
             sentences=dict(zip(spec.tasks, spec.descriptions, strict=True)),
         )
 
-    def unlike(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
-        """(what, here, there) of all but pixels: with it numbers mean something else."""
-        for what in ("states", "actions"):
-            if getattr(self, what) != getattr(other, what):
-                yield what, getattr(self, what), getattr(other, what)
-        here, there = list(self.cameras), list(other.cameras)
-        if here != there:
-            yield "cameras", here, there
+    def unlike(self, other: EnvFacts, *, pixels: bool = False) -> Iterator[tuple[str, Any, Any]]:
+        """(what, here, there) of all with which numbers mean something else; with `pixels`, of what
+        changes frames too."""
+        for what, mine, others in (
+            ("action", self.actions, other.actions),
+            ("state", self.states, other.states),
+        ):
+            if width_of(mine) != width_of(others):
+                yield f"{what} entries", width_of(mine), width_of(others)
+            # as many entries may still mean something else: other units, another controller
+            for here, there in zip(mine, others, strict=False):
+                if here != there:
+                    yield f"{what}s", here, there
+        if list(self.cameras) != list(other.cameras):
+            yield "cameras", list(self.cameras), list(other.cameras)
+        elif pixels and self.cameras != other.cameras:
+            yield "cameras", dict(self.cameras), dict(other.cameras)
+        if pixels:
+            yield from self.drawn_unlike(other)
 
     def drawn_unlike(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
         """(setting, here, there) of what changes pixels, where both sides know it."""

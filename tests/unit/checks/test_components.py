@@ -48,7 +48,7 @@ def test_settings_that_do_not_fit_each_other_are_refused(facts, problems, overri
         (lambda f: replace(f, envs={**f.envs, "eval": replace(
             f.envs["eval"],
             actions=tuple(replace(a, low=-0.1, high=0.1) for a in f.envs["eval"].actions))}),
-         "env.train and env.eval must have the same actions, got ActionChannel("),
+         "env.train and env.eval must have the same actions, got {'meaning': "),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_fit_each_other_are_refused(facts, problems, change, sentence):
@@ -61,15 +61,18 @@ def test_a_policy_acts_in_an_env_like_the_one_it_was_trained_in(facts, problems)
     assert problems(known) == []
     for change, sentence in (
         ({"cameras": {"side": [8, 8]}}, "cameras of env.train must be those with which"),
-        ({"actions": []}, "actions of env.train must be those with which actor.model.model_path"),
-        ({"states": []}, "states of env.train"),
+        (
+            {"actions": []},
+            "action entries of env.train must be those with which actor.model.model_path",
+        ),
+        ({"states": []}, "state entries of env.train"),
     ):
         other = replace(known, trained_in=replace(known.trained_in, env="desk", **change))
         assert any(
             said.startswith(sentence) and " of desk, got " in said for said in problems(other)
         )
     learning = replace(facts("sft.enabled=true"), trained_in=other.trained_in)
-    assert not any("states of env.train" in said for said in problems(learning))
+    assert not any("state entries of env.train" in said for said in problems(learning))
 
 
 @pytest.mark.parametrize(

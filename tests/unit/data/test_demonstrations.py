@@ -216,11 +216,11 @@ def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
     read = write(tmp_path, [demonstration()])
     read.check(SPEC)
     for change, what in (
-        ({"actions": (ActionChannel("ee_delta_position", 3),)}, "actions"),
+        ({"actions": (ActionChannel("ee_delta_position", 3),)}, "action entries"),
         ({"cameras": SPEC.cameras[:1]}, "cameras"),
         ({"cameras": SPEC.cameras[::-1]}, "cameras"),  # policies take them by order
         ({"cameras": (SPEC.cameras[0], CameraSpec("front", 8, 6))}, "cameras"),
-        ({"states": (StateChannel("joints", 7),)}, "states"),
+        ({"states": (StateChannel("joints", 7),)}, "state entries"),
         # as many entries, in metres
         ({"actions": (replace(SPEC.actions[0], low=-0.1, high=0.1), SPEC.actions[1])}, "actions"),
         ({"render_settings": {"fast_render": False}}, "fast_render True"),

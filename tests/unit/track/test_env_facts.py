@@ -36,13 +36,24 @@ def test_a_round_trip_finds_nothing_different(tmp_path):
 def test_what_is_different_is_named():
     metres = replace(SPEC, actions=(replace(SPEC.actions[0], low=-0.1, high=0.1),))
     ((what, here, there),) = EnvFacts.of(SPEC).unlike(EnvFacts.of(metres))
-    assert (what, here[0]["low"], there[0]["low"]) == ("actions", -1.0, -0.1)
+    assert (what, here["low"], there["low"]) == ("actions", -1.0, -0.1)
+    wider = replace(SPEC, actions=(*SPEC.actions, *SPEC.actions))
+    ((what, here, there),) = EnvFacts.of(SPEC).unlike(EnvFacts.of(wider))
+    assert (what, there) == ("action entries", 2 * here)
     swapped = replace(SPEC, cameras=SPEC.cameras[::-1])
     assert [*EnvFacts.of(SPEC).unlike(EnvFacts.of(swapped))] == [
         ("cameras", ["wrist", "front"], ["front", "wrist"])
     ]
+    larger = replace(SPEC, cameras=tuple(replace(one, height=99) for one in SPEC.cameras))
+    assert [*EnvFacts.of(SPEC).unlike(EnvFacts.of(larger))] == []  # policies resize
+    ((what, here, there),) = EnvFacts.of(SPEC).unlike(EnvFacts.of(larger), pixels=True)
+    assert what == "cameras" and here["wrist"][0] != 99 and there["wrist"][0] == 99
     drawn = replace(SPEC, render_settings={"fast_render": False, "gl": "egl"})
     assert [*EnvFacts.of(SPEC).drawn_unlike(EnvFacts.of(drawn))] == [("fast_render", True, False)]
+    assert [*EnvFacts.of(SPEC).unlike(EnvFacts.of(drawn))] == []
+    assert [*EnvFacts.of(SPEC).unlike(EnvFacts.of(drawn), pixels=True)] == [
+        ("fast_render", True, False)
+    ]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"env": "desk"}'])

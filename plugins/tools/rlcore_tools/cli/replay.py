@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.eval import EVAL, of_checkpoint
-from rlcore.cli.request import EXPERIMENT, TRUST, Form, Request
+from rlcore.cli.request import TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
+from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PlacementError, PluginError
@@ -84,9 +85,9 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
     from rlcore.track.folder import RunFolder
 
-    if not overrides or not overrides[0].startswith(EXPERIMENT):
+    if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError("which run is the episode of?", hint=USAGE)
-    named = overrides[0].removeprefix(EXPERIMENT)
+    named = overrides[0].removeprefix(BY_RECIPE)
     RunFolder.containing(named)  # says what is wrong with its name
     path = Path(named).resolve()
     name = request.options["checkpoint"]
