@@ -71,7 +71,7 @@ def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
     names: dict[str, str] = {}
     for layer in layers:
         for slot in SLOTS:
-            found = _look(layer, slot.type_key)
+            found = tree.find(layer, slot.type_key)
             if isinstance(found, str) and found != MISSING:
                 names[slot.section] = found
     train, evaluation, model, algorithm = (
@@ -209,7 +209,7 @@ def _require_all(node: DictConfig, root: RunConfig) -> None:
     """Refuse a key that somebody must set and nobody did."""
     values: Any = OmegaConf.to_container(node, resolve=False)
     for key in tree.walk(root):
-        if _look(values, key.path) == MISSING:
+        if tree.find(values, key.path) == MISSING:
             said = f": {key.help}" if key.help else ""
             raise ConfigError(
                 f"{key.path} must be given{said}", hint=f"rlcore train --help {key.path}"
@@ -295,13 +295,6 @@ def check_choices(config: RunConfig) -> None:
             guess = did_you_mean(str(key.value), key.choices)
             listed = ", ".join(key.choices)
             raise ConfigError(f"{key.path} must be one of {listed}, got {key.value!r}.{guess}")
-
-
-def _look(values: Mapping[str, Any], path: str) -> Any:
-    found: Any = values
-    for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
 
 
 def _short(value: Any) -> str:

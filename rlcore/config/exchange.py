@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from rlcore.config import tree
 from rlcore.config.bind import SLOTS, Slot, default_settings
 from rlcore.config.catalog import BY_RECIPE, TYPE_KEYS, Catalog
 from rlcore.config.files import FileValues, compose_files
@@ -66,9 +67,7 @@ def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]
 
 
 def _section(values: Mapping[str, Any], slot: Slot) -> dict[str, Any]:
-    found: Any = values
-    for name in slot.section.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
+    found = tree.find(values, slot.section)
     return found if isinstance(found, dict) else {}
 
 

@@ -139,8 +139,8 @@ def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> No
     if HYDRA in content:
         raise ConfigError(f"{file}: unknown key {HYDRA!r}", hint="rlcore train --help")
     for section in (key for key in tree.walk(RunConfig()) if key.section):
-        found, value = _look(content, section.path)
-        if found and value is not None and not isinstance(value, dict):
+        value = tree.find(content, section.path)
+        if value is not None and not isinstance(value, dict):
             error = not_a_section(section.path, value, section.value)
             raise ConfigError(f"{file}: {error.message}", hint=error.hint)
     keys = [key for key in content if key != DEFAULTS]
@@ -150,16 +150,6 @@ def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> No
             f"{file} must begin with the line {GLOBAL!r}, got {header!r}: without it its keys "
             f"({', '.join(keys[:3])}) would stand below {group!r}"
         )
-
-
-def _look(content: dict[str, Any], path: str) -> tuple[bool, Any]:
-    """Whether there is something at a dotted path, and what."""
-    found: Any = content
-    for name in path.split("."):
-        if not isinstance(found, dict) or name not in found:
-            return False, None
-        found = found[name]
-    return True, found
 
 
 def _included(file: Traversable, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
@@ -63,6 +63,15 @@ def value_of(root: RunConfig, path: str) -> Any:
     for name in path.split("."):
         value = vars(value)[name]
     return value
+
+
+def find(values: Any, path: str, default: Any = None) -> Any:
+    """What stands at a dotted path of nested mappings; `default` where nothing does."""
+    for name in path.split("."):
+        if not isinstance(values, Mapping) or name not in values:
+            return default
+        values = values[name]
+    return values
 
 
 def put(root: RunConfig, path: str, value: Any) -> None:

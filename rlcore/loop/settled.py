@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.checks.facts import Facts
+from rlcore.config import tree
 from rlcore.config.old_names import warn
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
@@ -49,7 +50,7 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
     """
     so_far = read_mapping(folder.config)
     for key in (*BEGAN, *(WITH_ADAPTERS if config.actor.model.is_lora else ())):
-        then, now = _at(so_far, key), _of(config, key)
+        then, now = tree.find(so_far, key, _UNKNOWN), tree.value_of(config, key)
         if then is not _UNKNOWN and then != now and not _moved(then):
             raise ConfigError(
                 f"{key} can't be changed to {_written(now)}: {folder.path} began with "
@@ -97,8 +98,8 @@ def _late(so_far: Mapping[str, Any], config: RunConfig) -> Iterator[str]:
     for section in MADE_THE_START:
         for name in vars(vars(config)[section]):
             key = f"{section}.{name}"
-            then = _at(so_far, key)
-            if key != CONTROL and then is not _UNKNOWN and then != _of(config, key):
+            then = tree.find(so_far, key, _UNKNOWN)
+            if key != CONTROL and then is not _UNKNOWN and then != tree.value_of(config, key):
                 yield key
 
 
@@ -111,29 +112,13 @@ def _of_random_start(so_far: Mapping[str, Any], config: RunConfig) -> Iterator[t
         return
     for name in vars(model):
         key = f"{MODEL}.{name}"
-        then = _at(so_far, key)
+        then = tree.find(so_far, key, _UNKNOWN)
         if isinstance(then, _PLAIN) and then != vars(model)[name]:
             yield key, then
 
 
 _PLAIN = (str, int, float, bool, type(None))
 _UNKNOWN = object()
-
-
-def _at(values: Mapping[str, Any], key: str) -> Any:
-    found: Any = values
-    for name in key.split("."):
-        if not isinstance(found, Mapping) or name not in found:
-            return _UNKNOWN
-        found = found[name]
-    return found
-
-
-def _of(config: RunConfig, key: str) -> Any:
-    found: Any = config
-    for name in key.split("."):
-        found = vars(found)[name]
-    return found
 
 
 def _moved(then: Any) -> bool:

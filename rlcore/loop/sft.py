@@ -96,9 +96,7 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
     for kind in ("train_loss", "val_loss"):
         for step, loss in history[kind]:
             session.trackers.log({f"{name}/{kind}": loss}, step=step)
-    parts = [f"stopped after {history['steps']} steps"]
-    if history.get("stopped"):  # histories of earlier versions don't say why
-        parts[0] += f": {history['stopped']}"
+    parts = [f"stopped after {history['steps']} steps: {history['stopped']}"]
     if history["val_loss"]:
         first, last = history["val_loss"][0][1], history["val_loss"][-1][1]
         parts += [

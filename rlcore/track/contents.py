@@ -57,12 +57,12 @@ def seal(folder: Path, seed: int) -> None:
 
 def check_seal(folder: Path, seed: int) -> None:
     """Raise CheckpointError where a sealed folder is not as it was, was never sealed, or is of a
-    run with another seed. Seals of earlier versions don't tell the seed."""
+    run with another seed."""
     path = folder / SEAL
     try:
         content = read_json(path)
         expected = {str(name): str(digest) for name, digest in content[DIGEST].items()}
-        of = content.get("seed", seed)
+        of = content["seed"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, str(error)) from error
     if of != seed:

@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from rlcore.config import tree
 from rlcore.config.differences import differences
 from rlcore.results.statistics import paired_difference
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
@@ -149,10 +150,10 @@ def _facts(record: RunRecord) -> dict[str, Any]:
     manifest = record.manifest
     return {
         "finished": record.summary is not None,
-        "env": _value(record.config, "env.train.env_type"),
-        "model": _value(record.config, "actor.model.model_type"),
-        "algorithm": _value(record.config, "algorithm.name"),
-        "seed": _value(record.config, "runner.seed"),
+        "env": tree.find(record.config, "env.train.env_type"),
+        "model": tree.find(record.config, "actor.model.model_type"),
+        "algorithm": tree.find(record.config, "algorithm.name"),
+        "seed": tree.find(record.config, "runner.seed"),
         "updates": max(updates, default=0),
         "started": str(manifest.get("started", "")).replace("T", " ")[:16],
         "commit": _commit(manifest),
@@ -166,17 +167,8 @@ def _commit(manifest: Values) -> str:
     return "" if not git else git["commit"][:10] + (" with changes" if git["dirty"] else "")
 
 
-def _value(values: Values, path: str) -> Any:
-    """A value by its dotted path; None where a configuration of another version has none."""
-    for name in path.split("."):
-        if not isinstance(values, dict) or name not in values:
-            return None
-        values = values[name]
-    return values
-
-
 def _recipe_name(record: RunRecord) -> str:
-    return " ".join(_value(record.recipe or {}, "recipe.choices") or [])
+    return " ".join(tree.find(record.recipe or {}, "recipe.choices") or [])
 
 
 def _phases(record: RunRecord) -> dict[str, Any]:
