@@ -15,6 +15,11 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Numbers of what a disk says that has no room: for anything, for this user, for this file."""
 
 
+class RunWarning(UserWarning):
+    """Something the user should know, though nothing has failed. The command line shows it as one
+    line, without the place in the code; plugins may derive their own."""
+
+
 class UserError(Exception):
     """Base of all errors whose cause is an input, not a bug.
 

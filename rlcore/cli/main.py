@@ -15,7 +15,7 @@ from typing import TextIO
 
 import rlcore
 from rlcore import signals, watchdog
-from rlcore.errors import NO_SPACE, PluginError, UserError
+from rlcore.errors import NO_SPACE, PluginError, RunWarning, UserError
 from rlcore.extras import DISTRIBUTION
 from rlcore.plugins import Component, load_plugins
 from rlcore.targets import load_target
@@ -128,8 +128,8 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning of ours is for the user: one line. Others keep Python's form."""
-    if category.__module__.startswith("rlcore."):
+    """A warning for the user is one line. Others keep Python's form."""
+    if issubclass(category, RunWarning):
         print(f"warning: {message}", file=file or sys.stderr)
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)

@@ -10,13 +10,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, RunWarning
 
 CHUNK_STEPS = "algorithm.n_chunk_steps"
 Values = dict[str, Any]
 
 
-class ConfigWarning(UserWarning):
+class ConfigWarning(RunWarning):
     """Something in the configuration that is understood, but should be written otherwise."""
 
 

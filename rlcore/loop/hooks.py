@@ -19,7 +19,7 @@ from typing import Any
 import pluggy
 
 from rlcore import watchdog
-from rlcore.errors import PluginError, UserError
+from rlcore.errors import PluginError, RunWarning, UserError
 from rlcore.hookspecs import OBSERVER
 
 LEAVE_OUT = "RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out"
@@ -32,7 +32,7 @@ class HookError(PluginError):
     exit_code = 1
 
 
-class ObserverWarning(UserWarning):
+class ObserverWarning(RunWarning):
     """A hook of a plugin that only watches raised."""
 
 

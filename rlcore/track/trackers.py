@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import LoggerConfig, TimeoutsConfig
-from rlcore.errors import PluginError, UserError
+from rlcore.errors import PluginError, RunWarning, UserError
 from rlcore.plugins import Registry
 from rlcore.protocols import Tracker
 from rlcore.reading import parse_json, read_bytes, read_lines
@@ -32,7 +32,7 @@ from rlcore.track.tracker_thread import TrackerThread
 TrackerFactory = Callable[[LoggerConfig, Path], Tracker]
 
 
-class LostFileWarning(UserWarning):
+class LostFileWarning(RunWarning):
     """A file of the run was taken away or changed under it."""
 
 

@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from rlcore.errors import EnvError, SimulatorError
+from rlcore.errors import EnvError, RunWarning, SimulatorError
 from rlcore.protocols import ChunkResult, Demonstration, Env, Observation, SuspendableEnv
 from rlcore.specs import EnvSpec, Episode
 
 
-class EnvWarning(UserWarning):
+class EnvWarning(RunWarning):
     """Something an env did that costs the run nothing."""
 
 

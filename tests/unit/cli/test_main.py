@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -12,7 +13,7 @@ import rlcore
 from rlcore.cli import verbs
 from rlcore.cli.main import main
 from rlcore.config.schema import RunConfig
-from rlcore.errors import WorkerError
+from rlcore.errors import RunWarning, WorkerError
 from rlcore.loop.assembly import Assembly
 from rlcore.plugins import load_plugins
 
@@ -186,3 +187,20 @@ def test_what_the_file_system_refuses_is_one_error(loop: Loop, capsys):
     said = capsys.readouterr().err
     assert "error: can't read or write /runs/it: Permission denied\n" in said
     assert "Traceback" not in said
+
+
+class TheirWarning(RunWarning):
+    """A plugin's."""
+
+
+def test_warnings_for_the_user_are_a_line_whoever_they_come_from(monkeypatch, capsys):
+    def run(assembly: Assembly) -> None:
+        warnings.warn("look here", TheirWarning, stacklevel=1)
+        warnings.warn("mind the step", stacklevel=1)
+
+    monkeypatch.setattr(verbs, "load_target", lambda target: run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(COLLECT) == 0
+    said = capsys.readouterr().err
+    assert "warning: look here\n" in said and "UserWarning: mind the step\n" in said

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, RunWarning
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
 from rlcore_tools.report.page import comparison_page, run_page
@@ -22,7 +22,7 @@ from rlcore_tools.report.sameness import first_difference
 __all__ = ["compare_metrics", "write_comparison", "write_report"]
 
 
-class DoubtWarning(UserWarning):
+class DoubtWarning(RunWarning):
     """A file of a run that is not the one that the run wrote."""
 
 
