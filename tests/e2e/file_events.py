@@ -265,9 +265,13 @@ class Recorder:
             if old.startswith(new):
                 continue  # cut at once
             if not new.startswith(old):
-                old = b""
+                # cut at once and then appended to keeps its beginning; else it was written anew
+                cut = self._event.startswith("os.truncate") and name in self._event.split()
+                old = os.path.commonprefix([old, new]) if cut else b""  # noqa: RUF071 (contents)
             if not old:
                 yield f"{name} empty", {**tree, name: EMPTY}
+            elif tree.get(name) != (cut_to := self._store.put(old)):
+                yield f"{name} cut", {**tree, name: cut_to}
             half = self._store.put(new[: (len(old) + len(new)) // 2])
             yield f"{name} written by half", {**tree, name: half}
             tree[name] = self._tree[name]

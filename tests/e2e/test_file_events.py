@@ -24,6 +24,7 @@ with (folder / "log").open("a") as log:
     (folder / ".new").rename(folder / "new")
     (base / "elsewhere").write_text("x")
     os.truncate(folder / "log", 1)
+    log.write("ghi"); log.flush()
     os.remove("new", dir_fd=os.open(folder, os.O_RDONLY))
 recorder.end()
 names = {entry: (base / "store" / entry) for one in recorder.states for entry in one.tree.values()}
@@ -51,6 +52,8 @@ def test_states_of_a_folder(tmp_path: Path):
         ["after open .new", {"log": whole, ".new": "1234"}],
         ["after os.rename .new -> new", {"log": whole, "new": "1234"}],
         ["after os.rename .new -> new, what was not flushed lost", {"log": "abcd", "new": ""}],
-        ["after os.truncate log", {"log": "a", "new": "1234"}],
-        ["after os.remove new", {"log": "a"}],
+        ["after os.truncate log, log cut", {"log": "a", "new": "1234"}],
+        ["after os.truncate log, log written by half", {"log": "ag", "new": "1234"}],
+        ["after os.truncate log", {"log": "aghi", "new": "1234"}],
+        ["after os.remove new", {"log": "aghi"}],
     ]
