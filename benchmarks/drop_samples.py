@@ -152,7 +152,7 @@ def measure(overrides: Sequence[str], repeats: int) -> Report:
 
 def play(assembly: Assembly) -> tuple[Trajectory, float]:
     """One training rollout, and the share of its episodes that succeeded."""
-    with LocalGroup(assembly.plan) as group:
+    with LocalGroup(assembly.roster) as group:
         group.start()
         outcomes = gather(group, assembly, training_order(assembly, 0)).outcomes
         (trajectory,) = (
@@ -220,7 +220,7 @@ def _algorithm(assembly: Assembly) -> Any:
 
 
 def _settings(assembly: Assembly) -> PolicyWorkerSettings:
-    settings = assembly.plan.of("actor")[0].settings
+    settings = assembly.roster.of("actor")[0].settings
     assert isinstance(settings, PolicyWorkerSettings)
     return settings
 

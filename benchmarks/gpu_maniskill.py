@@ -75,7 +75,7 @@ def measure(options: argparse.Namespace) -> Report:
     config, spec = assembly.config, assembly.env_specs["train"]
     machine = Machine.this(assembly.placement.inventory.nodes[0].cpus)
     clock = Clock()
-    with LocalGroup(assembly.plan) as group:
+    with LocalGroup(assembly.roster) as group:
         _say("building the policy and the simulation")
         with clock.stage("built"):
             _start(group, options.device)

@@ -20,7 +20,7 @@ def rlcore_after_eval(run: Run, label: str, metrics: dict[str, float]) -> None:
     if not label.startswith("step_"):  # before and after training there is nothing to stop
         return
     success = metrics["eval/success_once"]
-    so_far = run.kept.get("early_stopping", {"best": -1.0, "waited": 0})
+    so_far = run.kept().get("early_stopping", {"best": -1.0, "waited": 0})
     better = success > so_far["best"]
     best = success if better else so_far["best"]
     waited = 0 if better else so_far["waited"] + 1

@@ -3,7 +3,7 @@
     config, folder, tasks, update, env_steps, episodes     read
     line(text)                                             say something to the user
     set_lr_factors, set_task_weights, stop(reason)         steer
-    keep(name, value), kept                                remember something over a resume
+    keep(name, value), kept()                              remember something over a resume
 
 All that was set is part of every checkpoint, so a resumed run goes on as an undisturbed one would.
 Imports neither a tensor library nor Ray; a test of a plugin can make a :class:`Run` of its own.
@@ -136,7 +136,6 @@ class Run:
             raise PluginError("a task to train on must be left, got the weight 0 for all of them")
         self.steering.task_weights = checked
 
-    @property
     def kept(self) -> Mapping[str, Any]:
         """A copy of what plugins remember, by name."""
         return MappingProxyType(copy.deepcopy(self.steering.kept))

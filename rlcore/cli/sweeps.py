@@ -79,7 +79,7 @@ class Sweep:
                     outcome.state = "interrupted"
             self._write()
             if self._parents:
-                written = ", ".join(map(str, self.files))
+                written = ", ".join(map(str, self.files()))
                 print(f"{self.text()}written to {written}", flush=True)
         errors = self._errors()
         print(errors, end="", file=sys.stderr)
@@ -116,7 +116,6 @@ class Sweep:
 
     # -- what is said of it ---------------------------------------------------------------
 
-    @property
     def files(self) -> list[Path]:
         """Where the table goes: beside the runs, which lie in several folders where their place is
         swept; none before the first has one."""
@@ -155,7 +154,7 @@ class Sweep:
     def _write(self) -> None:
         from rlcore.track.files import write_text
 
-        for file in self.files:
+        for file in self.files():
             write_text(file, self.text() + self._errors())
 
 

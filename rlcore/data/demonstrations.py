@@ -69,7 +69,6 @@ class DemonstrationWriter:
             write_info(self.path, info)
         self._next = 1 + max((number_of(row) for row in self._rows), default=-1)
 
-    @property
     def episodes(self) -> set[Episode]:
         """Addresses already written, group left out."""
         return {row.episode for row in self._rows}
@@ -81,7 +80,7 @@ class DemonstrationWriter:
             ValueError: the episode is already there, or its arrays don't fit the data set.
         """
         address = demonstration.episode._replace(group=-1)
-        if address in self.episodes:
+        if address in self.episodes():
             raise ValueError(f"{address} is already in {self.path}")
         _check_arrays(demonstration, self._info)
         row = EpisodeRow(
@@ -144,7 +143,6 @@ class DemonstrationSet(Sequence[Demonstration]):
         """Whether the collection came to its end; if not, these are the episodes it got to."""
         return (self.path / EPISODES).exists()
 
-    @property
     def tasks(self) -> list[str]:
         """Names of the tasks that have episodes, sorted."""
         return sorted({row.task for row in self.rows})
@@ -183,7 +181,7 @@ class DemonstrationSet(Sequence[Demonstration]):
         """
         if not 0.0 < val_fraction < 1.0:
             raise ConfigError(f"sft.val_fraction must lie between 0 and 1, got {val_fraction}")
-        by_task = {task: [r for r in self.rows if r.task == task] for task in self.tasks}
+        by_task = {task: [r for r in self.rows if r.task == task] for task in self.tasks()}
         counts = _shares({task: len(rows) for task, rows in by_task.items()}, val_fraction)
         if not sum(counts.values()):
             raise ConfigError(

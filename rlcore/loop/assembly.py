@@ -12,8 +12,8 @@ from rlcore.placement import Inventory, Plan, Seat, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
-from rlcore.workers.plan import GroupPlan, Member
 from rlcore.workers.policy_worker import PolicyWorkerSettings
+from rlcore.workers.roster import Member, Roster
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Assembly:
         env_specs: the same for :class:`EnvSpec`.
         policy_spec, needs: of the model and of the algorithm.
         placement: which process sits where.
-        plan: the workers as they are to be started.
+        roster: the workers to start.
         learned: what earlier attempts of the run trained on.
         further: the configurations of the further sides, by name.
     """
@@ -37,7 +37,7 @@ class Assembly:
     policy_spec: PolicySpec
     needs: AlgorithmNeeds
     placement: Plan
-    plan: GroupPlan
+    roster: Roster
     learned: tuple[Learned, ...] = ()
     further: Mapping[str, RunConfig] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ def assemble(
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,
-        plan=GroupPlan(config.cluster, members),
+        roster=Roster(config.cluster, members),
         further=further,
     )
 

@@ -57,12 +57,11 @@ def collect(session: Session) -> Path:
         DemonstrationWriter(path, spec, config.collect, seed=config.runner.seed) as writer,
     ):
         candidates = {task: _candidates(session, spec, task) for task in range(len(spec.tasks))}
-        done = {
-            task: sum(episode.task == task for episode in writer.episodes) for task in candidates
-        }
+        written = writer.episodes()
+        done = {task: sum(episode.task == task for episode in written) for task in candidates}
         missing = {task: max(config.collect.episodes_per_task - n, 0) for task, n in done.items()}
         candidates = {
-            task: [episode for episode in episodes if episode not in writer.episodes]
+            task: [episode for episode in episodes if episode not in written]
             for task, episodes in candidates.items()
         }
         phase.advance(wanted - sum(missing.values()))

@@ -13,7 +13,7 @@ from rlcore.placement import route
 from rlcore.rollout.messages import InteractJob, Route, Trace
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.plan import OnCount
+from rlcore.workers.roster import OnCount
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def gather(
     Raises:
         WorkerError: episodes were lost or played twice.
     """
-    from rlcore.rollout.collect import CollectJob
+    from rlcore.rollout.converse import RolloutJob
 
     config = assembly.config
     env_ranks, rollout_ranks = group.ranks("env"), group.ranks("rollout")
@@ -90,8 +90,8 @@ def gather(
         )
         for rank in range(env_ranks)
     ]
-    collect = [
-        CollectJob(
+    rollout = [
+        RolloutJob(
             routes=tuple(one for one in routes if route(*one, env_ranks, rollout_ranks) == rank),
             seed=config.runner.seed,
             phase=order.phase,
@@ -105,7 +105,7 @@ def gather(
         )
         for rank in range(rollout_ranks)
     ]
-    reports, summaries = group.converse(interact, collect, on_count)
+    reports, summaries = group.converse(interact, rollout, on_count)
     outcomes = sorted(
         (outcome for summary in summaries for outcome in summary.outcomes),
         key=lambda outcome: outcome.episode,

@@ -36,7 +36,7 @@ class Session:
     """What the loops work with.
 
     Attributes:
-        assembly: configuration, specs and plan.
+        assembly: configuration, specs and roster of workers.
         folder: where the run leaves its files.
         attempt: the entry of this session in the run's history, see :mod:`rlcore.track.attempts`.
         group: the workers, started.
@@ -133,11 +133,11 @@ def open_session(
     """
     registry, config = load_plugins(), assembly.config
     if not with_policy:
-        assembly = replace(assembly, plan=assembly.plan.without_policy())
+        assembly = replace(assembly, roster=assembly.roster.without_policy())
     assembly = replace(assembly, learned=learned_before(config, folder))
     earlier = like or folder
     before = None if earlier is None else alike.computed(earlier.manifest)
-    plan = replace(assembly.plan, begun=None if before is None else before.kernels)
+    roster = replace(assembly.roster, begun=None if before is None else before.kernels)
     manifest = _manifest(assembly, at)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
@@ -150,7 +150,7 @@ def open_session(
         trackers = own.enter_context(
             open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
         )
-        group = own.enter_context(make_group(plan))
+        group = own.enter_context(make_group(roster))
         progress.line(f"run folder: {folder.path}")
         with clock.measure("start"), progress.phase("start workers"):
             group.start()

@@ -91,14 +91,13 @@ class TrajectoryBuilder:
         for row, column in enumerate(columns):
             self._columns[column][-1].bootstrap = _host(values[row])
 
-    @property
     def columns(self) -> list[int]:
         """Numbers of the columns added so far, in the order in which :meth:`build` puts them."""
         return sorted(self._columns)
 
     def build(self) -> Trajectory:
         """The trajectory of all columns added so far."""
-        order = self.columns
+        order = self.columns()
         flat = [decision for column in order for decision in self._columns[column]]
         chunks = max(len(self._columns[column]) for column in order)
         cell_t = [t for column in order for t in range(len(self._columns[column]))]

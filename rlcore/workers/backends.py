@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.plan import GroupPlan
+from rlcore.workers.roster import Roster
 
 
-def make_group(plan: GroupPlan) -> WorkerGroup:
+def make_group(roster: Roster) -> WorkerGroup:
     """The group of the configured backend; nothing is started yet."""
-    if plan.cluster.backend == "local":
+    if roster.cluster.backend == "local":
         from rlcore.workers.local_group import LocalGroup
 
-        return LocalGroup(plan)
+        return LocalGroup(roster)
     from rlcore.workers.ray_group import RayGroup
 
-    return RayGroup(plan)
+    return RayGroup(roster)

@@ -20,7 +20,7 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, WorkerError
 from rlcore.interpreters import without_current_folder
 from rlcore.workers.health import RayHealth
-from rlcore.workers.plan import GroupPlan
+from rlcore.workers.roster import Roster
 from rlcore.workers.startable import require_startable
 
 TOKEN_BYTES = 32
@@ -164,10 +164,10 @@ def _close_doors(*, ours: bool) -> None:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(TOKEN_BYTES)
 
 
-def nodes_for(plan: GroupPlan) -> list[str]:
-    """Ids of the nodes in rank order (head first, then by address), checked against the plan.
+def nodes_for(roster: Roster) -> list[str]:
+    """Ids of the nodes in rank order (head first, then by address), checked against the roster.
 
-    An actor that can't be placed would stay pending for ever, so what the plan needs is compared
+    An actor that can't be placed would stay pending for ever, so what the roster needs is compared
     with what the nodes have before anything is spawned.
     """
     alive = sorted(
@@ -177,14 +177,14 @@ def nodes_for(plan: GroupPlan) -> list[str]:
             node["NodeManagerAddress"],
         ),
     )
-    if len(alive) < plan.cluster.num_nodes:
+    if len(alive) < roster.cluster.num_nodes:
         raise PlacementError(
-            f"cluster.num_nodes is {plan.cluster.num_nodes}, but {len(alive)} joined",
+            f"cluster.num_nodes is {roster.cluster.num_nodes}, but {len(alive)} joined",
             hint="start Ray on the other nodes (ray start --address=HEAD:6379) and try again",
         )
     for resource in ("CPU", "GPU"):
         for index, node in enumerate(alive):
-            members = [member for members in plan.members.values() for member in members]
+            members = [member for members in roster.members.values() for member in members]
             seats = [member.seat for member in members if member.seat.node == index]
             need = sum(s.cpus if resource == "CPU" else s.gpus for s in seats)
             have = node["Resources"].get(resource, 0.0)

@@ -22,18 +22,18 @@ from typing import Any
 
 from rlcore.kernels import Rounding, processor, settle
 from rlcore.rollout.messages import InteractJob, InteractReport
-from rlcore.workers.plan import GroupPlan, OnCount, Part
-from rlcore.workers.rollout_worker import CollectSummary
+from rlcore.workers.rollout_worker import RolloutSummary
+from rlcore.workers.roster import OnCount, Part, Roster
 
 
 class WorkerGroup(ABC):
     """What the loops see of the workers. A backend says how they are started, called, brought to
     talk and stopped; the rest is the same for all."""
 
-    def __init__(self, plan: GroupPlan) -> None:
-        self._plan = plan
-        self._timeouts = plan.cluster.timeouts
-        self.kernels = settle([processor()], plan.begun)
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._timeouts = roster.cluster.timeouts
+        self.kernels = settle([processor()], roster.begun)
         """What the workers compute with; a backend that spans machines settles it anew."""
 
     # -- a backend's part ---------------------------------------------------------------------
@@ -109,7 +109,7 @@ class WorkerGroup(ABC):
     def policy(self, method: str, **arguments: Any) -> None:
         """Call a method of every worker that holds a policy, acting or learning, once each."""
         self.actor(method, **arguments)
-        if self._plan.separate:
+        if self._roster.separate:
             self._call("rollout", method, [arguments] * self.ranks("rollout"))
 
     def rounding(self, forward_batch: int | None) -> list[Rounding]:
@@ -118,24 +118,24 @@ class WorkerGroup(ABC):
         if not acting:
             return []
         found = self._call("rollout", "check_rounding", [{"forward_batch": forward_batch}] * acting)
-        if self._plan.separate:
+        if self._roster.separate:
             found += self._call("actor", "check_rounding", [{"forward_batch": None}] * learning)
         return found
 
     def converse(
         self,
         interact: Sequence[InteractJob],
-        collect: Sequence[Any],
+        rollout: Sequence[Any],
         on_count: OnCount | None = None,
-    ) -> tuple[list[InteractReport], list[CollectSummary]]:
+    ) -> tuple[list[InteractReport], list[RolloutSummary]]:
         """Let env workers and rollout workers play: one job per rank each."""
-        due = self.actor_on_first("version") if self._plan.separate else None
+        due = self.actor_on_first("version") if self._roster.separate else None
         results = self._talk(
             [
                 *(Part("env", rank, "converse", {"job": job}) for rank, job in enumerate(interact)),
                 *(
                     Part("rollout", rank, "converse", {"job": replace(job, weights=due)})
-                    for rank, job in enumerate(collect)
+                    for rank, job in enumerate(rollout)
                 ),
             ],
             on_count,
@@ -145,7 +145,7 @@ class WorkerGroup(ABC):
     def hand_over(self) -> None:
         """Let the trajectory go from the workers that gathered it to those that learn from it.
         Where these are the same it is there already."""
-        if not self._plan.separate:
+        if not self._roster.separate:
             return
         rollouts, actors = range(self.ranks("rollout")), range(self.ranks("actor"))
         self._talk(
@@ -172,7 +172,7 @@ class WorkerGroup(ABC):
     def sync(self) -> None:
         """Give the actor's weights to all workers that act; needed after each change of them.
         Where they are the same weights there is nothing to do."""
-        if not self._plan.separate:
+        if not self._roster.separate:
             return
         keys = [f"weights/{rank}" for rank in range(self.ranks("rollout"))]
         self._talk(

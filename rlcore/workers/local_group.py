@@ -16,23 +16,23 @@ from rlcore.rollout.messages import Conversation
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.plan import GroupPlan, OnCount, Part
 from rlcore.workers.roles import ROLES, START, has_component
+from rlcore.workers.roster import OnCount, Part, Roster
 
 
 class LocalGroup(WorkerGroup):
     """All workers in this process. The planned processes of a role are merged into one:
     randomness is keyed by episode, so results don't depend on how many there are."""
 
-    def __init__(self, plan: GroupPlan) -> None:
-        super().__init__(plan)
+    def __init__(self, roster: Roster) -> None:
+        super().__init__(roster)
         self._workers = {
             role: ROLES[role].make(_merged([member.settings for member in members]))
-            for role, members in plan.members.items()
+            for role, members in roster.members.items()
         }
 
     def ranks(self, component: str) -> int:
-        return len(self._plan.of(component)[:1])
+        return len(self._roster.of(component)[:1])
 
     def _launch(self) -> None:
         adopt(self.kernels)

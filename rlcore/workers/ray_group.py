@@ -27,8 +27,8 @@ from rlcore.workers.channel import ChannelActor, RayChannel, drive
 from rlcore.workers.cluster import cluster_session, kill_cluster, nodes_for
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.health import RayHealth
-from rlcore.workers.plan import GroupPlan, Member, OnCount, Part
 from rlcore.workers.roles import ROLES, START, has_component
+from rlcore.workers.roster import Member, OnCount, Part, Roster
 from rlcore.workers.waiting import Waiting, WorkerLost
 
 BEAT_SECONDS = 5.0  # between two signs of life of a worker
@@ -86,19 +86,19 @@ def _beat(name: str, channel: Any) -> None:
 class RayGroup(WorkerGroup):
     """See :class:`rlcore.workers.group.WorkerGroup`."""
 
-    def __init__(self, plan: GroupPlan) -> None:
-        super().__init__(plan)
+    def __init__(self, roster: Roster) -> None:
+        super().__init__(roster)
         self._session = contextlib.ExitStack()
         self._channel: Any = None
         self._health = RayHealth(self._timeouts.ray)  # anew once there is a cluster
         self._nodes: list[str] = []
-        self._workers: dict[str, list[Any]] = {role: [] for role in plan.members}
+        self._workers: dict[str, list[Any]] = {role: [] for role in roster.members}
 
     def ranks(self, component: str) -> int:
-        return len(self._plan.of(component))
+        return len(self._roster.of(component))
 
     def _launch(self) -> None:
-        self._session.enter_context(cluster_session(self._plan.cluster))
+        self._session.enter_context(cluster_session(self._roster.cluster))
         self._health = RayHealth(self._timeouts.ray)
         with self._health.answering("start", self._timeouts.start):
             self._place()
@@ -114,14 +114,14 @@ class RayGroup(WorkerGroup):
 
     def _place(self) -> None:
         """Create the channel and the workers; they are not waited for."""
-        self._nodes = nodes_for(self._plan)
+        self._nodes = nodes_for(self._roster)
         self._channel = (
             ray.remote(ChannelActor)
             .options(num_cpus=0, max_concurrency=CHANNEL_CONCURRENCY)
             .remote()
         )
         self._waiting = Waiting(self._channel, self._health, self._timeouts.stop)
-        for role, members in self._plan.members.items():
+        for role, members in self._roster.members.items():
             for rank, member in enumerate(members):
                 self._workers[role].append(self._spawn(role, rank, member))
 
@@ -134,7 +134,7 @@ class RayGroup(WorkerGroup):
         }
         asked = {worker.processor.remote(): name for name, worker in named.items()}
         offered = self._waiting.results(asked, self._timeouts.start, "start")
-        self.kernels = settle(offered, self._plan.begun)
+        self.kernels = settle(offered, self._roster.begun)
         told = {worker.adopt.remote(self.kernels): name for name, worker in named.items()}
         self._waiting.results(told, self._timeouts.start, "start")
 
@@ -183,7 +183,7 @@ class RayGroup(WorkerGroup):
                 results = self._waiting.results(refs, None, doing, on_count)
             except WorkerLost as error:
                 incidents.append(error.message)
-                if len(incidents) > self._plan.cluster.simulator_restarts:
+                if len(incidents) > self._roster.cluster.simulator_restarts:
                     raise
                 self._break_off(refs, error)
                 self._revive(error)
@@ -204,7 +204,7 @@ class RayGroup(WorkerGroup):
 
     def _revive(self, error: WorkerLost) -> None:
         """Start lost env workers anew; without any, it is another worker that is lost."""
-        members, workers = self._plan.members["env"], self._workers["env"]
+        members, workers = self._roster.members["env"], self._workers["env"]
         lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
         if not lost:
             raise error

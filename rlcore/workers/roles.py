@@ -79,7 +79,7 @@ ROLES: dict[str, Role] = {
         talks={**_ROLLOUT.talks, **_ACTOR.talks},
     ),
 }
-"""By the name a plan gives the role; a fused worker is asked as either of its components."""
+"""By the name a roster gives the role; a fused worker is asked as either of its components."""
 START: dict[str, dict[str, str]] = {"env": {"side": "train"}}
 """Arguments of a role's `start`; none where it isn't named."""
 

@@ -1,6 +1,6 @@
 """The rollout worker: a policy that acts. It has no optimizer, its weights are the actor's.
 
-consumes   obs/RANK/STAGE   (EnvMessage), produces act/RANK/STAGE (see rlcore.rollout.collect)
+consumes   obs/RANK/STAGE   (EnvMessage), produces act/RANK/STAGE (see rlcore.rollout.converse)
 consumes   weights/RANK     the actor's weights; until those that are due are here it won't act
 produces   trajectory/RANK/ACTOR_RANK, which it then gives up
 """
@@ -17,11 +17,11 @@ from rlcore.rollout.messages import Conversation, Trace
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
-    from rlcore.rollout.collect import CollectJob, CollectResult
+    from rlcore.rollout.converse import RolloutJob, RolloutResult
 
 
 @dataclass(frozen=True)
-class CollectSummary:
+class RolloutSummary:
     """A rollout without its trajectory.
 
     Attributes:
@@ -45,14 +45,14 @@ class RolloutWorker(PolicyWorker):
         self._pulled: int | None = None
         self._columns: list[int] = []
 
-    def converse(self, job: CollectJob) -> Conversation:
+    def converse(self, job: RolloutJob) -> Conversation:
         """Gather what the job says; keeps the trajectory, together with those columns of the one
-        before that are to stay; returns a :class:`CollectSummary`.
+        before that are to stay; returns a :class:`RolloutSummary`.
 
         Raises:
             WorkerError: the weights here are not those that are due.
         """
-        from rlcore.rollout.collect import converse
+        from rlcore.rollout.converse import converse
 
         if job.weights is not None and job.weights != self._pulled:
             mine = "of no version" if self._pulled is None else f"version {self._pulled}"
@@ -65,9 +65,9 @@ class RolloutWorker(PolicyWorker):
         self.policy.set_progress(job.update)
         result = yield from converse(self.policy, job)
         self._keep(result, job.stay)
-        return CollectSummary(result.outcomes, result.seconds, job.weights, result.traces)
+        return RolloutSummary(result.outcomes, result.seconds, job.weights, result.traces)
 
-    def _keep(self, result: CollectResult, stay: frozenset[int]) -> None:
+    def _keep(self, result: RolloutResult, stay: frozenset[int]) -> None:
         """Chosen by number, so that a conversation that broke off may simply be had again."""
         from rlcore.rollout.columns import append, take
 

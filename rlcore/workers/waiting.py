@@ -15,7 +15,7 @@ from rlcore.errors import StuckError, UserError, WorkerError
 from rlcore.watchdog import Countdown
 from rlcore.workers.channel import queues_lost
 from rlcore.workers.health import RayHealth
-from rlcore.workers.plan import OnCount
+from rlcore.workers.roster import OnCount
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TRACEBACK = "Traceback (most recent call last):"

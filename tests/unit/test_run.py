@@ -58,14 +58,14 @@ def test_what_is_read_can_not_be_written_to(run: Run):
     with pytest.raises(AttributeError):
         run.update = 3  # type: ignore[misc]
     run.keep("mine", {"seen": [1]})
-    run.kept["mine"]["seen"].append(2)
-    assert run.kept["mine"] == {"seen": [1]}
+    run.kept()["mine"]["seen"].append(2)
+    assert run.kept()["mine"] == {"seen": [1]}
 
 
 def test_what_is_kept_is_at_once_what_a_resume_finds(run: Run):
     """JSON has no tuples, and its keys are texts."""
     run.keep("mine", {1: (2, 3)})
-    assert run.kept["mine"] == {"1": [2, 3]}
+    assert run.kept()["mine"] == {"1": [2, 3]}
 
 
 def test_the_first_reason_counts(run: Run):

@@ -134,8 +134,8 @@ def run(
         markup=False, highlight=False, soft_wrap=True,
     )  # fmt: skip
     before = computed(source.manifest)
-    alike = replace(assembly.plan, begun=None if before is None else before.kernels)
-    gathered = _play(replace(assembly, plan=alike), episode, phase, checkpoint.step)
+    alike = replace(assembly.roster, begun=None if before is None else before.kernels)
+    gathered = _play(replace(assembly, roster=alike), episode, phase, checkpoint.step)
     words = sampling(config) if phase == "eval" else "stochastic"
     rules = protocol(assembly).digest if phase == "eval" else ""
     (result,) = from_outcomes(gathered.outcomes, spec.tasks, words, rules)
@@ -164,7 +164,7 @@ def _play(assembly: Assembly, episode: Episode, phase: Phase, step: int) -> Gath
         record=frozenset([COLUMN]),
         trace=frozenset([COLUMN]),
     )
-    with make_group(assembly.plan) as group:
+    with make_group(assembly.roster) as group:
         group.start()
         return gather(group, assembly, order)
 

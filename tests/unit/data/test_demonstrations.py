@@ -78,7 +78,7 @@ def test_round_trip_in_canonical_order(tmp_path):
     for one, other in zip(read, [written[2], written[1], written[0]], strict=True):
         assert_equal(one, other)
     assert_equal(read[-1], written[0])
-    assert (len(read), read.tasks, read.complete) == (3, ["push", "reach"], True)
+    assert (len(read), read.tasks(), read.complete) == (3, ["push", "reach"], True)
     assert len(read[:2]) == 2
 
 
@@ -114,7 +114,7 @@ def test_filters(tmp_path):
     )
     assert [row.episode[:2] for row in read.successful().rows] == [(0, 0)]
     assert [row.episode[:2] for row in read.of_tasks(["push"]).rows] == [(1, 0)]
-    assert read.successful().tasks == ["reach"]
+    assert read.successful().tasks() == ["reach"]
 
 
 def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):
@@ -129,7 +129,7 @@ def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):
     assert (len(partial), partial.complete) == (2, False)
 
     with DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1) as writer:
-        assert writer.episodes == {Episode(0, 0), Episode(0, 1)}
+        assert writer.episodes() == {Episode(0, 0), Episode(0, 1)}
         with pytest.raises(ValueError, match="already"):
             writer.add(demonstration(0, 1))
         writer.add(demonstration(0, 2))

@@ -13,7 +13,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.episodes import Footage
 from rlcore.errors import WorkerError
-from rlcore.rollout.collect import CollectJob, converse
+from rlcore.rollout.converse import RolloutJob, converse
 from rlcore.rollout.messages import InteractJob, Receive, Route, Send
 from rlcore.rollout.schedule import (
     chunks_per_column,
@@ -60,7 +60,7 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
             record=frozenset(record),
         )
         talks.append(worker.converse(job))
-    collect = CollectJob(
+    rollout = RolloutJob(
         tuple(routes),
         seed=1,
         phase="train",
@@ -70,7 +70,7 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
         forward_batch=forward_batch,
         env_timeout=5.0,
     )
-    *reports, result = interleave([*talks, converse(policy, collect)])
+    *reports, result = interleave([*talks, converse(policy, rollout)])
     return result.trajectory, result.outcomes, reports, columns
 
 
@@ -230,7 +230,7 @@ def test_filming_ends_with_the_job_on_shared_simulators():
             bootstrap=False,
             record=frozenset(record),
         )
-        collect = CollectJob(
+        rollout = RolloutJob(
             (Route(0, 0),),
             seed=1,
             phase=side,
@@ -240,7 +240,7 @@ def test_filming_ends_with_the_job_on_shared_simulators():
             forward_batch=4,
             env_timeout=5.0,
         )
-        report, result = interleave([worker.converse(job), converse(policy, collect)])
+        report, result = interleave([worker.converse(job), converse(policy, rollout)])
         lengths = {outcome.episode: outcome.length for outcome in result.outcomes}
         by_column = [lengths[column.episodes[0]] for column in columns]
         return report.videos, by_column

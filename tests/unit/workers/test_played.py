@@ -383,7 +383,7 @@ def test_demonstrations_are_of_the_tasks_asked_for(wide, log_path):
     words = [*asked, f"runner.logger.log_path={log_path}"]
     path = collect.run(assemble(compose(words), collects=True))
     demonstrations = DemonstrationSet(path)
-    assert demonstrations.tasks == ["reach-down"]
+    assert demonstrations.tasks() == ["reach-down"]
     assert {demo.task_description for demo in demonstrations} == {"reach the down side"}
     assert all(demo.states[-1][1] < demo.states[0][1] for demo in demonstrations)  # it goes down
 

@@ -11,8 +11,8 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
 from rlcore.errors import WorkerError
 from rlcore.placement import Seat, route
-from rlcore.rollout.collect import CollectJob
 from rlcore.rollout.columns import LIGHT, canonical, join, take
+from rlcore.rollout.converse import RolloutJob
 from rlcore.rollout.messages import InteractJob, Route
 from rlcore.rollout.schedule import deal, training_columns
 from rlcore.sync.weights import weights
@@ -21,9 +21,9 @@ from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 from rlcore.workers.fused_worker import FusedWorker
 from rlcore.workers.local_group import LocalGroup
-from rlcore.workers.plan import GroupPlan, Member
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.rollout_worker import RolloutWorker
+from rlcore.workers.roster import Member, Roster
 
 ENV = ToyEnvConfig(env_type="toy", total_num_envs=12)
 MODEL = ToyModelConfig(model_type="toy", num_action_chunks=2, add_value_head=True)
@@ -63,8 +63,8 @@ def jobs(*, envs=1, rollouts=1, stages=1):
         )
         for rank in range(envs)
     ]
-    collect = [
-        CollectJob(
+    rollout = [
+        RolloutJob(
             routes=tuple(one for one in routes if route(*one, envs, rollouts) == rank),
             seed=1,
             phase="train",
@@ -76,20 +76,20 @@ def jobs(*, envs=1, rollouts=1, stages=1):
         )
         for rank in range(rollouts)
     ]
-    return interact, collect
+    return interact, rollout
 
 
 def gathered(make, *, envs=1, rollouts=1, stages=1):
     """Workers of class `make` that have gathered one rollout."""
-    interact, collect = jobs(envs=envs, rollouts=rollouts, stages=stages)
-    actors = [make(policy_settings()) for _ in collect]
+    interact, rollout = jobs(envs=envs, rollouts=rollouts, stages=stages)
+    actors = [make(policy_settings()) for _ in rollout]
     for actor in actors:
         actor.start()
     talks = [
         EnvWorker(env_settings(rank, envs, stages)).converse(job)
         for rank, job in enumerate(interact)
     ]
-    talks += [actor.converse(job) for actor, job in zip(actors, collect, strict=True)]
+    talks += [actor.converse(job) for actor, job in zip(actors, rollout, strict=True)]
     interleave(talks)
     return actors
 
@@ -148,11 +148,11 @@ def test_columns_stay_beside_those_gathered_later(reference):
     worker.start()
 
     def play(numbers, stay=frozenset()):
-        (interact,), (collect,) = jobs()
+        (interact,), (rollout,) = jobs()
         chosen = tuple(c for c in interact.columns[0] if c.number in numbers)
         interleave([
             EnvWorker(env_settings()).converse(replace(interact, columns=(chosen,))),
-            worker.converse(replace(collect, stay=frozenset(stay))),
+            worker.converse(replace(rollout, stay=frozenset(stay))),
         ])  # fmt: skip
 
     play({0, 1, 2, 3, 4, 5, 6})
@@ -180,7 +180,7 @@ def test_columns_stay_beside_those_gathered_later(reference):
 def group():
     """A rollout and an actor worker that started from different weights, in one process."""
     cluster = ClusterConfig(backend="local")
-    plan = GroupPlan(
+    roster = Roster(
         cluster,
         {
             "env": (Member(env_settings(), SEAT),),
@@ -188,7 +188,7 @@ def group():
             "actor": (Member(policy_settings(seed=1), SEAT),),
         },
     )
-    with LocalGroup(plan) as made:
+    with LocalGroup(roster) as made:
         made.start()
         yield made
 
@@ -200,8 +200,8 @@ def same_weights(group):
 
 def test_a_group_starts_with_the_actors_weights(group):
     assert same_weights(group)
-    interact, collect = jobs()
-    (_,), (summary,) = group.converse(interact, collect)
+    interact, rollout = jobs()
+    (_,), (summary,) = group.converse(interact, rollout)
     assert summary.weights == group.actor_on_first("version") == 0
 
 
@@ -247,13 +247,13 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
         "env": (Member(env_settings(), SEAT),),
         "rollout+actor": (Member(policy_settings(), SEAT),),
     }
-    with LocalGroup(GroupPlan(ClusterConfig(backend="local"), members)) as group:
+    with LocalGroup(Roster(ClusterConfig(backend="local"), members)) as group:
         group.start()
         group.actor("save", path=str(tmp_path))
         group.policy("load", path=str(tmp_path))  # once: rollout and actor are one
         assert group.actor_on_first("version") == 1
-        interact, collect = jobs()
-        (_,), (summary,) = group.converse(interact, collect)
+        interact, rollout = jobs()
+        (_,), (summary,) = group.converse(interact, rollout)
         assert summary.weights is None
         before = group._workers["rollout+actor"]._trajectory
         group.hand_over()

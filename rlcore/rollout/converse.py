@@ -33,7 +33,7 @@ from rlcore.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
-class CollectJob:
+class RolloutJob:
     """What a rollout worker is to gather.
 
     Attributes:
@@ -72,7 +72,7 @@ class CollectJob:
 
 
 @dataclass
-class CollectResult:
+class RolloutResult:
     """Outcomes of all episodes, seconds by phase, the trajectory, if one was kept and any column
     came this way, with the numbers of its columns, and what was traced, by column number."""
 
@@ -83,9 +83,9 @@ class CollectResult:
     traces: dict[int, Trace] = field(default_factory=dict)
 
 
-def converse(policy: Policy, job: CollectJob) -> Conversation:
-    """Answer the routes until each is finished; returns a :class:`CollectResult`."""
-    result = CollectResult(seconds={"policy": 0.0, "wait_env": 0.0})
+def converse(policy: Policy, job: RolloutJob) -> Conversation:
+    """Answer the routes until each is finished; returns a :class:`RolloutResult`."""
+    result = RolloutResult(seconds={"policy": 0.0, "wait_env": 0.0})
     builder = TrajectoryBuilder(version=job.update) if job.keep else None
     tracer = Tracer(job.trace)
     expected = dict.fromkeys(job.routes, 0)
@@ -121,8 +121,8 @@ def converse(policy: Policy, job: CollectJob) -> Conversation:
             answer = _answer(builder, tracer, policy, job, message)
             result.seconds["policy"] += time.perf_counter() - begin
             yield Send(route.actions, answer)
-    if builder is not None and builder.columns:
-        result.trajectory, result.columns = builder.build(), builder.columns
+    if builder is not None and builder.columns():
+        result.trajectory, result.columns = builder.build(), builder.columns()
     result.traces = tracer.traces()
     return result
 
@@ -131,7 +131,7 @@ def _answer(
     builder: TrajectoryBuilder | None,
     tracer: Tracer,
     policy: Policy,
-    job: CollectJob,
+    job: RolloutJob,
     message: EnvMessage,
 ) -> ActionMessage:
     assert message.observation is not None
@@ -147,7 +147,7 @@ def _answer(
 
 
 def _decided(
-    policy: Policy, job: CollectJob, observation: Observation, keys: RowKeys
+    policy: Policy, job: RolloutJob, observation: Observation, keys: RowKeys
 ) -> tuple[Inputs, PolicyOutput]:
     """What the policy made of an observation, and what it decided; both as its spec says."""
     rows = len(keys)
@@ -165,7 +165,7 @@ def _decided(
 def _account(
     builder: TrajectoryBuilder,
     policy: Policy,
-    job: CollectJob,
+    job: RolloutJob,
     message: EnvMessage,
     before: EnvMessage | None,
 ) -> None:

@@ -27,7 +27,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class GroupPlan:
+class Roster:
     """All workers of a run.
 
     Attributes:
@@ -48,11 +48,11 @@ class GroupPlan:
         return "rollout" in self.members
 
     def of(self, component: str) -> tuple[Member, ...]:
-        """The workers of a component, by rank; none where the plan does without it."""
+        """The workers of a component, by rank; none where the roster does without it."""
         roles = [role for role in self.members if has_component(role, component)]
         return self.members[roles[0]] if roles else ()
 
-    def without_policy(self) -> GroupPlan:
+    def without_policy(self) -> Roster:
         """The env workers alone, to collect demonstrations."""
         return replace(self, members={"env": self.members["env"]})
 
