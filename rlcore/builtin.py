@@ -9,11 +9,11 @@ RLCORE_API = (0, 2)
 
 COMMANDS = {
     "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
-    "resume": "go on with an interrupted run: resume RUN [key=value ...]",
+    "resume": "resume an interrupted run: resume RUN [key=value ...]",
     "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
-    "plugins": "list what the installed plugins bring",
+    "plugins": "list what the installed plugins provide",
     "doctor": "check what this machine lacks",
     "help": "list the commands",
 }

@@ -1,4 +1,4 @@
-"""The errors a user can mend. Knows nothing of what raised them.
+"""The errors a user can fix. Knows nothing of what raised them.
 
 Every error names the thing, the value it got, what is allowed, and the next command.
 The command line prints a :class:`UserError` as a message, never as a traceback;
@@ -12,7 +12,7 @@ import errno
 from collections.abc import Iterable
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Numbers of what a disk says that has no room: for anything, for this user, for this file."""
+"""What the system answers when there is no room: disk full, quota used up, file too large."""
 
 
 class RunWarning(UserWarning):
@@ -68,13 +68,13 @@ class AssetError(UserError):
 
 
 class VerificationError(UserError):
-    """A result that could not be had again."""
+    """A result that could not be reproduced."""
 
     exit_code = 1
 
 
 class TrainingError(UserError):
-    """Training that broke down: numbers that are none."""
+    """Training diverged (NaN or inf)."""
 
     exit_code = 1
 
@@ -84,33 +84,33 @@ class Terminated(KeyboardInterrupt):
 
 
 class WorkerError(UserError):
-    """A worker process that failed, died or did not answer in its time."""
+    """A worker process that failed, died or did not answer in time."""
 
     exit_code = 1
 
 
 class StuckError(WorkerError):
-    """Something that was waited for did not come in its time."""
+    """Something we waited for did not come in time."""
 
 
 class EnvError(WorkerError):
-    """An env that hands out what can't be: numbers that are none, arrays of another shape, other
-    tasks than it said. No setting mends it."""
+    """An env that returns invalid data: NaN or inf, arrays of the wrong shape, tasks it did not
+    announce. No setting fixes it."""
 
 
 class PolicyError(WorkerError):
-    """A policy that hands out what can't be: arrays of another type or shape than its spec says. No
-    setting mends it."""
+    """A policy that returns invalid data: arrays of another type or shape than its spec says. No
+    setting fixes it."""
 
 
 class AlgorithmError(WorkerError):
-    """An algorithm that hands out what can't be: tensors of another type or shape than the contract
-    says, advantages that are not finite. No setting mends it."""
+    """An algorithm that returns invalid data: tensors of another type or shape than the contract
+    says, advantages that are not finite. No setting fixes it."""
 
 
 class SimulatorError(WorkerError):
-    """A simulator that died or hangs. An env raises it where its episodes may be played again
-    in a new one; a simulator that raises an error by itself is not worth a second try."""
+    """A simulator that died or hangs. An env raises it when its episodes can be played again
+    in a new simulator; one that raises an error by itself is not worth a second try."""
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
@@ -120,6 +120,6 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that `name` is probably a slip of; None where none is near."""
+    """The choice that `name` probably misspells; None if none is close."""
     near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
     return near[0] if near else None

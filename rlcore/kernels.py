@@ -164,7 +164,7 @@ def settle(offered: Sequence[Processor], begun: Kernels | None = None) -> Kernel
 
     Args:
         offered: what they offer.
-        begun: what the run computed with before; taken up again where all of them can.
+        begun: what the run computed with before; used again if every worker can.
     """
     common = in_common(offered)
     if by_hand() is not None:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
-RAY_LISTENER = "ray_listen_error_messages"  # its thread prints pages; what failed is told by us
+RAY_LISTENER = "ray_listen_error_messages"  # its thread prints pages; we report what failed
 
 
 class LastingOutput:

@@ -110,7 +110,7 @@ class Registry:
         """The component of that name.
 
         Raises:
-            PluginError: there is none, or two plugins claim the name.
+            PluginError: it does not exist, or two plugins claim the name.
         """
         found = self._components.get((kind, name), [])
         if len(found) == 1:

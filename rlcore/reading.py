@@ -74,7 +74,7 @@ def read_text(path: str | Path, most: int = LARGEST_TEXT) -> str:
     """As :func:`read_bytes`, for a text in UTF-8 with any line ends.
 
     Raises:
-        OSError, Unreadable: likewise; or it is no such text.
+        OSError, Unreadable: likewise; or it is not such a text.
     """
     return decode(read_bytes(path, most))
 
@@ -92,13 +92,13 @@ def read_json(path: str | Path, most: int = LARGEST_TEXT) -> Any:
     """The value that a JSON file holds.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or it is no JSON.
+        OSError, Unreadable: see :func:`read_text`; or it is not JSON.
     """
     return parse_json(read_text(path, most))
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Raises Unreadable for what is none."""
+    """The value of a JSON text. Raises Unreadable if it is not JSON."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -111,7 +111,7 @@ def read_yaml(path: str | Path) -> Any:
     """The value of a YAML file; tags that make objects are refused, as are texts that unfold.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or it is no YAML.
+        OSError, Unreadable: see :func:`read_text`; or it is not YAML.
     """
     text = read_text(path, LARGEST_YAML)
     check_yaml(text)

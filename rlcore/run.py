@@ -41,7 +41,7 @@ class Steering:
 
     Attributes:
         lr_factors, task_weights: as of :class:`Run`; empty: nothing was set.
-        stopped: why training is to end; empty: it is not.
+        stopped: why training should end; empty: it should not.
         kept: what plugins want to remember.
     """
 
@@ -91,8 +91,8 @@ class Run:
         """Training is over: after the update under way comes what comes after the last one, that
         is a checkpoint, the evaluation and the summary, which gives the reason.
 
-        It is no error. `rlcore resume RUN` doesn't train such a run any further; given one of its
-        checkpoints it does. The first reason counts. Where nothing is trained, or training is
+        This is not an error. `rlcore resume RUN` doesn't train such a run any further; given one of
+        its checkpoints it does. The first reason counts. Where nothing is trained, or training is
         already over, nothing happens.
 
         Raises:
@@ -114,7 +114,7 @@ class Run:
         """Set :attr:`lr_factors` from the next update on; groups that are left out have 1.
 
         Raises:
-            PluginError: an unknown group, or a factor that is negative or no number.
+            PluginError: an unknown group, or a factor that is negative or not a number.
         """
         self.steering.lr_factors = _numbers("a learning rate's factor", factors, PARAMETER_GROUPS)
 
@@ -129,7 +129,7 @@ class Run:
         one with 0 is not drawn.
 
         Raises:
-            PluginError: an unknown task, a weight that is negative or no number, or all are 0.
+            PluginError: an unknown task, a weight that is negative or not a number, or all are 0.
         """
         checked = _numbers("a task's weight", weights, self.tasks)
         if not any({**dict.fromkeys(self.tasks, 1.0), **checked}.values()):

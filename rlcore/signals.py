@@ -1,4 +1,4 @@
-"""Signals that ask for the end, and how each is told: what it raises, its words, its exit code.
+"""Signals that end a run, and how each is reported: what it raises, its words, its exit code.
 
 SIGHUP (the terminal was closed) is as SIGTERM, unless it is ignored from the start (`nohup`).
 """

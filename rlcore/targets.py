@@ -33,7 +33,7 @@ def load_target(target: str) -> Any:
         text = "".join(traceback.format_exception(error)).rstrip()
         raise PluginError(
             f"{target} can't be loaded: {module_name} failed while it was imported:\n{text}",
-            hint="the plugin is at fault; rlcore plugins tells whose it is",
+            hint="this is a bug in the plugin; rlcore plugins shows whose it is",
         ) from error
     if attribute not in vars(module):
         raise PluginError(

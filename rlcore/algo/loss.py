@@ -14,7 +14,7 @@ from rlcore.algo import metric
 from rlcore.algo.metric import Metric
 
 LOG_RATIO_LIMIT = 20.0
-"""Greatest log ratio that is told apart from greater ones, and there its gradient ends: e^20 is far
+"""Log ratios are clamped here, where their gradient ends: e^20 is far
 beyond what clipping leaves to learn from, and its square is still a number in float32. Without it
 one outlier would have the optimizer refuse the whole step."""
 

@@ -22,7 +22,7 @@ from rlcore.track.env_facts import EnvFacts, read_env_facts
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a run before it starts.
+    """What is known about a run before it starts.
 
     Attributes:
         config: the configuration.
@@ -30,10 +30,10 @@ class Facts:
         policy, needs: of the model and the algorithm; None where none is chosen (collecting
             demonstrations needs no model), and `needs` where nothing is trained (`only_eval`).
         placement: which process sits where.
-        policy_env: what the policy is told of its env: that of training, with the sentences of all
-            it is to act in.
-        trained_in: the env of the checkpoint that the policy starts from; None where there is
-            none, or it does not say.
+        policy_env: the env as the policy sees it: the training env, with the sentences of all envs
+            it will act in.
+        trained_in: the env of the checkpoint that the policy starts from; None if there is
+            no checkpoint, or it does not say.
         further: specs of envs to evaluate on besides, by the name of their side.
     """
 
@@ -106,7 +106,7 @@ def gather_facts(
 
 def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
     """What an env offers a run under its settings: the tasks it is asked for, under the sentences
-    that the policy is to be told.
+    that the policy will get.
 
     Raises:
         UserError: settings that have no meaning, a task that it does not have, a broken plugin.

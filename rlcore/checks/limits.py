@@ -44,6 +44,6 @@ def _supervision(config: RunConfig) -> Iterator[str]:
         yield "sft.val_fraction must be more than 0 with sft.enabled, got 0"
     if config.collect.path is None and config.collect.episodes_per_task < 2:
         yield (
-            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them "
-            f"validates), got {config.collect.episodes_per_task}"
+            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is "
+            f"for validation), got {config.collect.episodes_per_task}"
         )

@@ -43,9 +43,10 @@ def check(
         collects: whether demonstrations are collected whatever the configuration says.
 
     Raises:
-        ConfigError: one sentence a problem.
+        ConfigError: one sentence per problem.
         CheckpointError: demonstrations that are damaged.
-        PluginError: a component or tracker that does not exist, or films that nobody writes.
+        PluginError: a component or tracker that does not exist, or no plugin to write the
+            videos that are asked for.
         PlacementError: a placement that can't be carried out.
     """
     registry = registry or load_plugins()
@@ -74,28 +75,28 @@ def check(
 
 
 def _require_who_takes_films(config: RunConfig, registry: Registry) -> None:
-    """Films that are asked for must have a plugin that writes them: the loop hands them out."""
+    """Videos need a plugin that writes them: the loop only passes on the frames."""
     hooks = registry.manager.hook
     for side, hook in (("train", hooks.rlcore_after_rollout), ("eval", hooks.rlcore_after_eval)):
         asked = vars(config.env)[side].video_cfg.save_video
         if asked and not any("films" in impl.argnames for impl in hook.get_hookimpls()):
             raise PluginError(
-                f"env.{side}.video_cfg.save_video=true needs a plugin that writes films, and none "
+                f"env.{side}.video_cfg.save_video=true needs a plugin that writes videos, and none "
                 "is installed",
                 hint='pip install "rlcore[tools]", or set it to false',
             )
 
 
 def _learns_from_demonstrations(config: RunConfig) -> bool:
-    """Whether `collect.path` is going to be read. What a resumed run still reads depends on where
-    it stood: :func:`rlcore.loop.resume.find` looks at that."""
+    """Whether `collect.path` will be read. What a resumed run still reads depends on how far it
+    got: :func:`rlcore.loop.resume.find` looks at that."""
     runner = config.runner
     return config.sft.enabled and not runner.only_eval and runner.resume_dir is None
 
 
 def announce(facts: Facts, *, collects: bool = False) -> None:
-    """Warn of what is no error, but seldom meant. With a model of real size, training from random
-    weights is a week lost; a toy run starts so.
+    """Warn of settings that are allowed but seldom intended. With a real model, training from
+    random weights wastes a week; a toy run starts that way.
 
     Args:
         collects: as for :func:`check`.
@@ -119,7 +120,7 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
         warn(
             f"{facts.policy.name} reads {read} of {len(names)} cameras "
             f"(actor.model.num_images_in_input): {', '.join(names[:read])}; "
-            f"{', '.join(names[read:])} is drawn for nobody"
+            f"rendered but unused: {', '.join(names[read:])}"
         )
     for name, drawn, other in EnvFacts.of(train).drawn_unlike(EnvFacts.of(evaluation)):
         warn(

@@ -79,7 +79,7 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
     return (
         f"env.eval must visit no start that env.train trains on, got {in_short(shared)} under "
         f"env.train.split={config.env.train.split} and env.eval.split={config.env.eval.split}; "
-        "env.eval.allow_training_trials=true measures on them all the same"
+        "env.eval.allow_training_trials=true evaluates on them anyway"
     )
 
 
@@ -98,7 +98,7 @@ def refusal_of_data(config: RunConfig, envs: Mapping[str, EnvSpec], folder: Path
         return None
     return (
         f"env.eval must visit no start that is among the demonstrations of {folder}, got "
-        f"{in_short(shared)}; env.eval.allow_training_trials=true measures on them all the same"
+        f"{in_short(shared)}; env.eval.allow_training_trials=true evaluates on them anyway"
     )
 
 

@@ -56,7 +56,7 @@ def _of_collecting(key: tree.Key) -> bool:
 
 
 def _given(config: RunConfig) -> dict[str, Any]:
-    """What the choices alone give, by path: nobody who chose them has set it. A recipe in a folder
+    """What the choices alone give, by path: nobody set these values by hand. A recipe in a folder
     of the user's own is the user's."""
     own = config.recipe.config_dirs
     choices = [each for each in config.recipe.choices if not (own and BY_RECIPE in each)]

@@ -1,4 +1,4 @@
-"""What is worth a word about sentences: a policy that is told others than it learned acts worse,
+"""Warnings about sentences: a policy that gets other sentences than it was trained on acts worse,
 and nothing else shows it."""
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def notes(facts: Facts) -> Iterator[str]:
         yield from _unlike(facts.trained_in, acts, there, where)
     elif _untold(facts):
         yield (
-            "actor.model.model_path does not say which sentences it learned from: it is told those "
+            "actor.model.model_path does not say which sentences it learned from: it gets those "
             f"of env {train.env} (env.train.sentences={OWN}), e.g. "
             f"{next(iter(train.sentences.values()), '')!r}"
         )
 
 
 def _untold(facts: Facts) -> bool:
-    """Whether a checkpoint from elsewhere is told the env's words, though others could be given."""
+    """Whether a checkpoint from elsewhere gets the env's sentences by default."""
     config, spec = facts.config, facts.envs["train"]
     elsewhere = config.actor.model.model_path is not None
     return elsewhere and config.env.train.sentences == OWN and not spec.sentences
@@ -48,7 +48,8 @@ def _shared(facts: Facts) -> Iterator[str]:
     for path, config, spec in facts.sides:
         if config.sentences != OWN:
             for sentence, tasks in sentences.shared(spec):
-                yield f"{path}.sentences tells {' and '.join(tasks)} the same: {sentence!r}"
+                both = " and ".join(tasks)
+                yield f"{path}.sentences gives {both} the same sentence: {sentence!r}"
 
 
 def _unlike(first: EnvFacts, second: EnvFacts, where: str, there: str) -> Iterator[str]:
@@ -57,7 +58,7 @@ def _unlike(first: EnvFacts, second: EnvFacts, where: str, there: str) -> Iterat
         task, here, other = different[0]
         yield (
             f"the sentence of {task} is {here!r} {where} and {other!r} {there}"
-            + (f", and {len(different) - 1} more tasks have two" if len(different) > 1 else "")
+            + (f", and {len(different) - 1} more tasks differ" if len(different) > 1 else "")
         )
 
 

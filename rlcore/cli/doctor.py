@@ -1,4 +1,4 @@
-"""`rlcore doctor [EXPERIMENT] [overrides]`: what this machine lacks, and what mends it.
+"""`rlcore doctor [EXPERIMENT] [overrides]`: what this machine lacks, and how to fix it.
 
 Without a choice all plugins are asked; with one, those of its components.
 """
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     for item in results:
         print(f"{item['status']:<8} {item['name']}: {item['detail']}")
         if item["status"] != "ok" and item["fix"]:
-            print(f"         mend it: {item['fix']}")
+            print(f"         fix: {item['fix']}")
     missing = [item for item in results if item["status"] == "missing"]
     return 1 if missing or bad else 0
 

@@ -8,12 +8,12 @@ from rlcore.plugins import load_plugins
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print them, whatever else was said."""
+    """Print them, whatever other words were given."""
     summaries = {c.spec.name: c.spec.summary for c in load_plugins().components("command")}
     width = max(10, *(len(name) + 2 for name in summaries))
     print("rlcore: fine-tune vision-language-action policies with reinforcement learning\n")
     print("usage: rlcore COMMAND ...")
     for name, summary in summaries.items():
         print(f"  {name:<{width}}{summary}".rstrip())
-    print("\nrlcore COMMAND --help tells more; rlcore --version the version.")
+    print("\nrlcore COMMAND --help says more; rlcore --version prints the version.")
     return 0

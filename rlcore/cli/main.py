@@ -76,7 +76,7 @@ def _command(name: str) -> Component:
     """The command of that name.
 
     Raises:
-        PluginError: there is none, its plugin can't be used, or two plugins claim the name.
+        PluginError: it does not exist, its plugin can't be used, or two plugins claim the name.
     """
     with watchdog.guard(STOP_SECONDS):  # one that hangs at its import is named
         registry = load_plugins()
@@ -86,7 +86,7 @@ def _command(name: str) -> Component:
 
 
 def _file_trouble(error: Exception) -> UserError | None:
-    """A full disk, or a file that can't be had, as an error of the user's; None for all else."""
+    """A full disk or a file out of reach, as an error for the user; None for anything else."""
     if not isinstance(error, OSError) or (error.errno not in NO_SPACE and error.filename is None):
         return None
     full = error.errno in NO_SPACE
@@ -94,7 +94,7 @@ def _file_trouble(error: Exception) -> UserError | None:
     hint = "rlcore resume RUN goes on from the last checkpoint"
     return UserError(
         f"can't {'write' if full else 'read or write'}{where}: {error.strerror}",
-        hint=f"free some space; {hint}" if full else f"once that is mended, {hint}",
+        hint=f"free some space; {hint}" if full else f"once that is fixed, {hint}",
     )
 
 
@@ -105,7 +105,8 @@ def _blame(command: Component, error: Exception) -> CommandError | None:
     own = error.__traceback__ and error.__traceback__.tb_next  # without the frame of ours
     text = "".join(traceback.format_exception(type(error), error, own)).rstrip()
     return CommandError(
-        f"{_whose(command)} failed:\n{text}", hint="the plugin is at fault; tell its authors"
+        f"{_whose(command)} failed:\n{text}",
+        hint="this is a bug in the plugin; please report it to its authors",
     )
 
 
@@ -114,7 +115,7 @@ def _whose(command: Component) -> str:
 
 
 def _print_error(error: UserError) -> None:
-    with contextlib.suppress(OSError):  # nobody reads any more
+    with contextlib.suppress(OSError):  # nobody is reading any more
         print(f"error: {error.message}", file=sys.stderr)
         if error.hint is not None:
             print(f"  hint: {error.hint}", file=sys.stderr)

@@ -14,7 +14,7 @@ COLUMNS = ("kind", "name", "distribution", "version", "status")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table, or a JSON list of objects. A BAD plugin is no failure of the command."""
+    """Print the table, or a JSON list of objects. A BAD plugin is not a failure of the command."""
     parser = Parser(prog="rlcore plugins", description=__doc__)
     parser.add_argument("--json", action="store_true", help="a JSON list of objects")
     options = parser.parse_args(arguments)

@@ -111,7 +111,7 @@ def _is_override(word: str) -> bool:
 
 
 def is_folder(word: str) -> bool:
-    """Whether there is a folder of that name. What can be no path is none."""
+    """Whether a folder of that name exists. False for what can't be a path."""
     try:
         return bool(word) and Path(word).is_dir()
     except (OSError, ValueError):  # too long, or with a NUL
@@ -130,7 +130,9 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
     for flag, settings in form.flags.items():
         own.add_argument(flag, **settings)
     flags = parser.add_argument_group("flags")
-    flags.add_argument("-h", "--help", action="store_true", help="this, or --help KEY")
+    flags.add_argument(
+        "-h", "--help", action="store_true", help="show this; --help KEY explains a key"
+    )
     flags.add_argument("--dry-run", action="store_true", help="show the run, start nothing")
     flags.add_argument("--cfg", "-c", choices=("job",), help="print the resolved configuration")
     flags.add_argument(

@@ -41,7 +41,7 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
 
     if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError(
-            "which run is to be resumed?", hint="rlcore resume RUN, a folder like logs/quickstart"
+            "which run should be resumed?", hint="rlcore resume RUN, a folder like logs/quickstart"
         )
     named = overrides[0].removeprefix(BY_RECIPE)
     for word in overrides[1:]:

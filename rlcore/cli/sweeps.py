@@ -1,4 +1,4 @@
-"""A sweep: its jobs one after another, and what they came to, as a table and as a file beside the
+"""A sweep: its jobs one after another, and their results, as a table and as a file beside the
 runs. Knows nothing of how a job is run.
 
     logs/NAME/0-seed-1/  logs/NAME/1-seed-2/  ...  logs/NAME/sweep.txt
@@ -29,7 +29,7 @@ State = Literal["not started", "running", "done", "failed", "interrupted"]
 
 @dataclass
 class Outcome:
-    """What a job came to.
+    """The result of a job.
 
     Attributes:
         job: the job.
@@ -37,7 +37,7 @@ class Outcome:
         folder: of its run; None before it has one.
         seconds: wall time.
         error: why it failed.
-        figures: what its run's summary.json holds; empty where there is none.
+        figures: what its run's summary.json holds; empty if there is none.
     """
 
     job: Job
@@ -63,7 +63,7 @@ class Sweep:
 
     def run(self, start: Callable[[Job, Place], None]) -> int:
         """Start each job; returns the exit code. One that fails for a reason of the user's does
-        not stop the others; all failures are told again at the end.
+        not stop the others; all failures are listed again at the end.
 
         Args:
             start: runs a job; hands its configuration to the second argument when all checks
@@ -114,7 +114,7 @@ class Sweep:
         self._write()
         return outcome.job.place(config, str(parent.relative_to(Path(logger.log_path).absolute())))
 
-    # -- what is said of it ---------------------------------------------------------------
+    # -- what is printed -------------------------------------------------------------------
 
     def files(self) -> list[Path]:
         """Where the table goes: beside the runs, which lie in several folders where their place is

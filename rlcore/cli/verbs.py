@@ -78,7 +78,7 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
     configure = configure or verb.compose
     if request.multirun and not verb.sweeps:
         raise ConfigError(
-            f"{verb.name} takes one run at a time, and so no --multirun",
+            f"{verb.name} takes one run at a time: --multirun is not possible",
             hint=f"rlcore {verb.name} {verb.form.subject}",
         )
     runs = request.show is None and not request.dry_run
@@ -119,12 +119,12 @@ def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
     runner = config.runner
     if runner.resume_dir is not None:
         raise ConfigError(
-            f"runner.resume_dir must be null: rlcore {verb.name} goes on with no run, got "
+            f"runner.resume_dir must be null: rlcore {verb.name} does not resume runs, got "
             f"{runner.resume_dir}",
             hint=f"rlcore resume {runner.resume_dir}",
         )
     if runner.auto_resume:
-        warn(f"runner.auto_resume=true does nothing: rlcore {verb.name} goes on with no run")
+        warn(f"runner.auto_resume=true does nothing: rlcore {verb.name} does not resume runs")
 
 
 @contextlib.contextmanager
@@ -141,7 +141,7 @@ def _exits_named() -> Iterator[None]:
         at = traceback.extract_tb(error.__traceback__)[-1]
         raise PluginError(
             f"the run was ended by sys.exit({error.code!r}) in {at.name}, line {at.lineno} of "
-            f"{at.filename}: a plugin raises an error instead",
+            f"{at.filename}: a plugin must raise an error instead",
             hint="rlcore plugins; RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out",
         ) from None
 
@@ -202,7 +202,7 @@ def require_assets(config: RunConfig, registry: Registry) -> None:
     """Ask the plugins of the chosen components what this machine lacks.
 
     Raises:
-        AssetError: something is missing; names it, and the commands that mend it.
+        AssetError: something is missing; names it, and the commands that fix it.
     """
     results = registry.doctor(config, chosen_plugins(config, registry))
     missing = [item for item in results if item["status"] == "missing"]

@@ -206,7 +206,7 @@ def bind(values: Values, root: RunConfig) -> RunConfig:
 
 
 def _require_all(node: DictConfig, root: RunConfig) -> None:
-    """Refuse a key that somebody must set and nobody did."""
+    """Refuse a key that must be set and is not."""
     values: Any = OmegaConf.to_container(node, resolve=False)
     for key in tree.walk(root):
         if tree.find(values, key.path) == MISSING:
@@ -263,9 +263,9 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
 
 
 def _refuse_what_would_pass(wanted: str, value: Any) -> None:
-    """Values that OmegaConf converts and nobody means: any number is true, a text may hold the
-    character that ends it for the system, and a part of a value may be left open. Raises
-    ValueError."""
+    """Refuse values that OmegaConf converts but nobody intends: any number is
+    true, a text may hold the character that ends it for the system, and a part of a value may be
+    left open. Raises ValueError."""
     if wanted.startswith("bool") and isinstance(value, (int, float)) and value not in (0, 1):
         raise ValueError
     if isinstance(value, str) and "\0" in value:
@@ -285,7 +285,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def check_choices(config: RunConfig) -> None:
-    """Refuse a text that is none of those which its key takes.
+    """Refuse a text that is not among the choices of its key.
 
     Raises:
         ConfigError: names the key, its value and the choices.

@@ -109,7 +109,7 @@ def _entries(root: Root) -> list[Traversable]:
 def _user_root(folder: str | Path) -> Root:
     path = Path(folder).expanduser().resolve()
     if not str(folder).strip() or not path.is_dir():
-        problem = "is no folder" if path.exists() and str(folder).strip() else "does not exist"
+        problem = "is not a folder" if path.exists() and str(folder).strip() else "does not exist"
         raise ConfigError(f"the config folder {str(folder)!r} {problem}")
     return Root("", path, str(path))
 

@@ -48,7 +48,7 @@ def compose(
         overrides: as on the command line: `env=NAME`, `env/eval=NAME`, `model=NAME`,
             `algorithm=NAME`, `experiment=NAME`, `section.key=value`; later ones win.
         config_dirs: further folders with groups, searched first.
-        require: groups without which there is no run.
+        require: groups that a run needs.
         registry: the plugins; None for those installed.
 
     Returns:
@@ -164,7 +164,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     """Overrides in Hydra's grammar.
 
     Raises:
-        ConfigError: a text that is none.
+        ConfigError: a text that is not an override.
     """
     parser = OverridesParser.create()
     parsed = []
@@ -289,7 +289,7 @@ def _chosen(config: RunConfig, group: str) -> bool:
 
 
 def _add_critic(config: RunConfig, registry: Registry) -> None:
-    """Where nobody decided, a model has a critic if the algorithm wants values."""
+    """A model has a critic if the algorithm needs values, unless it was set."""
     if config.actor.model.add_value_head is None:
         try:
             needs = algorithm_needs(config, registry) if config.algorithm.name else None

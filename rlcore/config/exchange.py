@@ -44,7 +44,7 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
         section.update({name: value for name, value in own.items() if name not in section})
         if dropped:
             keys = ", ".join(f"{slot.section}.{name}" for name in dropped)
-            warn(f"{recipes[-1]} is for {meant}: what it sets of {keys} is left out for {chosen}")
+            warn(f"{recipes[-1]} is for {meant}; {chosen} does not use its settings {keys}")
     return files
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Range:
-    """Which numbers a key may take; a bound that is None is none. nan and the infinities are
+    """Which numbers a key may take; a bound of None means no bound. nan and the infinities are
     never within.
 
     Attributes:
@@ -109,7 +109,7 @@ def key(
 
     Args:
         help: one sentence, with the unit.
-        default: its value if nobody sets one; `"???"` where somebody must.
+        default: its value if none is set; `"???"` if one must be set.
         choices: of a text, all values there are.
         least, above, most, below, off: of a number, or of the numbers of a list or mapping: see
             :class:`Range`. Null, where a key may be null, is always allowed.

@@ -23,7 +23,7 @@ from rlcore.config.keys import key as key
 class TimeoutsConfig(Settings):
     """Seconds after which a wait ends with an error that names what was waited for."""
 
-    start: float = key("until all workers are up", 180.0, above=0)
+    start: float = key("until all workers have started", 180.0, above=0)
     env: float = key(
         "for one chunk of simulation, or a reset; on the local backend to close simulators",
         120.0,
@@ -45,9 +45,7 @@ class TimeoutsConfig(Settings):
         when=When("cluster.backend", ("ray",)),
     )
     hook: float = key("for a hook of a plugin during a run", 3600.0, above=0)
-    tracker: float = key(
-        "for a tracker to start, to take what it is told, and to close", 60.0, above=0
-    )
+    tracker: float = key("for a tracker to start, to take metrics, and to close", 60.0, above=0)
 
 
 @dataclass
@@ -59,9 +57,11 @@ class ClusterConfig(Settings):
         "ray",
         choices=("ray", "local"),
     )
-    num_nodes: int = key("nodes that must have joined", 1, least=1, when=When("backend", ("ray",)))
+    num_nodes: int = key(
+        "nodes that must have joined the cluster", 1, least=1, when=When("backend", ("ray",))
+    )
     address: str | None = key(
-        "address of a running Ray cluster; null starts one of our own",
+        "address of a running Ray cluster; null starts a new one",
         door=Door("joins the Ray cluster at", (None, "auto", "local")),
         when=When("backend", ("ray",)),
     )
@@ -76,8 +76,8 @@ class ClusterConfig(Settings):
     )
     timeouts: TimeoutsConfig = key("named timeouts in seconds", TimeoutsConfig())
     simulator_restarts: int = key(
-        "times in a row that simulators which died or hang are started anew, their episodes "
-        "played again from the start; then the run ends",
+        "how many times in a row simulators that died or hang are restarted and their episodes "
+        "played again from the start; after that the run ends",
         3,
         least=0,
     )
@@ -91,7 +91,7 @@ class ClusterConfig(Settings):
 
 @dataclass
 class LoggerConfig(Settings):
-    """Where a run's folder is and who is told its metrics."""
+    """Where a run's folder is and where its metrics go."""
 
     log_path: str = key("parent of the run's folder", "logs", place=True)
     project_name: str = key("project name for trackers", "rlcore")
@@ -113,23 +113,23 @@ class RunnerConfig(Settings):
     )
     save_interval: int = key("updates between checkpoints; -1: only the last", -1, least=1, off=-1)
     keep_last: int | None = key(
-        "newest checkpoints that stay on disk; null: all",
+        "how many of the newest checkpoints to keep; null: all",
         least=1,
         when=When("save_interval", unless=(-1,)),
     )
     keep_best: bool = key(
-        "the checkpoint with the best success on training starts (mean over the updates since "
-        "the one before) stays too, named by checkpoints/best",
+        "also keep the checkpoint with the best success on training starts (mean over the "
+        "updates since the previous one), as checkpoints/best",
         False,
         when=When("save_interval", unless=(-1,)),
     )
     resume_dir: str | None = key(
-        "folder of a run, or of one of its checkpoints, to go on with (rlcore resume RUN)",
+        "folder of a run, or of one of its checkpoints, to resume (rlcore resume RUN)",
         place=True,
     )
     auto_resume: bool = key(
-        "go on from the last checkpoint when a worker fails, and with the unfinished run in "
-        "this run's folder when there is one",
+        "resume from the last checkpoint when a worker fails, and resume the unfinished run in "
+        "this run's folder if there is one",
         False,
     )
     logger: LoggerConfig = key("folder and trackers", LoggerConfig())
@@ -144,11 +144,10 @@ class VideoConfig(Settings):
 
     save_video: bool = key("write videos", False)
     info_on_video: bool = key(
-        "write sentence, step, return so far and success beneath the frames", True
+        "write sentence, step, return so far and success below the frames", True
     )
     video_base_dir: str | None = key(
-        "folder of the mosaics, in which each run has one of its own; null: "
-        "<run>/video/{train,eval}",
+        "parent folder of the mosaics, with one folder per run; null: <run>/video/{train,eval}",
         place=True,
         when=When("save_video", (True,)),
     )
@@ -172,8 +171,8 @@ class EnvConfig(Settings):
     split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
     tasks: list[str] | None = key("subset of the env's tasks by name; null: all", own=True)
     sentences: Any = key(
-        "what the policy is told: own, the env's sentences; or the file of the data set that it "
-        "learned from: task: sentence (YAML, JSON; FILE:KEY for a mapping inside), or meta/tasks"
+        "the policy's instructions: own, the env's sentences; or the file of the data set that it "
+        "was trained on: task: sentence (YAML, JSON; FILE:KEY for a mapping inside), or meta/tasks"
         ".jsonl or .parquet with a column that names the env's tasks",
         OWN,
         own=True,
@@ -182,7 +181,7 @@ class EnvConfig(Settings):
         "evaluation: trials of each task visited, each exactly once", 10, least=1
     )
     allow_training_trials: bool = key(
-        "evaluation: also at starts that are trained on; what is measured there is called so", False
+        "evaluation: also at starts used in training; such results are marked", False
     )
     total_num_envs: int = key("sub-envs over all env workers", 8, least=1)
     rollout_epoch: int = key("training: episodes per sub-env and update", 1, least=1)
@@ -193,12 +192,12 @@ class EnvConfig(Settings):
     auto_reset: bool = key("start the next episode inside the same column", False)
     ignore_terminations: bool = key("only the time limit ends an episode", False)
     reward_coef: float = key("factor on rewards", 1.0)
-    use_rel_reward: bool = key("reward is the difference to the step before", False)
+    use_rel_reward: bool = key("reward is the change since the previous step", False)
     num_processes: int | None = key(
         "simulator processes per env worker; null: one per CPU slot", least=0
     )
     enable_offload: bool = key(
-        "give the memory of the simulation on an accelerator back while an actor on the same one "
+        "free the simulation's memory on an accelerator while an actor on the same accelerator "
         "updates",
         False,
     )
@@ -277,7 +276,7 @@ class OptimConfig(Settings):
     adam_beta2: float = key("AdamW beta 2", 0.95, least=0, below=1)
     adam_eps: float = key("AdamW epsilon", 1e-8, above=0)
     weight_decay: float = key("AdamW weight decay", 0.0, least=0)
-    clip_grad: float = key("norm to which gradients are clipped", 1.0, above=0)
+    clip_grad: float = key("clip gradients to this norm", 1.0, above=0)
     lr_scheduler: str = key("after warm-up", "constant", choices=("constant", "cosine"))
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0, least=0)
     total_training_steps: int | None = key(
@@ -289,7 +288,7 @@ class OptimConfig(Settings):
 
 @dataclass
 class FSDPConfig(Settings):
-    """How parameters lie in memory."""
+    """How parameters are held in memory."""
 
     gradient_checkpointing: bool = key("recompute activations; where the model supports it", False)
 
@@ -421,7 +420,7 @@ class SFTConfig(Settings):
 
 @dataclass
 class RecipeConfig(Settings):
-    """What the run was composed from. Written by compose, for reports; not to be set."""
+    """What the run was composed from. Written by compose, for reports; don't set it."""
 
     choices: list[str] = key("group choices, e.g. [experiment=NAME]", [])
     config_dirs: list[str] = key("further folders of groups", [])

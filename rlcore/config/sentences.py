@@ -1,4 +1,4 @@
-"""What a policy is told: the env's own sentences, or those of a file (`env.*.sentences`). Light.
+"""The policy's instructions: the env's own, or those of a file (`env.*.sentences`). Light.
 
 A file is read where a configuration is composed, and its sentences stand in the configuration from
 then on: a run needs the file no more. Sentences belong to tasks by name; what a file only numbers
@@ -57,7 +57,7 @@ def resolve(value: Any, path: str) -> str | dict[str, str]:
 
 
 def told(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpec:
-    """The spec of an env whose policy is told these sentences.
+    """The spec of an env whose policy gets these sentences.
 
     Raises:
         ConfigError: a task without one, or an env that has other sentences in each episode.
@@ -67,7 +67,7 @@ def told(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpe
     if spec.sentences:
         raise ConfigError(
             f"{path}.sentences must be {OWN}: the sentences of {spec.name} differ from episode to "
-            f"episode of a task, and a file has one a task, got {len(sentences)} of a file"
+            f"episode of a task, but a file has one per task, got a file of {len(sentences)}"
         )
     missing = [task for task in spec.tasks if task not in sentences]
     if missing:
@@ -136,7 +136,7 @@ def _read(file: Path, part: str, path: str) -> Mapping[Any, Any]:
 
 
 def _content(file: Path) -> Any:
-    """What a JSON or YAML file holds. A key that stands there twice is refused."""
+    """What a JSON or YAML file holds. A key that appears twice is refused."""
     if file.suffix == ".json":
         try:
             return json.loads(reading.read_text(file), object_pairs_hook=_once)
@@ -162,7 +162,7 @@ def _keys_once(node: Any) -> None:
 def _refuse_twice(names: list[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise reading.Unreadable(f"{twice[0]!r} stands there twice")
+        raise reading.Unreadable(f"{twice[0]!r} appears twice")
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def require_closed_doors(path: Path, config: RunConfig, given: Collection[str]) 
         words = ", ".join(map(str, tree.values_of(key.value)))
         raise ConfigError(
             f"{path} sets {key.path}: this {key.door.does} {words}, which can run any code",
-            hint=f"if you trust whom the folder is from: {TRUST}, or name it yourself: "
+            hint=f"if you trust whoever made the folder: {TRUST}, or give it yourself: "
             f"{key.path}={_written(key.value)}",
         )
 

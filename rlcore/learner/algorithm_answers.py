@@ -105,6 +105,6 @@ def _error(name: str, call: str, what: str, found: str, expected: str) -> Algori
     part = f" as {what}" if what else ""
     return AlgorithmError(
         f"algorithm {name}: {call}() gave{part} {found}, expected {expected}",
-        hint="the algorithm is at fault, no setting of training: see rlcore.protocols.Algorithm; "
+        hint="the algorithm is at fault, not a training setting: see rlcore.protocols.Algorithm; "
         "rlcore_testing.check_algorithm finds more of its kind",
     )

@@ -25,7 +25,7 @@ class Samples(Minibatch):
     decision are invalid. Minibatches are taken from it by place, `samples[places]`.
 
     Attributes:
-        row: int64 `[P]`, row of `inputs` / `replay` of this rank; -1 where there is none.
+        row: int64 `[P]`, row of `inputs` / `replay` of this rank; -1 for none.
         inputs, replay: `{name: [M, ...]}`.
     """
 

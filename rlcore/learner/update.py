@@ -255,7 +255,7 @@ class Learner:
         """`{"tensors": {name: tensor}, "state": json-able}`: optimizer and reference weights.
 
         With adapters also all trained parameters: a saved policy has them merged into its
-        weights, from which they can't be had back.
+        weights, from which they can't be recovered.
         """
         saved = self._optimizer.state_dict()
         tensors = {f"optimizer.{name}": tensor for name, tensor in saved["tensors"].items()}

@@ -74,7 +74,7 @@ def words(
     own = kernels.processor.setting
     if kernels.by_hand and kernels.environment.get(MKL) != own:
         found.append(
-            f"{MKL}={kernels.environment.get(MKL)} was set by hand and is left so; rlcore would "
+            f"{MKL}={kernels.environment.get(MKL)} was set by hand and is kept; rlcore would "
             f"choose {own or 'nothing'}"
         )
     kept = entry(kernels, seen)["rounding"]
@@ -83,18 +83,18 @@ def words(
         found.append(
             f"warning: rollout.forward_batch={forward_batch} does not give a row the same bits "
             f"everywhere here: {', '.join(kept['decisions'])} change with its place in the batch "
-            f"or the rows beside it, so runs repeat to rounding only; it may help to: {mend}"
+            f"or the rows beside it, so runs repeat up to rounding only; it may help to: {mend}"
         )
     if forward_batch is not None and len(kept["digests"]) > 1:
         found.append(
-            "warning: the workers' machines round sums unlike each other, so a run placed "
-            "otherwise repeats to rounding only, rollout.forward_batch or not"
+            "warning: the workers' machines round sums differently, so a run with another "
+            "placement repeats up to rounding only, with or without rollout.forward_batch"
         )
     if before is not None and before.digests and list(before.digests) != kept["digests"]:
         found.append(
-            f"this machine rounds sums otherwise than where the run was before "
-            f"({_described(before.kernels)}; here {_described(kernels)}): it learns as well, but "
-            "what follows is not to the bit what would have followed there"
+            f"this machine rounds sums differently from where the run was before "
+            f"({_described(before.kernels)}; here {_described(kernels)}): it learns just as "
+            "well, but its numbers will not be bit for bit those of the other machine"
         )
     return found
 

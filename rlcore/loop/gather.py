@@ -18,7 +18,7 @@ from rlcore.workers.roster import OnCount
 
 @dataclass(frozen=True)
 class GatherOrder:
-    """What is to be played and how.
+    """What to play and how.
 
     Attributes:
         side: "train" or "eval": whose env settings.

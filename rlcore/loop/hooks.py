@@ -1,4 +1,4 @@
-"""The hooks that plugins have during a run. One that fails is told by name, and costs no update.
+"""The hooks that plugins have during a run. One that fails is named, and costs no update.
 
 An observer that fails is warned of once. What others raise is kept until the loop has come to a
 good place: the updates that are finished are in a checkpoint by then (see
@@ -61,10 +61,10 @@ class RunHooks:
 
         Args:
             metrics: for a hook that may add to them; what it does to those that are there already,
-                and what is no number, is as an error that it raises.
+                and what is not a number, counts as an error that it raises.
 
         Raises:
-            KeyboardInterrupt: the user's, who is not to be kept waiting.
+            KeyboardInterrupt: the user's, who must not be kept waiting.
         """
         impls = self._manager.subset_hook_caller(hook, []).get_hookimpls()
         for impl in reversed(impls):  # as pluggy does
@@ -147,7 +147,7 @@ def _observes(impl: pluggy.HookImpl) -> bool:
 
 def _hint(hook: str, impl: pluggy.HookImpl) -> str:
     if _observes(impl):
-        return f"it only watches: the run goes on; {LEAVE_OUT}"
+        return f"it only observes, so the run goes on; {LEAVE_OUT}"
     return LEAVE_OUT if hook == FINISHED else f"rlcore resume RUN goes on; {LEAVE_OUT}"
 
 
@@ -172,7 +172,10 @@ def _additions(
                 raise TypeError
             added[name] = float(value)
         except (TypeError, ValueError, OverflowError):
-            return added, f"gave the metric {name!r} the value {_short(value)}, which is no number"
+            return (
+                added,
+                f"gave the metric {name!r} the value {_short(value)}, which is not a number",
+            )
     return added, ""
 
 

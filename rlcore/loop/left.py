@@ -63,7 +63,7 @@ def check_left(config: RunConfig, folder: RunFolder, done: Done) -> None:
         raise ConfigError(
             f"{folder.path} is finished: a plugin stopped training after update {done.updates}: "
             f"{done.stopped}",
-            hint=f"to train it further all the same: rlcore resume {done.checkpoint}",
+            hint=f"to train it further anyway: rlcore resume {done.checkpoint}",
         )
     if done.finished and not goes_on(config.runner, done.updates, done.env_steps):
         key, limit, count, what = next(each for each in limits if each[2] >= each[1])

@@ -21,8 +21,8 @@ def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
         return f"update {update} learned nothing: {reason}"
     if metrics["train/actor/zero_gradient_steps"] == steps:
         return (
-            f"update {update} learned nothing: all gradients are zero; advantages may all be 0, as "
-            "where episodes that are compared come out alike "
+            f"update {update} learned nothing: all gradients are zero; advantages may all be 0, "
+            "because all episodes that are compared end the same way "
             f"(success {metrics['env/success_once']:.2f})"
         )
     if not metrics["train/actor/weights_moved"]:

@@ -51,7 +51,7 @@ def rows_of(config: RunConfig, *, protocol: str) -> dict[str, RunConfig]:
 
     Raises:
         ConfigError: a protocol of another env.
-        PluginError: no such protocol, one that is none, or a key that this env does not have.
+        PluginError: no such protocol, a broken one, or a key that this env does not have.
     """
     return row_configs(config, protocol, protocol_spec(load_plugins(), protocol))
 
@@ -90,7 +90,7 @@ def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
     """A registered protocol.
 
     Raises:
-        PluginError: there is none of that name, or its plugin names something else.
+        PluginError: no protocol has that name, or its plugin names something else.
     """
     component = registry.get("protocol", name)
     found = load_target(component.spec.target)
@@ -120,11 +120,11 @@ def _faults(spec: ProtocolSpec) -> Iterator[str]:
             seen.add(row)
     for average, of in spec.averages.items():
         if not of:
-            yield f"average {average!r} is of no groups"
+            yield f"average {average!r} is over no groups"
         for group in of:
             if group not in spec.groups:
                 known = ", ".join(map(repr, spec.groups))
-                yield f"average {average!r} is of {group!r}, which is none of its groups: {known}"
+                yield (f"average {average!r} is over {group!r}, not one of its groups: {known}")
 
 
 def row_configs(config: RunConfig, name: str, spec: ProtocolSpec) -> dict[str, RunConfig]:
@@ -197,7 +197,7 @@ def _title(name: str, caveats: Mapping[str, str]) -> str:
     """The protocol's name, with what its figures must not be taken for.
 
     Args:
-        caveats: of each row, "" where there is none.
+        caveats: of each row, "" if it has none.
     """
     said = name
     for each in dict.fromkeys(filter(None, caveats.values())):

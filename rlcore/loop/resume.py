@@ -344,7 +344,7 @@ def _elsewhere(at: Checkpoint, log: Path) -> str:
         with contextlib.suppress(CheckpointError):
             earlier = load_checkpoint(path)
             if earlier.step < at.step and _extents(earlier)[METRICS].fault(log) is None:
-                return f"put it back; or go on from where it reaches: rlcore resume {path}"
+                return f"put it back; or resume from a checkpoint it covers: rlcore resume {path}"
     return (
         f"put it back; the policy is whole: a new run can begin with it, "
         f"actor.model.model_path={at.policy_path}"

@@ -40,7 +40,7 @@ class Session:
         folder: where the run leaves its files.
         attempt: the entry of this session in the run's history, see :mod:`rlcore.track.attempts`.
         group: the workers, started.
-        trackers, progress, clock: who is told.
+        trackers, progress, clock: where metrics, messages and times go.
         hooks: those that plugins have during a run.
         manifest: what `manifest.json` holds.
         update: policy updates done.
@@ -128,7 +128,7 @@ def open_session(
         like: the run whose decisions are to come out again; None: that of `folder`, if any.
 
     Raises:
-        UserError: a folder or a tracker that can't be had, or a worker that can't start, which
+        UserError: a folder or a tracker that can't be used, or a worker that can't start, which
             leaves an earlier run as it was.
     """
     registry, config = load_plugins(), assembly.config

@@ -1,4 +1,4 @@
-"""What a run that has made updates can't be told any more: what it began from, and what its
+"""What can't be changed once a run has made updates: what it began from, and what its
 checkpoints hold. Looked at before workers start and before anything of the run is changed."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
     keys come too late.
 
     Args:
-        config: as it is to go on.
+        config: with which it will go on.
         folder: of the run, with the configuration that it had so far.
         facts: of the run with the checkpoint's policy.
 
@@ -63,8 +63,8 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
             warn(f"{key} does nothing any more: the run goes on from {at.path.name}")
     for key, then in _of_random_start(so_far, config):
         warn(
-            f"{key} comes too late for the start, random weights that were drawn with "
-            f"{_written(then)}: an evaluation before training that is made again plays others"
+            f"{key} comes too late for the random weights at the start, drawn with "
+            f"{_written(then)}: an evaluation before training, if repeated, plays other weights"
         )
     tensors = read_headers(at.path / f"{LEARNER}.safetensors")
     _check_reference(at, facts, tensors)
@@ -76,7 +76,7 @@ def _check_precision(at: Checkpoint, config: RunConfig, tensors: Iterable[str]) 
     if precision == "fp32" and any(name.endswith(MASTER) for name in tensors):
         raise CheckpointError(
             f"{at.path} holds fp32 copies of bf16 parameters, which actor.model.precision="
-            f"{precision} has none of",
+            f"{precision} does not use",
             hint="set actor.model.precision as it was, or start a new run from its weights: "
             f"actor.model.model_path={at.policy_path}",
         )

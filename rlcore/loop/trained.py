@@ -25,7 +25,7 @@ def check_untrained(config: RunConfig, folder: RunFolder) -> None:
     """Refuse to evaluate what a run has learned at starts that any attempt of it trained on.
 
     Args:
-        config: as it is to be evaluated.
+        config: as it will be evaluated.
         folder: of the run.
 
     Raises:
@@ -43,7 +43,7 @@ def check_untrained(config: RunConfig, folder: RunFolder) -> None:
                 f"env.eval must visit no start that {folder.path} was trained on, got "
                 f"{in_short(shared)} under env.eval.split={config.env.eval.split}: "
                 f"{file.relative_to(folder.path)} has env.train.split={split}",
-                hint="env.eval.allow_training_trials=true measures on them all the same",
+                hint="env.eval.allow_training_trials=true evaluates on them anyway",
             )
 
 

@@ -58,7 +58,7 @@ def run(assembly: Assembly) -> list[EpisodeResult]:
                 raise VerificationError(
                     f"{key} differs from what {folder / PROTOCOL} holds, there and here: "
                     f"{told_apart({key: then.get(key)}, {key: value})}",
-                    hint="verify without overrides, on a machine that renders alike",
+                    hint="verify without overrides, on a machine that renders the same",
                 )
         _require_all(folder / EPISODES, kept, protocol(session.assembly).trials)
         results = evaluate(session, "verify")
@@ -97,7 +97,7 @@ def _compare(
         if then.get(name) != version
     ]
     raise VerificationError(
-        f"{len(other)} of {len(kept)} episodes came out otherwise, {flips} of them with another "
+        f"{len(other)} of {len(kept)} episodes came out differently, {flips} of them with another "
         f"success, e.g. {other[0].task} trial {other[0].trial}",
         hint="versions that changed: " + (", ".join(changed) or "none; another CPU or driver?"),
     )

@@ -86,7 +86,7 @@ def parse_ranks(text: str, where: str, total: int) -> range:
     """
     if text == "all":
         if total == 0:
-            raise PlacementError(f"{where}: 'all' is none: there are no ranks")
+            raise PlacementError(f"{where}: 'all' selects nothing: there are no ranks")
         return range(total)
     ranks = _range(text, where, "'all', a number or a-b")
     if ranks.stop > total:

@@ -1,4 +1,4 @@
-"""`summary.json`: what a run came to, in one small file with fixed keys."""
+"""`summary.json`: the results of a run, in one small file with fixed keys."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def write_summary(path: Path, summary: Summary) -> None:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """Read it back. Raises CheckpointError where there is none, or it is damaged."""
+    """Read it back. Raises CheckpointError if it is missing or damaged."""
     try:
         return read_json(path)
     except FileNotFoundError as error:

@@ -34,7 +34,7 @@ from rlcore.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class RolloutJob:
-    """What a rollout worker is to gather.
+    """What a rollout worker has to gather.
 
     Attributes:
         routes: the env stages it answers.
@@ -44,7 +44,7 @@ class RolloutJob:
         forward_batch: fixed rows per forward, or None.
         env_timeout: seconds to wait for a stage.
         stay: numbers of columns gathered before that stay in the trajectory; the others go.
-        weights: version of the weights it is to act with; None: those it is trained on, in place.
+        weights: version of the weights it must act with; None: those it is trained on, in place.
         trace: numbers of the columns of which all that passes is written down.
     """
 

@@ -128,7 +128,7 @@ class ActionMessage:
 
 @dataclass(frozen=True)
 class InteractJob:
-    """What an env worker is to play: columns per stage.
+    """What an env worker has to play: columns per stage.
 
     Attributes:
         side: "train" or "eval": which env settings to play it on.

@@ -26,7 +26,7 @@ def checked_policy(name: str, target: str, policy: Any) -> None:
     """Look at what a factory made.
 
     Raises:
-        PolicyError: it is no policy.
+        PolicyError: it is not a policy.
     """
     # a stranger's object: it may lack the name
     if isinstance(policy, type) or not isinstance(getattr(policy, "spec", None), PolicySpec):
@@ -43,7 +43,7 @@ def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
     """What `prepare` gave for so many rows.
 
     Raises:
-        PolicyError: it is no mapping of numpy arrays of numbers, by row.
+        PolicyError: it is not a mapping of numpy arrays of numbers, by row.
     """
     if not isinstance(inputs, Mapping):
         raise _error(spec, "prepare", "its answer", described(inputs), "a dict of numpy arrays")
@@ -153,14 +153,14 @@ def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
             f"model {spec.name}: {what} of act in row {row} is {float(tensor[tuple(place)])}, "
             "expected finite numbers",
             hint="training has diverged (look at actor/grad_norm, and lower actor.optim.lr), or "
-            "the model is at fault: rlcore_testing.check_policy tells",
+            "the model is at fault: rlcore_testing.check_policy shows which",
         )
 
 
 def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) -> PolicyError:
     return PolicyError(
         f"model {spec.name}: {what} of {call} is {found}, expected {expected}",
-        hint="the model is at fault, no setting of training: see rlcore.protocols.Policy; "
+        hint="the model is at fault, not a training setting: see rlcore.protocols.Policy; "
         "rlcore_testing.check_policy finds more of its kind",
     )
 

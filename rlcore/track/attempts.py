@@ -1,8 +1,8 @@
-"""What a run was made with each time it was begun or gone on with: a history that only grows.
+"""What a run was made with, each time it was started or resumed: a history that only grows.
 
     config.yaml, manifest.json, recipe.yaml   as the last attempt had them
     attempts/0001/                            the same of the first attempt, and so on
-      outcome/                                what it had come to, once another went on from before
+      outcome/                                its results, once a later attempt goes on from before
 
 An attempt is entered once its workers are up: one that fails to start leaves the run as it was.
 """

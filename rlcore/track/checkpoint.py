@@ -192,7 +192,7 @@ def named_checkpoint(folder: Path, name: str) -> Path:
     """The checkpoint of a `checkpoints/` folder that is called so: `latest`, `best`, or a name.
 
     Raises:
-        CheckpointError: there is none of that name.
+        CheckpointError: no checkpoint has that name.
     """
     if name == LATEST:
         return find_checkpoint(folder)
@@ -219,7 +219,7 @@ def _recorded(folder: Path, name: str) -> Path:
     there = whole(folder)
     if name in there:
         return folder / name
-    problem = f"names {name!r}, which is no checkpoint beside it"
+    problem = f"names {name!r}, which is not a checkpoint beside it"
     if (folder / name).is_dir():
         problem = f"names {name!r}, which is incomplete: {STATE} is missing"
     others = f"there are {', '.join(there)}" if there else "there is none"

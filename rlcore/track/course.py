@@ -59,7 +59,7 @@ class Course:
     Attributes:
         lineage: names of the checkpoints that are on the disk, oldest first.
         best: the name of the best of them, None where none was marked.
-        leaving: names that are none of the run's any more, and what becomes of each: "removed" or
+        leaving: names that no longer belong to the run, and what becomes of each: "removed" or
             "superseded".
     """
 
@@ -97,7 +97,7 @@ def whole(folder: Path) -> list[str]:
 
 
 def read_course(folder: Path) -> Course:
-    """The course of the run whose `checkpoints/` is `folder`; an empty one where there is none.
+    """The course of the run whose `checkpoints/` is `folder`; an empty one if it has none.
 
     Raises:
         CheckpointError: the record is damaged.
@@ -108,7 +108,7 @@ def read_course(folder: Path) -> Course:
     try:
         facts = read_json(path)
         if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
-            raise damaged(path, "it is no record of checkpoints")
+            raise damaged(path, "it is not a record of checkpoints")
         if facts.pop(DIGEST, None) != own_digest(facts):
             raise damaged(path, f"its {DIGEST} is not the one it was written with")
         names = [*facts["lineage"], *facts["leaving"], *filter(None, [facts["best"]])]
@@ -144,7 +144,7 @@ def take_up(folder: Path, name: str) -> list[str]:
         The names of those.
 
     Raises:
-        CheckpointError: it is none of the run's.
+        CheckpointError: it is not one of the run's.
     """
     course = read_course(folder)
     require_on_course(folder, name)
@@ -164,7 +164,7 @@ def require_on_course(folder: Path, name: str) -> None:
     if name not in course.lineage:
         raise CheckpointError(
             f"{folder / name} is not on the course of this run, which came by "
-            f"{', '.join(course.lineage) or 'no checkpoint'}: it can't be gone on from",
+            f"{', '.join(course.lineage) or 'no checkpoint'}: it can't be resumed from",
             hint=f"a new run can begin with its policy: actor.model.model_path={folder / name}"
             "/actor",
         )
@@ -183,7 +183,7 @@ def require_latest(folder: Path, name: str | None) -> None:
 
 
 def make_room(folder: Path, name: str) -> None:
-    """Set aside what has the name of a checkpoint that is going to be written, and is none of the
+    """Set aside what has the name of a checkpoint about to be written, and is not one of the
     run's.
 
     Raises:

@@ -67,11 +67,13 @@ class RunFolder:
         """The folder of an earlier run.
 
         Raises:
-            CheckpointError: there is none, or it is not a run's.
+            CheckpointError: it does not exist, or is not a run's.
         """
         folder = cls(_existing(path))
         if not folder.path.is_dir():
-            raise CheckpointError(f"there is no run at {folder.path}: it is no folder", hint=PLACE)
+            raise CheckpointError(
+                f"there is no run at {folder.path}: it is not a folder", hint=PLACE
+            )
         if not folder.config.is_file():
             raise CheckpointError(
                 f"{folder.path} is not the folder of a run: it has no {folder.config.name}",
@@ -91,7 +93,7 @@ class RunFolder:
             if cls(folder).config.is_file():
                 return cls(folder)
         raise CheckpointError(
-            f"{inside} lies in no run: no config.yaml in it or above it",
+            f"{inside} is not in a run: no config.yaml in it or above it",
             hint=_runs_below(inside),
         )
 
@@ -120,8 +122,8 @@ class RunFolder:
         lock.require_held(self.path)
 
     def _require_shapes(self) -> None:
-        """Raise CheckpointError where a place that is going to be written to is taken by what is no
-        file, or no folder: a run finds out before it starts, not at its end."""
+        """Raise CheckpointError where a file must be written and something else is there, or a
+        folder likewise: a run finds out before it starts, not at its end."""
         checkpoints = self.checkpoints
         folders = {self.evaluations, self.tensorboard, self.sft, self.demonstrations}
         folders |= {checkpoints, checkpoints / SUPERSEDED, self.path / attempts.FOLDER}
@@ -133,8 +135,8 @@ class RunFolder:
             fits = path.is_dir() if path in folders else path.is_file()
             if path.exists() and not fits:
                 raise CheckpointError(
-                    f"{path} is no {'folder' if path in folders else 'file'}, and the run writes "
-                    "its own there",
+                    f"{path} is not a {'folder' if path in folders else 'file'}, but the "
+                    "run must write one there",
                     hint="move it elsewhere, then do this again",
                 )
 
@@ -263,7 +265,7 @@ def _existing(path: str | Path) -> Path:
 
 
 def _runs_below(folder: Path) -> str:
-    """A hint: the runs in a folder that is none itself."""
+    """A hint: the runs in a folder that is not one itself."""
     runs = _runs(folder) if folder.is_dir() else []
     more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
     return f"the runs in it: {', '.join(map(str, runs[:SHOWN]))}{more}" if runs else PLACE

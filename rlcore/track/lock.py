@@ -132,7 +132,7 @@ def require_held(folder: Path) -> None:
         raise CheckpointError(
             f"{folder} is not the folder that was written to so far: it, or the file {NAME} in it, "
             "was moved, removed or replaced while the run was going on",
-            hint=f"what was written until then lies where it was moved to, and goes on there: "
+            hint=f"what was written until then lies where it was moved to; resume it there: "
             f"rlcore resume {folder if folder.exists() else 'RUN'}",
         )
 

@@ -58,7 +58,7 @@ class TrackerThread:
         self._tasks.put((f"step {step}", lambda: tracker.log(own, step)))
 
     def trouble(self, patience: float) -> str | None:
-        """Why it should be told no more: a call failed, has taken longer than `patience` seconds,
+        """Why it should get no more: a call failed, has taken longer than `patience` seconds,
         or too many wait."""
         if self._failure is not None:
             return "failed at {}: {!r}".format(*self._failure)

@@ -139,7 +139,7 @@ class Trackers:
     """All trackers of a run as one.
 
     Metrics get their second names on the way (:func:`rlcore.track.metrics.with_aliases`). The log
-    is written at once; each tracker is told on a thread of its own, in order. One that fails or
+    is written at once; each tracker gets them on its own thread, in order. One that fails or
     hangs during a run (a network that went away) is switched off with a warning: `metrics.jsonl`
     still has everything, and hours of training are not lost over a curve.
 
@@ -154,7 +154,7 @@ class Trackers:
         self._threads: list[TrackerThread] = []
 
     def add(self, name: str, make: Callable[[], Tracker]) -> None:
-        """Build a tracker and tell it too, from now on.
+        """Build a tracker; from now on it gets the metrics too.
 
         Raises:
             PluginError: it can't start.

@@ -2,5 +2,5 @@
 
 import os
 
-# Ray reads this when it is imported. A worker that died is told of by us, once and by its name.
+# Ray reads this when it is imported. We report a worker that died, once and by its name.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^A worker died or was killed while executing")

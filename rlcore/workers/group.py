@@ -113,7 +113,7 @@ class WorkerGroup(ABC):
             self._call("rollout", method, [arguments] * self.ranks("rollout"))
 
     def rounding(self, forward_batch: int | None) -> list[Rounding]:
-        """Of every worker that holds a policy, those that act first; none where there is none."""
+        """Of every worker that holds a policy, those that act first; empty if no worker does."""
         acting, learning = self.ranks("rollout"), self.ranks("actor")
         if not acting:
             return []

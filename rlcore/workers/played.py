@@ -1,10 +1,11 @@
 """An env as a run plays it: the tasks it was asked for, in its order and under its sentences, and
-nothing handed on that can't be.
+no invalid data passed on.
 
     stage -> PlayedEnv -> SurvivingEnv -> the plugin's env
 
-A plugin's env need not know which of its tasks are wanted, nor what the policy is told: tasks are
-matched by name, so that a number means the same on both sides. Knows no policy and no transport.
+A plugin's env need not know which of its tasks are wanted, nor the policy's sentences: tasks
+are matched by name, so that a number means the same on both sides. Knows no policy and no
+transport.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class PlayedEnv:
         """Start episodes in these rows; `episodes` has one for each row of the env.
 
         Raises:
-            EnvError: the env hands out what can't be; so do all calls here.
+            EnvError: the env returns invalid data; all calls here may raise it.
         """
         mask = np.zeros(self.num_envs, dtype=bool)
         mask[list(rows)] = True
@@ -245,7 +246,7 @@ class PlayedEnv:
 
     def _error(self, fault: Fault, where: str) -> EnvError:
         return EnvError(
-            f"env {self.spec.name} handed out what can't be, {where}: {fault}",
-            hint=f"the env is at fault, no setting of training: {fault.hint}; "
+            f"env {self.spec.name} returned invalid data, {where}: {fault}",
+            hint=f"the env is at fault, not a training setting: {fault.hint}; "
             "rlcore_testing.check_env finds more of its kind",
         )

@@ -47,7 +47,7 @@ class RolloutWorker(PolicyWorker):
 
     def converse(self, job: RolloutJob) -> Conversation:
         """Gather what the job says; keeps the trajectory, together with those columns of the one
-        before that are to stay; returns a :class:`RolloutSummary`.
+        before that must stay; returns a :class:`RolloutSummary`.
 
         Raises:
             WorkerError: the weights here are not those that are due.
@@ -68,7 +68,7 @@ class RolloutWorker(PolicyWorker):
         return RolloutSummary(result.outcomes, result.seconds, job.weights, result.traces)
 
     def _keep(self, result: RolloutResult, stay: frozenset[int]) -> None:
-        """Chosen by number, so that a conversation that broke off may simply be had again."""
+        """Chosen by number, so that a conversation that broke off can simply be repeated."""
         from rlcore.rollout.columns import append, take
 
         parts, numbers = [], []

@@ -20,7 +20,7 @@ OnCount = Callable[[Mapping[str, float]], None]
 
 @dataclass(frozen=True)
 class Member:
-    """A worker to be started: what it is made of and where it sits."""
+    """A worker to start: what it is made of and where it sits."""
 
     settings: EnvWorkerSettings | PolicyWorkerSettings
     seat: Seat
@@ -34,8 +34,8 @@ class Roster:
         cluster: backend and timeouts.
         members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
             "env" alone, to collect demonstrations.
-        begun: what the run that is gone on with computed with, which is taken up again where it
-            can be; None for a new one.
+        begun: what the resumed run computed with, used again where it can be; None for a new
+            run.
     """
 
     cluster: ClusterConfig

@@ -18,7 +18,7 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def require_startable(environ: Mapping[str, str] = os.environ) -> None:
-    """Try the places where a cluster of ours keeps its files.
+    """Try the places where our own cluster keeps its files.
 
     Raises:
         AssetError: one can't be used; names it, its variable and what to do.

@@ -140,7 +140,7 @@ class SurvivingEnv:
         """The call's result, after as many new beginnings as it takes.
 
         Raises:
-            SimulatorError: it failed too often in a row, or episodes can't be had again exactly.
+            SimulatorError: it failed too often in a row, or its episodes can't be repeated exactly.
         """
         failures = 0
         while True:
@@ -154,7 +154,7 @@ class SurvivingEnv:
                 self._build_anew(error, failures, midway=midway)
 
     def _build_anew(self, error: SimulatorError, failures: int, *, midway: bool) -> None:
-        """Build the env anew, unless what was lost could not be had again: `midway` says that it
+        """Build the env anew, unless what was lost could not be repeated: `midway` says that it
         is more than starts."""
         exact = self.spec.start_exactness == "bitwise" and not self._unknown
         exact &= self.spec.course_repeats or not midway

@@ -71,8 +71,8 @@ def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
     with pytest.warns(ConfigWarning) as said:
         config = compose(["experiment=quickstart", "algorithm=grpo", "algorithm.group_size=4"])
     assert [str(warning.message) for warning in said] == [
-        "experiment=quickstart is for ppo: what it sets of algorithm.gamma, "
-        "algorithm.critic_warmup_updates is left out for grpo"
+        "experiment=quickstart is for ppo; grpo does not use its settings algorithm.gamma, "
+        "algorithm.critic_warmup_updates"
     ]
     algorithm = config.algorithm
     assert (algorithm.gamma, algorithm.update_epoch, algorithm.group_size) == (1.0, 4, 4)

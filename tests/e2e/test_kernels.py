@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_elsewhere_says_so(log_path: Path, capsys: pytest.Cap
     (run / "manifest.json").write_text(json.dumps(manifest))
     go_on(run, "runner.max_epochs=2")
     said = " ".join(capsys.readouterr().out.split())
-    assert "rounds sums otherwise than where the run was before (Elsewhere Inc." in said
+    assert "rounds sums differently from where the run was before (Elsewhere Inc." in said
     assert kernels(run)["processor"]["maker"] == processor().maker
 
 
@@ -76,7 +76,7 @@ def test_resume_takes_up_the_kernels_that_the_run_began_with(tmp_path: Path, bac
     name = f"runner.logger.log_path={tmp_path}"
     common = [*COMMON, f"cluster.backend={backend}", name]
     said = rlcore("train", *common, "runner.max_epochs=1", mkl="COMPATIBLE")
-    assert "MKL_CBWR=COMPATIBLE was set by hand and is left so" in " ".join(said.split())
+    assert "MKL_CBWR=COMPATIBLE was set by hand and is kept" in " ".join(said.split())
     run = tmp_path / "run"
     begun = kernels(run)
     assert begun["by_hand"] and begun["environment"][MKL] == "COMPATIBLE"

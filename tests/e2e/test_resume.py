@@ -167,7 +167,7 @@ def test_the_command(log_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["resume", str(run), "runner.max_epochs=2"]) == 0
     assert load_checkpoint(run).step == 2
     assert main(["resume"]) == ConfigError.exit_code
-    assert "which run is to be resumed?" in capsys.readouterr().err
+    assert "which run should be resumed?" in capsys.readouterr().err
     assert main(["resume", str(log_path / "gone")]) == CheckpointError.exit_code
     assert "there is no run at" in capsys.readouterr().err
 
@@ -226,7 +226,7 @@ def test_what_a_checkpoint_stands_on(log_path: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl is cut off: .*step_000002") as error:
         go_on(run, "runner.max_epochs=3")
     assert error.value.hint == (
-        f"put it back; or go on from where it reaches: rlcore resume {first.path}"
+        f"put it back; or resume from a checkpoint it covers: rlcore resume {first.path}"
     )
     metrics.write_text((other / "metrics.jsonl").read_text() * 9)
     with pytest.raises(CheckpointError, match=r"does not begin with the .* or of another run"):

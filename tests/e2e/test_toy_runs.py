@@ -267,7 +267,7 @@ def test_what_goes_on_with_no_run_says_so(verb: str, log_path: Path, capsys):
     words = [verb, "env=toy", "model=toy", "algorithm=ppo", f"runner.logger.log_path={log_path}"]
     assert main([*words, "runner.resume_dir=elsewhere"]) == ConfigError.exit_code
     said = capsys.readouterr().err
-    assert f"runner.resume_dir must be null: rlcore {verb} goes on with no run, got" in said
+    assert f"runner.resume_dir must be null: rlcore {verb} does not resume runs, got" in said
     assert "hint: rlcore resume " in said
     assert not list(log_path.iterdir())
     assert main([*words, "runner.auto_resume=true", "--dry-run"]) == 0

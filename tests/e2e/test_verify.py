@@ -66,7 +66,7 @@ def test_an_episode_that_came_out_otherwise(run: Path, capsys: pytest.CaptureFix
     row = read_results(path)[5]
     assert code == VerificationError.exit_code
     said = capsys.readouterr().err
-    assert "1 of 12 episodes came out otherwise, 1 of them with another success" in said
+    assert "1 of 12 episodes came out differently, 1 of them with another success" in said
     assert f"{row.task} trial {row.trial}" in said
 
 
@@ -109,4 +109,4 @@ def test_what_can_not_be_verified(run: Path, capsys: pytest.CaptureFixture[str])
     assert main(["eval", str(first), "--verify"]) == CheckpointError.exit_code
     assert "no evaluation was kept with" in capsys.readouterr().err
     assert main(["eval", "env=toy", "--verify"]) == 2
-    assert "which run is to be verified?" in capsys.readouterr().err
+    assert "which run should be verified?" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def export(
         adapters_only: leave out the weights that were not trained.
 
     Raises:
-        ConfigError: `target` is taken or can't be, or there are no adapters to be had.
+        ConfigError: `target` is taken or impossible, or the policy has no adapters.
         CheckpointError: the model that adapters adapt is gone, or nothing can be written.
     """
     target = target.expanduser().resolve()

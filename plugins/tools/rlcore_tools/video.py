@@ -65,7 +65,7 @@ def mosaic(
 
     Args:
         films: frames of each episode; sizes may differ between episodes.
-        successes: one a film.
+        successes: one per film.
 
     Yields:
         as many frames as the longest film has.

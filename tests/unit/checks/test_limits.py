@@ -21,7 +21,8 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
         (["sft.enabled=true", "sft.val_fraction=0"], "sft.val_fraction must be more than 0 with"),
         (["sft.val_fraction=1"], "sft.val_fraction must be in [0, 1), got 1.0"),
         (["sft.enabled=true", "collect.episodes_per_task=1"],
-         "collect.episodes_per_task must be at least 2 with sft.enabled (one of them validates), "
+         "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is for "
+          "validation), "
          "got 1"),
         (["rollout.forward_batch=0"], "rollout.forward_batch must be at least 1, got 0"),
         (["cluster.torch_threads=0"], "cluster.torch_threads must be at least 1, got 0"),

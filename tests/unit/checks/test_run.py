@@ -109,7 +109,7 @@ def test_cameras_that_nobody_reads_are_announced(registry, toy_run):
     train = facts.envs["train"]
     side = replace(train.cameras[0], name="side")
     envs = {**facts.envs, "train": replace(train, cameras=(*train.cameras, side))}
-    with pytest.warns(ConfigWarning, match="toy reads 1 of 2 cameras .*: top; side is drawn for"):
+    with pytest.warns(ConfigWarning, match="toy reads 1 of 2 .*: top; rendered but unused: side"):
         announce(replace(facts, envs=envs, policy=replace(facts.policy, num_images=1)))
 
 

@@ -29,9 +29,9 @@ def test_other_words_than_in_training_are_announced(registry, toy_run, tmp_path)
     config, plan = toy_run(f"env.eval.sentences={file}")
     facts = check(config, registry, plan)
     assert said(facts) == [
-        "env.eval.sentences tells reach-up and reach-down the same: 'Go up'",
+        "env.eval.sentences gives reach-up and reach-down the same sentence: 'Go up'",
         "the sentence of reach-left is 'reach the left side' in env.train and 'Go to the left' in "
-        "env.eval, and 3 more tasks have two",
+        "env.eval, and 3 more tasks differ",
     ]
     config, plan = toy_run()
     facts = check(config, registry, plan)

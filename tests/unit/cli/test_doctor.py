@@ -44,7 +44,7 @@ def test_kernels_that_don_t(monkeypatch, capsys):
 def test_a_user_s_setting_is_named_and_can_be_taken_back(monkeypatch, capsys):
     monkeypatch.setenv(MKL, "SSE4_2")
     out = said(monkeypatch, capsys, moved=4)
-    assert f"{MKL}=SSE4_2 (set by hand)" in out and f"mend it: unset {MKL}" in out
+    assert f"{MKL}=SSE4_2 (set by hand)" in out and f"fix: unset {MKL}" in out
 
 
 def test_what_no_run_can_do_without(monkeypatch, capsys):
@@ -54,4 +54,4 @@ def test_what_no_run_can_do_without(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "missing  plugins: no env and no model and no algorithm is installed." in out
     assert "RLCORE_PLUGINS leaves out" in out  # they are installed here, and not loaded
-    assert 'mend it: pip install "rlcore[NAME,...]", with names out of: ' in out
+    assert 'fix: pip install "rlcore[NAME,...]", with names out of: ' in out

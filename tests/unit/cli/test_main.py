@@ -169,7 +169,7 @@ def test_the_doctor_reports_and_fails(sick_plugin, capsys):
     assert main(["doctor"]) == 1
     said = capsys.readouterr().out
     assert "missing  GL: no EGL" in said
-    assert "mend it: apt-get egl" in said
+    assert "fix: apt-get egl" in said
 
 
 def test_a_run_asks_only_the_plugins_it_uses(sick_plugin, loop, monkeypatch, capsys):

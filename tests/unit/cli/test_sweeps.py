@@ -174,4 +174,4 @@ def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
 @pytest.mark.parametrize("verb", ["resume", "replay"])
 def test_one_run_is_resumed_at_a_time(elsewhere, capsys, verb):
     assert main([verb, ".", "-m", "runner.max_epochs=3,4"]) == 2
-    assert "one run at a time, and so no --multirun" in capsys.readouterr().err
+    assert "one run at a time: --multirun is not possible" in capsys.readouterr().err

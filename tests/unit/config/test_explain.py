@@ -33,7 +33,7 @@ def test_a_key_shows_type_default_choices_and_sentence(catalog):
 
 def test_a_section_shows_what_is_below_it(catalog):
     lines = explain(catalog, RunConfig(), "runner.logger").splitlines()
-    assert lines[0] == "runner.logger: Where a run's folder is and who is told its metrics."
+    assert lines[0] == "runner.logger: Where a run's folder is and where its metrics go."
     assert "  runner.logger.logger_backends: list[str] = []" in lines
 
 

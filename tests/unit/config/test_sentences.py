@@ -123,8 +123,8 @@ BAD = {
     "number.yaml": ("3: go", "sentence of task 3 must be words"),
     "yes.yaml": ("reach-left: yes", "must be words, got True"),
     "other.yaml": ("reach-left: ${oc.env:HOME}", "must be words, got"),
-    "twice.yaml": ("reach-left: go\nreach-left: run", "'reach-left' stands there twice"),
-    "twice.json": ('{"reach-left": "go", "reach-left": "run"}', "stands there twice"),
+    "twice.yaml": ("reach-left: go\nreach-left: run", "'reach-left' appears twice"),
+    "twice.json": ('{"reach-left": "go", "reach-left": "run"}', "appears twice"),
     "none.json": ("{}", "has none"),
     "text.json": ('{"reach-left": ', "can't be read"),
     "text.yaml": ("a: [", "can't be read"),
@@ -153,7 +153,7 @@ def test_a_bad_value_is_one_error(value):
 @pytest.mark.parametrize("numbers", [(0, 0, 2, 3)])
 def test_a_number_stands_there_once(written, numbers):
     table = [{**row, "task_index": n} for row, n in zip(rows(), numbers, strict=True)]
-    with pytest.raises(ConfigError, match="'task_index 0' stands there twice"):
+    with pytest.raises(ConfigError, match="'task_index 0' appears twice"):
         resolve(written("tasks.jsonl", table), PATH)
 
 

@@ -86,7 +86,7 @@ def test_kernels_that_move_where_decisions_don_t_are_for_the_manifest_alone():
 def test_workers_that_round_unlike_each_other():
     unlike = Rounding(4, (), (), "b2")
     (line,) = words(INTEL, [SEEN, unlike], 4, None)
-    assert "round sums unlike each other" in line
+    assert "round sums differently" in line
     assert words(INTEL, [SEEN, unlike], None, None) == []  # no bits were promised
 
 

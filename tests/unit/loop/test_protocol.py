@@ -29,8 +29,8 @@ WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runn
         ({"groups": {**HASTE.groups, "More": {"left": {}}}}, "two rows 'left'"),
         ({"groups": {**HASTE.groups, "More": {"eval": {}}}}, "row 'eval' has a name that every"),
         ({"groups": {**HASTE.groups, "More": {"train": {}}}}, "uses for itself: train, eval"),
-        ({"averages": {"OOD": ()}}, "average 'OOD' is of no groups"),
-        ({"averages": {"OOD": ("Hury",)}}, "is of 'Hury', which is none of its groups: 'IND'"),
+        ({"averages": {"OOD": ()}}, "average 'OOD' is over no groups"),
+        ({"averages": {"OOD": ("Hury",)}}, "is over 'Hury', not one of its groups: 'IND'"),
     ],
 )
 def test_a_malformed_protocol_is_refused_before_it_is_played(monkeypatch, changes, said):

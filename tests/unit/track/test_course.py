@@ -236,6 +236,8 @@ def test_a_damaged_record_is_named(tmp_path):
 def test_a_recorded_checkpoint_that_is_gone_is_named(tmp_path):
     save(tmp_path, 1)
     shutil.rmtree(save(tmp_path, 2))
-    with pytest.raises(CheckpointError, match="names 'step_000002', which is no checkpoint") as e:
+    with pytest.raises(
+        CheckpointError, match="names 'step_000002', which is not a checkpoint"
+    ) as e:
         find_checkpoint(tmp_path)
     assert e.value.hint == f"choose one: {tmp_path / 'step_000001'}"

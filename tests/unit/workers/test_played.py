@@ -175,7 +175,7 @@ def test_what_cannot_be_is_refused_with_its_place(name):
         env.reset(range(ROWS), EPISODES)
         for _ in range(3):
             env.chunk_step(still())
-    assert raised.value.message.startswith("env toy handed out what can't be, ")
+    assert raised.value.message.startswith("env toy returned invalid data, ")
     assert "the env is at fault" in str(raised.value.hint) and "lr" not in str(raised.value)
     assert raised.value.exit_code == 1
 
@@ -325,9 +325,7 @@ def test_a_run_says_which_env_did_what(toy_is, log_path):
 
     toy_is(Sick)
     config = compose([*TOY, f"runner.logger.log_path={log_path}", "runner.val_before_train=false"])
-    with pytest.raises(
-        EnvError, match=r"env toy handed out .*, task '.*', trial \d+, step 10: succ"
-    ):
+    with pytest.raises(EnvError, match=r"env toy returned .*, task '.*', trial \d+, step 10: succ"):
         train.run(assemble(config))
 
 

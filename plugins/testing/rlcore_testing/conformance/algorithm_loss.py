@@ -42,7 +42,7 @@ class LossChecks(AlgorithmSubject):
         strangers = [k for k, m in metrics.items() if not isinstance(m, Metric) or "/" not in k]
         require(
             not strangers,
-            f"metrics {strangers} are no rlcore.algo.metric.Metric under a name with a slash",
+            f"metrics {strangers} are not a rlcore.algo.metric.Metric under a name with a slash",
             hint="metric.mean(x, valid), metric.step_mean(loss): they know how they add up",
         )
         require(

@@ -47,7 +47,7 @@ class FactChecks(EnvSubject):
             )
 
     def test_cameras_and_channels_are_well_formed(self) -> None:
-        spec, hint = self.spec, "mend the spec function"
+        spec, hint = self.spec, "fix the spec function"
         names = [camera.name for camera in spec.cameras]
         require(
             len(names) == len(set(names)),
@@ -151,7 +151,7 @@ class ObservationChecks(EnvSubject):
             )
             require(
                 sentence in self.spec.said,
-                f"row {row} is told {sentence!r}, which spec.sentences does not name",
+                f"row {row} gets {sentence!r}, which spec.sentences does not name",
                 hint="name all sentences that episodes may have in EnvSpec.sentences: tokenizers "
                 "are made for them, and prompts checked against them",
             )

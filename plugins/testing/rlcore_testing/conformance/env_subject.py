@@ -142,7 +142,7 @@ class EnvSubject(Conformance):
         return self.episodes(4)
 
     def expert(self) -> list[Demonstration]:
-        """Its demonstrations; leaves the check out where there is none."""
+        """Its demonstrations; skips the check if it has none."""
         skip_unless(self.spec.has_expert, "spec.has_expert is false")
         return self.demonstrations()
 

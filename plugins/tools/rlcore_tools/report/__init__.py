@@ -1,4 +1,4 @@
-"""`report.html`: what a run came to, as one file that opens without a network.
+"""`report.html`: the results of a run, as one file that opens without a network.
 
 run folder --record--> facts --figures, chart, clips--> page --templates--> HTML
 
@@ -67,7 +67,7 @@ def compare_metrics(first: RunFolder, other: RunFolder) -> str:
 
 
 def _read(folder: RunFolder) -> RunRecord:
-    """All there is of a run; what of it is doubtful is said."""
+    """All there is of a run; what is doubtful is marked."""
     record = read_run(folder)
     for doubt in record.doubts:
         warnings.warn(f"{folder.path}: {doubt}", DoubtWarning, stacklevel=3)

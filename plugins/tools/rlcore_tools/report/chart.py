@@ -35,7 +35,7 @@ class Series:
 
     Attributes:
         name: for tooltips.
-        points: in order of x; those that are no number leave a gap.
+        points: in order of x; NaN leaves a gap.
         colour: index of the colour, taken modulo :data:`COLOURS`.
         joined: a line with a band, or else single markers with error bars.
     """

@@ -194,7 +194,7 @@ def _sum(record: RunRecord, metric: str) -> float:
 
 
 def _protocol(protocol: Values) -> list[tuple[str, str]]:
-    """The protocol of evaluations in words; empty where there is none."""
+    """The protocol of evaluations in words; empty if there is none."""
     if not protocol:
         return []
     lists = Counter(ranges(numbers) for numbers in protocol["trials"].values())
@@ -256,7 +256,7 @@ def _starts(results: Sequence[EpisodeResult] | None) -> dict[tuple[str, int], bo
 
 @dataclass(frozen=True)
 class TaskRow:
-    """Success of a task, a group or an average after training, one a run; None where it was not
+    """Success of a task, a group or an average after training, one per run; None where it was not
     evaluated."""
 
     kind: str

@@ -98,7 +98,7 @@ def _training(record: RunRecord) -> list[Point]:
 
 
 def _with_gaps(points: list[Point]) -> list[Point]:
-    """A point that is no number where steps are missing, so that no line is drawn across. The
+    """A NaN point where steps are missing, so that no line is drawn across. The
     usual distance of steps is the smallest one: metrics may be logged every n-th step."""
     usual = min((b.x - a.x for a, b in pairwise(points)), default=0)
     gapped = points[:1]

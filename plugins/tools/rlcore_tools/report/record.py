@@ -94,7 +94,7 @@ class RunRecord:
         }
 
     def series(self, name: str) -> list[tuple[int, float]]:
-        """`(step, value)` of a metric in order, without steps where it was no number. Of a step
+        """`(step, value)` of a metric in order, without steps where it was not a number. Of a step
         that was logged twice, by a run that went on from a checkpoint, the later value counts."""
         found = {
             int(step): value
