@@ -49,7 +49,8 @@ TOY = (
 )
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
 HANG_SECONDS = 20.0
-PATIENT = f"(timeouts.ray={HANG_SECONDS:.0f})"
+RAY_SECONDS = 8.0  # less than what is left of the run: a stopped gcs holds up nobody before its end
+PATIENT = f"(timeouts.ray={RAY_SECONDS:.0f})"
 HOLD_SECONDS = 0.3  # so long someone is at work before the strike: it lands in the middle
 LIMIT = 600.0  # seconds for anything that is waited for
 NOISE = re.compile(r"Traceback|\(raylet|^\[\d{4}-|^[EWF]\d{4} |^\*\*\* |Exception ignored|^Fatal")
@@ -212,7 +213,7 @@ ROWS = {
             _signal_ray(process, number),
             exit_code=1,
             error=f"error: {said}",
-            overrides=[f"cluster.timeouts.ray={HANG_SECONDS}"],
+            overrides=[f"cluster.timeouts.ray={RAY_SECONDS}"],
         )
         for name, process, words, said in (
             ("queues", "ChannelActor", "queues between workers", "the queues between workers"),

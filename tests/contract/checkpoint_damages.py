@@ -345,20 +345,20 @@ RESUME: dict[str, Case] = {
     "state without what it stands on": (
         rewrite("state.json", signed(lambda c: c["state"]["stands_on"].clear())),
         ("state.json", "stands_on")),
-    "a folder for the earlier evaluation": (folder_instead(BEFORE), (BEFORE, "no file")),
+    "a folder for the earlier evaluation": (folder_instead(BEFORE), (BEFORE, "not a file")),
     "supervised start cut": (cut(f"sft/{WEIGHTS}", 0.5), (f"sft/{WEIGHTS}", "damaged")),
     "supervised start flipped": (
         flip_tensor(f"sft/{WEIGHTS}"), (f"sft/{WEIGHTS}", "damaged", "sha256")),
     "supervised start of another run": (
         rewrite("rlcore_contents.json", lambda c: c.update(seed=7)),
         ("sft", "seed 7", "runner.seed is 0")),
-    "a file for attempts": (file_instead("attempts"), ("attempts", "no folder")),
-    "a file for evaluations": (file_instead("eval"), ("eval", "no folder")),
+    "a file for attempts": (file_instead("attempts"), ("attempts", "not a folder")),
+    "a file for evaluations": (file_instead("eval"), ("eval", "not a folder")),
     "a file for superseded ones": (
         lambda folder: (folder / "checkpoints/superseded").write_text(""),
-        ("checkpoints/superseded", "no folder")),
-    "a folder for latest": (folder_instead("checkpoints/latest"), ("latest", "no file")),
-    "a folder for the summary": (folder_instead("summary.json"), ("summary.json", "no file")),
+        ("checkpoints/superseded", "not a folder")),
+    "a folder for latest": (folder_instead("checkpoints/latest"), ("latest", "not a file")),
+    "a folder for the summary": (folder_instead("summary.json"), ("summary.json", "not a file")),
     "supervised start emptied": (remove(f"sft/{WEIGHTS}"), ("sft", "holds no")),
 }  # fmt: skip
 

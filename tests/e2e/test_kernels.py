@@ -52,7 +52,7 @@ def test_a_run_keeps_what_it_computed_with(log_path: Path, capsys: pytest.Captur
     (digest,) = kept["rounding"]["digests"]
     go_on(run, "runner.max_epochs=2")
     assert kernels(run)["rounding"]["digests"] == [digest]
-    assert "rounds sums otherwise" not in capsys.readouterr().out
+    assert "rounds sums differently" not in capsys.readouterr().out
 
 
 def test_a_run_that_goes_on_elsewhere_says_so(log_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -84,7 +84,7 @@ def test_resume_takes_up_the_kernels_that_the_run_began_with(tmp_path: Path, bac
     again = kernels(run)
     assert again["environment"] == begun["environment"] and not again["by_hand"]
     assert again["rounding"] == begun["rounding"]  # the digests: they computed alike
-    assert "rounds sums otherwise" not in said
+    assert "rounds sums differently" not in said
 
 
 @needs_mkl
@@ -93,7 +93,7 @@ def test_replays_and_verified_evaluations_compute_as_the_run_did(tmp_path: Path)
     name = f"runner.logger.log_path={tmp_path}"
     rlcore("train", *COMMON, name, "runner.max_epochs=1", mkl="COMPATIBLE")
     said = rlcore("eval", str(tmp_path / "run"), "--verify")
-    assert "verified" in said and "rounds sums otherwise" not in said
+    assert "verified" in said and "rounds sums differently" not in said
     (evaluated,) = tmp_path.glob("run-eval*")
     assert kernels(evaluated)["environment"][MKL] == "COMPATIBLE"
     said = rlcore("replay", str(tmp_path / "run"), "--task", "0", "--trial", "1000")
