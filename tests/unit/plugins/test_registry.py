@@ -77,7 +77,7 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
     ("component", "row", "reason"),
     [
         (
-            "ComponentSpec('env', 'maze', print)",
+            "ComponentSpec('env', 'maze', len)",
             ("env", "maze"),
             "target of a component must be a string, got builtin_function_or_method",
         ),
