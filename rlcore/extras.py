@@ -42,11 +42,11 @@ def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
 
 def not_installed(loaded: Collection[str]) -> list[str]:
     """Extras that bring a distribution which is not among `loaded`."""
-    plugins = {
-        extra: [each for each in distributions if each not in loaded and _is_plugin(each)]
+    return sorted(
+        extra
         for extra, distributions in extras().items()
-    }
-    return sorted(extra for extra, missing in plugins.items() if missing)
+        if any(each not in loaded and _is_plugin(each) for each in distributions)
+    )
 
 
 def _is_plugin(distribution: str) -> bool:

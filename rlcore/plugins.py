@@ -196,15 +196,20 @@ class Registry:
         return None
 
     def not_loaded(self) -> str:
-        """A sentence on plugins that are BAD or left out, for an error that their absence may
-        explain; empty where none is."""
+        """A sentence on :meth:`absent` plugins, for an error that they may explain; empty where
+        there are none."""
+        absent = self.absent()
+        return (
+            f" It may belong to a plugin that is not loaded: {'; '.join(absent)}" if absent else ""
+        )
+
+    def absent(self) -> list[str]:
+        """What was installed and is not loaded: plugins that are BAD, and those left out."""
         absent = [_bad(row) for row in self._rows if row.status == "BAD"]
         for variable in dict.fromkeys(variable for *_, variable in self._left_out):
             plugins = [repr(plugin) for plugin, _, by in self._left_out if by == variable]
             absent.append(f"{variable} leaves out {', '.join(plugins)}")
-        return (
-            f" It may belong to a plugin that is not loaded: {'; '.join(absent)}" if absent else ""
-        )
+        return absent
 
     def rows(self) -> list[PluginRow]:
         """All rows for `rlcore plugins`, by kind and name."""

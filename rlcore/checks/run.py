@@ -56,7 +56,7 @@ def check(
         except PluginError as error:
             named = f"runner.logger.logger_backends: {error.message}"
             raise PluginError(named, hint=error.hint) from None
-    _require_who_takes_films(config, registry)
+    _require_writer_of_films(config, registry)
     _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
     others = {
         name: check(other, registry, plan).envs["eval"] for name, other in (further or {}).items()
@@ -74,7 +74,7 @@ def check(
     return facts
 
 
-def _require_who_takes_films(config: RunConfig, registry: Registry) -> None:
+def _require_writer_of_films(config: RunConfig, registry: Registry) -> None:
     """Videos need a plugin that writes them: the loop only passes on the frames."""
     hooks = registry.manager.hook
     for side, hook in (("train", hooks.rlcore_after_rollout), ("eval", hooks.rlcore_after_eval)):

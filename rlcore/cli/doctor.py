@@ -51,7 +51,10 @@ def _kinds(registry: Registry) -> list[dict[str, str]]:
         return []
     found = {row.distribution for row in registry.rows()}
     named = ", ".join(extras.not_installed(found))
-    detail = f"no {' and no '.join(missing)} is installed.{registry.not_loaded()}"
+    absent = registry.absent()
+    detail = f"no {' and no '.join(missing)} is loaded" + (
+        f" ({'; '.join(absent)})" if absent else ""
+    )
     fix = f'pip install "rlcore[NAME,...]", with names out of: {named}'
     return [{"name": "plugins", "status": "missing", "detail": detail, "fix": fix}]
 

@@ -64,6 +64,12 @@ def test_a_circle_of_folders_is_found_however_it_is_imported(tmp_path, text):
     assert circle(folders(graph, package)) in (["p.a", "p.b", "p.a"], ["p.b", "p.a", "p.b"])
 
 
+def test_a_relative_import_is_refused_as_it_would_be_missed(tmp_path):
+    package = write(tmp_path / "p", a__of__one="from . import two", a__of__two="")
+    with pytest.raises(ValueError, match="relative import in line 1"):
+        imports_of(package)
+
+
 def test_a_circle_of_files_in_one_folder_is_found(tmp_path):
     package = write(tmp_path / "p", a__of__one="from p.a import two", a__of__two="import p.a.one")
     graph = imports_of(package)

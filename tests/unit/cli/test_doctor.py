@@ -52,6 +52,6 @@ def test_what_no_run_can_do_without(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "load_plugins", lambda: core)
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
-    assert "missing  plugins: no env and no model and no algorithm is installed." in out
+    assert "missing  plugins: no env and no model and no algorithm is loaded (" in out
     assert "RLCORE_PLUGINS leaves out" in out  # they are installed here, and not loaded
     assert 'fix: pip install "rlcore[NAME,...]", with names out of: ' in out
