@@ -68,6 +68,12 @@ def _check_exploration(config: OpenPIModelConfig, resolved: Resolved, env_spec: 
         not openpi.ignore_last or openpi.num_steps >= 2,
         f"{KEY}.num_steps must be at least 2 with ignore_last, got {openpi.num_steps}",
     )
+    _require(
+        method != "flow_cps" or openpi.num_steps >= 2,
+        f"{KEY}.num_steps must be at least 2 with noise_method flow_cps, which adds no noise in "
+        f"its last step, got {openpi.num_steps}",
+        f"set {KEY}.num_steps=2 or more, or {KEY}.noise_method=flow_sde",
+    )
 
 
 def _check_critic(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:

@@ -45,8 +45,13 @@ class FlowConfig:
 
     @property
     def index_choices(self) -> int:
-        """The stochastic step of a row is drawn from [0, this)."""
-        return self.num_steps - 1 if self.ignore_last else self.num_steps
+        """The stochastic step of a row is drawn from [0, this).
+
+        The last step of flow_cps has std 0: a row that drew it would not explore, and its log-prob,
+        always 0, would have no gradient. So it is never drawn (the reference draws it too).
+        """
+        last_is_never_drawn = self.ignore_last or self.noise_method == "flow_cps"
+        return self.num_steps - 1 if last_is_never_drawn else self.num_steps
 
 
 def annealed_level(params: Sequence[float], update: int) -> float:

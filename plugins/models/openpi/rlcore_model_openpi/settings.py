@@ -73,7 +73,9 @@ class OpenPIConfig:
         "all K steps are stochastic and log-probs averaged; false: one step, drawn per row",
         False,
     )
-    ignore_last: bool = key("the last denoising step is never the stochastic one", False)
+    ignore_last: bool = key(
+        "the last denoising step is never the stochastic one (flow_cps: in any case)", False
+    )
     safe_get_logprob: bool = key("use -(x - mean)^2 instead of the Gaussian log-prob", False)
     train_expert_only: bool = key("freeze the VLM, train the action expert and heads", True)
     value_type: str = key(

@@ -147,3 +147,30 @@ def test_annealing() -> None:
 def test_ignore_last_leaves_out_one_choice() -> None:
     assert FlowConfig(num_steps=4).index_choices == 4
     assert FlowConfig(num_steps=4, ignore_last=True).index_choices == 3
+
+
+def test_the_step_of_cps_without_noise_is_never_drawn() -> None:
+    # end times .75, .5, .25, 0: std = end * sin(pi / 4) = .5303301, .3535534, .1767767, 0
+    _, std = step("flow_cps", [0, 1, 2, 3])
+    close(std, [0.5303301, 0.3535534, 0.1767767, 0.0])
+    assert FlowConfig(num_steps=4, noise_method="flow_cps").index_choices == 3
+    assert FlowConfig(num_steps=4, noise_method="flow_cps", ignore_last=True).index_choices == 3
+
+
+def test_a_row_that_drew_a_step_of_cps_has_a_gradient() -> None:
+    """d log N / d mean = (x - mean) / std^2, and d mean / d v = -t (1 - end) + (1 - t) w."""
+    for index in range(FlowConfig(num_steps=4, noise_method="flow_cps").index_choices):
+        velocity = torch.full((1, 1, 1), 3.0, requires_grad=True)
+        mean, std = step_distribution(
+            torch.full((1, 1, 1), 2.0),
+            velocity,
+            torch.tensor([index]),
+            config=FlowConfig(num_steps=4, noise_method="flow_cps"),
+            stochastic=torch.tensor([True]),
+            noise_level=LEVEL,
+        )
+        log_prob(mean.detach() + std, mean, std).sum().backward()
+        t, end = 1 - index / 4, 0.75 - index / 4
+        slope = -t * (1 - end) + (1 - t) * end * math.sqrt(0.5)
+        assert velocity.grad is not None and slope != 0
+        close(velocity.grad, [slope / (end * math.sqrt(0.5))])  # x - mean is one std

@@ -29,8 +29,7 @@ EXPLORATION = {
     "sde_not_last": {"noise_method": "flow_sde", "ignore_last": True, "num_steps": 2},
     "noise_joint": {"noise_method": "flow_noise", "joint_logprob": True},
     "noise": {"noise_method": "flow_noise"},
-    # cps adds no noise in its last step, whose log-prob is 0
-    "cps": {"noise_method": "flow_cps", "ignore_last": True},
+    "cps": {"noise_method": "flow_cps"},
 }
 
 
