@@ -19,6 +19,7 @@ from rlcore.reading import open_regular
 FLOATS = frozenset({"F16", "BF16", "F32", "F64"})
 """The dtypes that weights come in."""
 _WHERE = "Error while deserializing header: "  # before the reason, in safetensors' words
+_POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not downloaded yet
 _NAMES_SHOWN = 8
 
 
@@ -36,10 +37,8 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
     Raises:
         CheckpointError: the file is missing, can't be read, is cut off or is none.
     """
-    if not path.exists():
-        raise CheckpointError(f"{path.parent} holds no {path.name}")
+    check_here(path)
     try:
-        open_regular(path).close()  # a pipe would be waited for
         with safe_open(path, framework="numpy") as file:
             names = file.keys()
             slices = {name: file.get_slice(name) for name in names}
@@ -51,6 +50,29 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
         raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
     except (SafetensorError, ValueError) as error:
         raise damaged(path, str(error).removeprefix(_WHERE)) from error
+
+
+def check_here(path: Path) -> None:
+    """Refuse a path at which no content is to be read.
+
+    Raises:
+        CheckpointError: there is nothing, a pipe, a device or a folder (a pipe would be waited
+            for); or a pointer that Git LFS has left in the place of the file.
+    """
+    if not path.exists():
+        raise CheckpointError(f"{path.parent} holds no {path.name}")
+    try:
+        with open_regular(path) as file:
+            pointer = file.read(len(_POINTER)) == _POINTER
+    except OSError as error:
+        raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise damaged(path, str(error)) from error
+    if pointer:
+        raise CheckpointError(
+            f"{path} is a pointer of Git LFS: the file itself has not been downloaded",
+            hint=f"run: cd {path.parent} && git lfs install && git lfs pull",
+        )
 
 
 def damaged(path: Path, reason: str) -> CheckpointError:

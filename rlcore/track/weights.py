@@ -1,53 +1,123 @@
-"""Weights in safetensors files: read tensor by tensor, write whole or not at all, adapters merged.
+"""Weights in files: read tensor by tensor, write whole or not at all, adapters merged.
 
 Knows nothing of any network; which names a file must have is its plugin's to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rlcore.track.files import replacing
-from rlcore.track.headers import damaged, read_headers
+from rlcore.track.headers import damaged
+from rlcore.track.pickled import find_state, unsafe
+from rlcore.track.stored import Place, StoredWeights, file_headers
 
 ADAPTER = ".lora_"
 _BASE = ".base_layer."
 
 
 class WeightsFile:
-    """A safetensors file whose faults are CheckpointErrors. Tensors are read when asked for.
+    """A file of tensors, of safetensors or of torch.save, whose faults are CheckpointErrors.
+    Tensors are read when asked for.
 
     Args:
-        path: the file.
+        path: the file. One that does not end in `.safetensors` is taken for one of torch.save; only
+            tensors are loaded from it, never other objects.
 
     Raises:
-        CheckpointError: it is missing or damaged.
+        CheckpointError: it is missing, damaged or an unsafe pickle.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.headers = read_headers(path)
-        self._file = safe_open(path, framework="pt")
+        self.headers = file_headers(path)
+        self._file = None if path.suffix != ".safetensors" else safe_open(path, framework="pt")
+        self._state = {} if self._file is not None else _unpickled(path)
 
     def __enter__(self) -> WeightsFile:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        del self._file
+        del self._file, self._state
 
     def read(self, name: str) -> Tensor:
         """The tensor called `name`."""
+        if self._file is None:
+            return self._state[name]
         try:
             tensor: Tensor = self._file.get_tensor(name)
         except SafetensorError as error:
             raise damaged(self.path, str(error)) from error
         return tensor
+
+
+def read_stored(
+    stored: StoredWeights, names: Iterable[str], *, scale: Callable[[int], float]
+) -> Iterator[tuple[str, Tensor]]:
+    """Weights of a checkpoint folder by name, file by file; adapters stored beside them are merged.
+
+    Args:
+        scale: alpha / rank of such an adapter, given its rank; see :func:`full_scale`.
+
+    Raises:
+        CheckpointError: a file has gone bad since its headers were read.
+    """
+    asked: dict[Path, list[str]] = {}
+    for name in names:
+        asked.setdefault(stored.places[name][0], []).append(name)
+    for path in sorted(asked):
+        with WeightsFile(path) as file:
+            for name in asked[path]:
+                tensor = file.read(stored.places[name][1])
+                low = stored.adapters.get(name)
+                if low is not None:
+                    a, b = (_read_place(place, file) for place in (low.a, low.b))
+                    tensor = add_low_rank(tensor, a, b, scale(low.rank))
+                yield name, tensor
+
+
+def full_scale(rank: int) -> float:
+    """alpha / rank where alpha is the rank, as RLinf's trainer and ours have it."""
+    return 1.0
+
+
+def add_low_rank(weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
+    """W + scale B A, in the dtype of W, where B A is computed in at least fp32.
+
+    Args:
+        weight: `[out, in]`, or `[out, in, ...]` of a convolution.
+        a, b: `[r, in, ...]` and `[out, r]`, or `[out, r, 1, ...]` of a convolution.
+    """
+    delta = torch.einsum("or,r...->o...", b.flatten(1).float(), a.float())
+    return weight + (scale * delta).to(weight.dtype)
+
+
+def _read_place(place: Place, file: WeightsFile) -> Tensor:
+    """A tensor of the file at hand, or of another one."""
+    path, name = place
+    if path == file.path:
+        return file.read(name)
+    with WeightsFile(path) as other:
+        return other.read(name)
+
+
+def _unpickled(path: Path) -> Mapping[str, Tensor]:
+    """Tensors of a file of torch.save by name, mapped into memory."""
+    try:
+        tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except pickle.UnpicklingError:
+        raise unsafe(path, "more than torch loads with weights_only=True") from None
+    except (OSError, RuntimeError, EOFError) as error:
+        raise damaged(path, str(error).partition("\n")[0]) from error
+    return find_state(path, tree, Tensor)
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:

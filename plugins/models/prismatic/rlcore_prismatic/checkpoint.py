@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from rlcore.errors import CheckpointError
 from rlcore.track.files import write_text
-from rlcore.track.headers import TensorHeader, check_fit, damaged
+from rlcore.track.headers import TensorHeader, check_fit
+from rlcore.track.stored import INDEX_FILE, SINGLE_FILE, StoredWeights, stored_file
 from rlcore.track.weights import (
     MergedWeights,
     WeightsFile,
+    add_low_rank,
+    full_scale,
     plain_parameters,
+    read_stored,
     shapes_of,
     write_weights,
 )
@@ -39,10 +41,7 @@ from rlcore_prismatic.stored import (
     COMPONENT_HINT,
     COMPONENT_SUFFIX,
     HEADS_FILE,
-    INDEX_FILE,
-    SINGLE_FILE,
     Component,
-    Stored,
     base_folder,
     find_component,
     network_needs,
@@ -80,7 +79,8 @@ def load_network(
     }
     wanted = network_needs(wanted, folder, components, stored)
     check_fit(base, part, wanted, hint=SIZE_HINT)
-    tensors = {own_names[name]: tensor for name, tensor in _read_all(stored, list(part))}
+    found = read_stored(stored, part, scale=_scale(stored))
+    tensors = {own_names[name]: tensor for name, tensor in found}
     for component in components:
         state = _component_state(folder, component, stored)
         if component.in_network:
@@ -112,7 +112,7 @@ def load_value_head(actor: TokenActor, folder: Path) -> None:
     else:
         stored = stored_network(base_folder(folder))
         names = [name for name in stored.headers if name.startswith(f"{VALUE_HEAD}.")]
-        found = dict(_read_all(stored, names))
+        found = dict(read_stored(stored, names, scale=_scale(stored)))
         headers = {name: stored.headers[name] for name in names}
     if not found:
         _log.info("%s has no critic: starting with fresh weights", folder)
@@ -222,15 +222,6 @@ def _adapters(network: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
             yield f"{ADAPTER_PREFIX}{name.replace('.default.', '.')}", parameter
 
 
-def _read_all(stored: Stored, names: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
-    """Tensors by name, file by file."""
-    for path in sorted({stored.files[name] for name in names}):
-        with WeightsFile(path) as file:
-            for name in names:
-                if stored.files[name] == path:
-                    yield name, file.read(name)
-
-
 def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
     """Add a folder's adapters to the weights they adapt, W + alpha / r B A, and replace the weights
     that were fully trained with them."""
@@ -242,16 +233,13 @@ def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
         for name in [name for name in file.headers if name.endswith(".lora_A.weight")]:
             module = name.removeprefix(ADAPTER_PREFIX).removesuffix(".lora_A.weight")
             a, b = file.read(name), file.read(name.replace(".lora_A.", ".lora_B."))
-            weight = tensors[f"{module}.weight"]
-            tensors[f"{module}.weight"] = weight + scale * _product(a, b).to(weight.dtype)
+            weight = f"{module}.weight"
+            tensors[weight] = add_low_rank(tensors[weight], a, b, scale)
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """B A for linear maps, or for a convolution followed by one of kernel 1."""
-    return torch.einsum("or,r...->o...", b.flatten(1), a)
-
-
-def _component_state(folder: Path, component: Component, stored: Stored) -> dict[str, Tensor]:
+def _component_state(
+    folder: Path, component: Component, stored: StoredWeights
+) -> dict[str, Tensor]:
     """Weights of a component by the names in `component.shapes`: from its own file, or from the
     network's files, where trainers that save the whole policy put them.
 
@@ -262,46 +250,25 @@ def _component_state(folder: Path, component: Component, stored: Stored) -> dict
     if path is None:
         own = component.names
         beside = [name for name in own if name in stored.headers]
-        state = {own[name]: tensor for name, tensor in _read_all(stored, beside)}
-    elif path.suffix == ".safetensors":
-        with WeightsFile(path) as file:
-            state = {name: file.read(name) for name in file.headers}
+        found = read_stored(stored, beside, scale=_scale(stored))
+        state = {own[name]: tensor for name, tensor in found}
     else:
-        state = _unpickled(path)
+        alone = stored_file(path)
+        state = dict(read_stored(alone, alone.headers, scale=_trainer_scale))
     headers = {name: TensorHeader("F32", tuple(tensor.shape)) for name, tensor in state.items()}
     check_fit(path or folder, headers, component.shapes, hint=COMPONENT_HINT)
     return state
 
 
-def _unpickled(path: Path) -> dict[str, Tensor]:
-    """Tensors of a file of torch.save that holds nothing else. Prefixes that OpenVLA-OFT's trainer
-    adds to names are removed, and adapters that it left unmerged are merged."""
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise damaged(path, str(error).partition("\n")[0]) from error
-    if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
-        raise CheckpointError(f"{path} is not a mapping of names to tensors", hint="copy it again")
-    return _without_adapters({name.removeprefix("module."): t for name, t in state.items()})
+def _scale(stored: StoredWeights) -> Callable[[int], float]:
+    """alpha / rank of adapters stored with the network, by who saved it: a trainer that wraps the
+    policy with peft, or the original one, which RLinf follows where it wraps FiLM's network."""
+    return full_scale if stored.peft else _trainer_scale
 
 
-def _without_adapters(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A state of that trainer, with its adapters merged."""
-    merged = {}
-    for name, tensor in state.items():
-        if ".lora_" in name:
-            continue
-        module, inner, kind = name.rpartition(".base_layer.")
-        if not inner:
-            merged[name] = tensor
-            continue
-        if kind == "weight":
-            a = state[f"{module}.lora_A.default.weight"]
-            b = state[f"{module}.lora_B.default.weight"]
-            scale = min(len(a), _TRAINER_ALPHA) / len(a)
-            tensor = tensor + scale * _product(a.float(), b.float()).to(tensor.dtype)
-        merged[f"{module}.{kind}"] = tensor
-    return merged
+def _trainer_scale(rank: int) -> float:
+    """alpha / rank as the original trainer sets it."""
+    return min(rank, _TRAINER_ALPHA) / rank
 
 
 def _shards(sizes: Mapping[str, int]) -> Iterator[list[str]]:

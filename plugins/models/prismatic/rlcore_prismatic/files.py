@@ -13,12 +13,12 @@ adapter_model.safetensors, adapter_config.json    adapters instead of a network,
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import check_fit, damaged, read_headers
+from rlcore.track.headers import check_fit, read_headers
+from rlcore.track.stored import StoredWeights, stored_file
 from rlcore_prismatic.adapters import check_adapters, has_adapters
 from rlcore_prismatic.config_files import check_written_size
 from rlcore_prismatic.layout import VALUE_HEAD, Shape
@@ -27,7 +27,6 @@ from rlcore_prismatic.stored import (
     COMPONENT_HINT,
     HEADS_FILE,
     Component,
-    Stored,
     base_folder,
     component_files,
     find_component,
@@ -78,7 +77,7 @@ def check_folder(
         check_adapters(folder, adapted, lora_rank)
 
 
-def _check_left_out(folder: Path, component: Component, stored: Stored) -> None:
+def _check_left_out(folder: Path, component: Component, stored: StoredWeights) -> None:
     """Refuse a folder with a part that we would ignore: the network was trained with it."""
     places = dict.fromkeys((folder, base_folder(folder)))
     found = [file.name for place in places for file in component_files(component, place)]
@@ -90,11 +89,8 @@ def _check_left_out(folder: Path, component: Component, stored: Stored) -> None:
         )
 
 
-def _check_component(folder: Path, component: Component, stored: Stored) -> None:
-    """Refuse a component's file that is missing, damaged, or of other shapes. Of a `.pt` file only
-    the container is checked: reading its contents takes torch."""
+def _check_component(folder: Path, component: Component, stored: StoredWeights) -> None:
+    """Refuse a component's file that is missing, damaged, or of other shapes."""
     path = find_component(folder, component, stored)
-    if path is not None and path.suffix == ".safetensors":
-        check_fit(path, read_headers(path), component.shapes, hint=COMPONENT_HINT)
-    elif path is not None and not zipfile.is_zipfile(path):
-        raise damaged(path, "it is not a file of torch.save")
+    if path is not None:
+        check_fit(path, stored_file(path).headers, component.shapes, hint=COMPONENT_HINT)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import TensorHeader, damaged, read_headers
+from rlcore.track.headers import TensorHeader
+from rlcore.track.stored import StoredWeights, has_weights, stored_weights
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, has_adapters
 from rlcore_prismatic.layout import VALUE_HEAD, Shape
 from rlcore_prismatic.statistics import read_json
 
-SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 HEADS_FILE = "rl_heads.safetensors"
 COMPONENT_SUFFIX = "rlcore_checkpoint.safetensors"
 COMPONENT_HINT = "check actor.model.proprio_dim, action_dim, num_action_chunks and size"
@@ -53,19 +53,6 @@ class Component:
         return {f"{self.prefix}{name}": name for name in self.shapes}
 
 
-@dataclass(frozen=True)
-class Stored:
-    """Where the tensors of a network are.
-
-    Attributes:
-        headers: by name of the tensor.
-        files: by name of the tensor.
-    """
-
-    headers: dict[str, TensorHeader]
-    files: dict[str, Path]
-
-
 def base_folder(folder: Path) -> Path:
     """The folder of a checkpoint's network: this one, or the one that its adapters name.
 
@@ -77,7 +64,7 @@ def base_folder(folder: Path) -> Path:
             f"actor.model.model_path {str(folder)!r} is not a folder",
             hint="give the folder of a checkpoint, or null to start from random weights",
         )
-    if not has_adapters(folder) or any((folder / n).is_file() for n in (SINGLE_FILE, INDEX_FILE)):
+    if not has_adapters(folder) or has_weights(folder):
         return folder
     base = read_json(folder / ADAPTERS_CONFIG).get("base_model_name_or_path")
     if not isinstance(base, str) or not Path(base).is_dir():
@@ -89,42 +76,16 @@ def base_folder(folder: Path) -> Path:
     return Path(base)
 
 
-def stored_network(folder: Path) -> Stored:
-    """Tensors of the shards, or of the single file.
+def stored_network(folder: Path) -> StoredWeights:
+    """Tensors of the network's files.
 
     Raises:
-        CheckpointError: a shard is missing, damaged, or does not match the index.
+        CheckpointError: there are none, or one is missing, damaged or does not match the index.
     """
-    if not (folder / INDEX_FILE).is_file():
-        if not (folder / SINGLE_FILE).is_file():
-            raise CheckpointError(
-                f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}",
-                hint="set actor.model.model_path to a folder in OpenVLA's layout",
-            )
-        headers = read_headers(folder / SINGLE_FILE)
-        return Stored(headers, dict.fromkeys(headers, folder / SINGLE_FILE))
-    index = read_json(folder / INDEX_FILE).get("weight_map")
-    if not isinstance(index, dict) or not all(isinstance(file, str) for file in index.values()):
-        raise damaged(folder / INDEX_FILE, "it has no weight_map from tensors to files")
-    missing = sorted(name for name in set(index.values()) if not (folder / name).is_file())
-    if missing:
-        raise CheckpointError(
-            f"{folder} lacks {len(missing)} of the {len(set(index.values()))} shards in its "
-            f"index: {', '.join(missing)}",
-            hint="copy or download them again",
-        )
-    headers = {}
-    for name in sorted(set(index.values())):
-        found = read_headers(folder / name)
-        named = {tensor for tensor, file in index.items() if file == name}
-        if found.keys() != named:
-            lacking = sorted(named ^ found.keys())
-            raise damaged(folder / name, f"it does not match the index for {lacking[0]}")
-        headers |= found
-    return Stored(headers, {tensor: folder / file for tensor, file in index.items()})
+    return stored_weights(folder, hint="set actor.model.model_path to a folder in OpenVLA's layout")
 
 
-def network_part(stored: Stored, components: Sequence[Component]) -> dict[str, TensorHeader]:
+def network_part(stored: StoredWeights, components: Sequence[Component]) -> dict[str, TensorHeader]:
     """The network's tensors: all but heads and components, which trainers that save the whole
     policy store in the same files."""
     others = {name for part in components for name in part.names}
@@ -136,7 +97,10 @@ def network_part(stored: Stored, components: Sequence[Component]) -> dict[str, T
 
 
 def network_needs(
-    shapes: Mapping[str, Shape], folder: Path, components: Sequence[Component], stored: Stored
+    shapes: Mapping[str, Shape],
+    folder: Path,
+    components: Sequence[Component],
+    stored: StoredWeights,
 ) -> dict[str, Shape]:
     """The tensors that the network's files must hold: all but those that a component in the same
     files replaces."""
@@ -148,7 +112,7 @@ def network_needs(
     return {name: shape for name, shape in shapes.items() if not name.startswith(replaced)}
 
 
-def find_component(folder: Path, component: Component, stored: Stored) -> Path | None:
+def find_component(folder: Path, component: Component, stored: StoredWeights) -> Path | None:
     """The file of a component, for adapters also looked for in the folder of their network; None if
     the network's files hold it.
 

@@ -1,0 +1,229 @@
+"""Where the weights of a checkpoint folder are, in the layouts that trainers and hubs write.
+
+model.safetensors                                  all in one file
+model-0000x-of-0000y.safetensors                   in shards, with
+model.safetensors.index.json                       {"weight_map": {name: file}}
+full_weights.pt                                    all in one file of torch.save; also below
+model_state_dict/ and actor/model_state_dict/      as RLinf's runs have it
+
+Headers only, no tensor library; :func:`rlcore.track.weights.read_stored` reads the tensors. Knows
+nothing of any network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlcore.errors import CheckpointError
+from rlcore.reading import read_json
+from rlcore.track.headers import TensorHeader, damaged, read_headers
+from rlcore.track.pickled import read_pickled_headers, resave
+
+SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
+FULL_WEIGHTS = "full_weights.pt"
+RUN_PLACES = ("", "model_state_dict", "actor/model_state_dict")
+"""Folders below that of a run's step in which `full_weights.pt` may be."""
+
+Place = tuple[Path, str]
+"""A file, and the name of a tensor in it."""
+
+_WRAPPERS = ("_orig_mod.", "module.", "_fsdp_wrapped_module.")  # of torch.compile, DDP and FSDP
+_PEFT = "base_model.model."  # what peft's wrapper adds to names
+_LOW_RANK = re.compile(r"(?P<module>.*)\.lora_(?P<part>[AB])(?:\.(?P<adapter>\w+))?\.weight")
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """An adapter stored beside the weight W that it adapts: W + alpha / rank B A. Its alpha is not
+    stored.
+
+    Attributes:
+        rank: rows of A and columns of B.
+        a, b: where they are.
+    """
+
+    rank: int
+    a: Place
+    b: Place
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """Weights by the names that the network gives them: without what wrappers around it and peft
+    add.
+
+    Attributes:
+        headers: by name of the weight.
+        places: by name of the weight: where it is.
+        adapters: by name of the weight: its adapter, where one was not merged into it.
+        peft: whether they were saved from a model that peft had wrapped.
+    """
+
+    headers: Mapping[str, TensorHeader]
+    places: Mapping[str, Place]
+    adapters: Mapping[str, LowRank] = field(default_factory=dict)
+    peft: bool = False
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a folder holds weights in one of the layouts above."""
+    return weights_file(folder) is not None
+
+
+def weights_file(folder: Path) -> Path | None:
+    """The index of the shards, or the single file; None if there is neither."""
+    files = [folder / INDEX_FILE, folder / SINGLE_FILE]
+    files += [folder / place / FULL_WEIGHTS for place in RUN_PLACES]
+    return next((file for file in files if file.is_file()), None)
+
+
+def stored_weights(folder: Path, *, hint: str) -> StoredWeights:
+    """The weights of a checkpoint folder.
+
+    Args:
+        hint: what to do if there are none, nor others that could be converted.
+
+    Raises:
+        CheckpointError: there are none, a shard is missing or does not match the index, a file is
+            damaged or an unsafe pickle.
+    """
+    path = weights_file(folder)
+    if path is None:
+        raise CheckpointError(
+            f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}, nor {FULL_WEIGHTS} of a run",
+            hint=conversion_hint(folder) or hint,
+        )
+    if path.name == INDEX_FILE:
+        return _sharded(path)
+    return stored_file(path)
+
+
+def file_headers(path: Path) -> dict[str, TensorHeader]:
+    """Tensors of one file by name: of safetensors, or else of torch.save."""
+    return read_headers(path) if path.suffix == ".safetensors" else read_pickled_headers(path)
+
+
+def conversion_hint(folder: Path) -> str | None:
+    """How weights in another format than ours are converted; None where there are none."""
+    bins = sorted(folder.glob("pytorch_model*.bin"))
+    if bins:
+        return f"convert its {bins[0].name}: " + resave(
+            folder, folder / SINGLE_FILE, pattern="pytorch_model*.bin"
+        )
+    for parallel in (folder / "dcp_checkpoint", folder / "actor" / "dcp_checkpoint"):
+        if parallel.is_dir():
+            return (
+                "convert its distributed checkpoint where RLinf is installed: python -m "
+                "rlinf.utils.ckpt_convertor.fsdp_convertor.convert_dcp_to_pt "
+                f"--dcp_path {parallel} --output_path {parallel.parent / FULL_WEIGHTS}"
+            )
+    others = [file for file in sorted(folder.glob("*")) if file.suffix in (".pt", ".pth", ".bin")]
+    if len(others) == 1:
+        return f"if {others[0].name} has the weights, convert it: " + resave(
+            others[0], folder / SINGLE_FILE
+        )
+    return None
+
+
+def stored_file(path: Path) -> StoredWeights:
+    """The weights of one file.
+
+    Raises:
+        CheckpointError: it is missing, damaged or an unsafe pickle.
+    """
+    headers = file_headers(path)
+    return _plain(path, headers, {name: (path, name) for name in headers})
+
+
+def _plain(
+    path: Path, headers: Mapping[str, TensorHeader], places: Mapping[str, Place]
+) -> StoredWeights:
+    """Weights under the network's own names.
+
+    Args:
+        path: for messages.
+    """
+    names: dict[str, str] = {}  # the network's -> the file's
+    parts: dict[str, dict[str, str]] = {}  # weight -> {"A": the file's name, "B": ...}
+    for name in headers:
+        own = _own(name)
+        if ".original_module." in own:  # what peft's modules_to_save replaced
+            continue
+        group, key = names, own
+        if adapts := _LOW_RANK.fullmatch(own):
+            group, key = parts.setdefault(f"{adapts['module']}.weight", {}), adapts["part"]
+        if key in group:
+            raise damaged(path, f"{group[key]} and {name} are the same weight")
+        group[key] = name
+    kept = {own: headers[name] for own, name in names.items()}
+    adapters = {}
+    for weight, part in parts.items():
+        if not (low := _low_rank(kept.get(weight), part, headers, places)):
+            raise damaged(path, f"the adapter of {weight} does not fit it: {sorted(part.values())}")
+        adapters[weight] = low
+    return StoredWeights(
+        kept,
+        {own: places[name] for own, name in names.items()},
+        adapters,
+        peft=any(_PEFT in name for name in headers),
+    )
+
+
+def _low_rank(
+    weight: TensorHeader | None,
+    part: Mapping[str, str],
+    headers: Mapping[str, TensorHeader],
+    places: Mapping[str, Place],
+) -> LowRank | None:
+    """The adapter of a weight; None if it lacks a part, or has other shapes than the weight."""
+    if weight is None or part.keys() != {"A", "B"} or len(weight.shape) < 2:
+        return None
+    a, b = (headers[part[letter]].shape for letter in "AB")
+    if a[1:] != weight.shape[1:] or b[:2] != (weight.shape[0], a[0]) or set(b[2:]) - {1}:
+        return None
+    return LowRank(a[0], places[part["A"]], places[part["B"]])
+
+
+def _own(name: str) -> str:
+    """The name of a tensor of a file, without the levels that wrappers and peft add."""
+    while name.startswith(_WRAPPERS):
+        name = name.partition(".")[2]
+    name = name.replace(_PEFT, "").replace(".base_layer.", ".")
+    return name.replace(".modules_to_save.default.", ".")
+
+
+def _sharded(path: Path) -> StoredWeights:
+    """The shards of an index, which must hold just what it says."""
+    folder = path.parent
+    try:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
+        raise damaged(path, str(error)) from error
+    index = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(index, dict) or not all(_is_name(file) for file in index.values()):
+        raise damaged(path, "it has no weight_map from tensors to files")
+    files = sorted(set(index.values()))
+    missing = [name for name in files if not (folder / name).is_file()]
+    if missing:
+        raise CheckpointError(
+            f"{folder} lacks {len(missing)} of the {len(files)} shards in its index: "
+            f"{', '.join(missing)}",
+            hint="copy or download them again",
+        )
+    headers: dict[str, TensorHeader] = {}
+    for name in files:
+        found = read_headers(folder / name)
+        named = {tensor for tensor, file in index.items() if file == name}
+        if found.keys() != named:
+            lacking = sorted(named ^ found.keys())
+            raise damaged(folder / name, f"it does not match the index for {lacking[0]}")
+        headers |= found
+    return _plain(path, headers, {name: (folder / index[name], name) for name in headers})
+
+
+def _is_name(file: object) -> bool:
+    """Whether it can be a file beside the index: no path out of the folder."""
+    return isinstance(file, str) and Path(file).name == file != ""

@@ -1,0 +1,171 @@
+"""Files of torch.save: their headers, and what is refused without being run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rlcore.errors import CheckpointError
+from rlcore.track.headers import TensorHeader
+from rlcore.track.pickled import read_pickled_headers, resave
+from rlcore.track.weights import WeightsFile
+
+TWO = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}
+
+
+def saved(path: Path, content: object, **how) -> Path:
+    torch.save(content, path, **how)
+    return path
+
+
+def refused(path: Path) -> CheckpointError:
+    """The error, which both readers raise."""
+    with pytest.raises(CheckpointError) as caught:
+        read_pickled_headers(path)
+    with pytest.raises(CheckpointError) as again:
+        WeightsFile(path)
+    assert str(again.value) == str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda state: state,
+        lambda state: {"state_dict": state, "epoch": 3},
+        lambda state: {"model_state_dict": state},
+        lambda state: {"model": state, "step": torch.tensor(3), "name": "x"},
+        lambda state: {"fsdp_checkpoint": {"model": state}},
+    ],
+)
+def test_names_dtypes_and_shapes_wherever_trainers_put_them(tmp_path, around):
+    path = saved(tmp_path / "f.pt", around(TWO))
+    assert read_pickled_headers(path) == {
+        "a": TensorHeader("F32", (2, 3)),
+        "b": TensorHeader("BF16", (4,)),
+    }
+    with WeightsFile(path) as file:
+        assert torch.equal(file.read("a"), TWO["a"]) and torch.equal(file.read("b"), TWO["b"])
+
+
+def test_the_tensors_of_modules_parts_of_others_and_all_dtypes(tmp_path):
+    layer = torch.nn.Linear(2, 3)
+    tensors = {
+        **layer.state_dict(),
+        "parameter": torch.nn.Parameter(torch.zeros(2, dtype=torch.float16)),
+        "part": torch.arange(6.0).reshape(2, 3).T[1:],  # not contiguous, and not from the start
+        "scalar": torch.tensor(1.5, dtype=torch.float64),
+        "empty": torch.zeros(0, 4, dtype=torch.int64),
+        "small": torch.zeros(3, dtype=torch.float8_e4m3fn),
+        "yes": torch.tensor([True]),
+    }
+    found = read_pickled_headers(saved(tmp_path / "f.pt", tensors))
+    assert {name: one.shape for name, one in found.items()} == {
+        name: tuple(tensor.shape) for name, tensor in tensors.items()
+    }
+    dtypes = {name: one.dtype for name, one in found.items()}
+    assert dtypes == {
+        "weight": "F32", "bias": "F32", "parameter": "F16", "part": "F32", "scalar": "F64",
+        "empty": "I64", "small": "F8_E4M3", "yes": "BOOL",
+    }  # fmt: skip
+    with WeightsFile(tmp_path / "f.pt") as file:
+        assert torch.equal(file.read("part"), tensors["part"])
+
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, ("evil",)
+
+
+@pytest.mark.parametrize("how", ["torch.save", "an old torch.save", "pickle.dump"])
+def test_code_in_a_pickle_is_named_and_not_run(tmp_path, monkeypatch, how):
+    monkeypatch.chdir(tmp_path)
+    content = {"a": torch.zeros(2), "b": Evil()}
+    if how == "pickle.dump":
+        (tmp_path / "f.pt").write_bytes(pickle.dumps({"b": Evil()}))
+    else:
+        saved(tmp_path / "f.pt", content, _use_new_zipfile_serialization=how == "torch.save")
+    error = refused(tmp_path / "f.pt")
+    if how == "an old torch.save":  # whose first pickle is a number: the form itself is refused
+        assert "a pickle in the form that torch wrote before 1.6" in error.message
+    else:
+        assert "f.pt is an unsafe pickle: besides tensors it holds posix.mkdir" in error.message
+        assert "safetensors" in error.hint
+    words = str(error)
+    assert "damaged" not in words and "weights_only=False" not in words
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (torch.nn.Linear(1, 1), "torch.nn.modules.linear.Linear"),
+        ({"a": np.zeros(3)}, "multiarray._reconstruct"),
+    ],
+)
+def test_other_objects_are_named(tmp_path, content, named):
+    error = refused(saved(tmp_path / "f.pt", content))
+    assert "is an unsafe pickle" in error.message and named in error.message
+
+
+def test_a_file_that_is_none(tmp_path):
+    with pytest.raises(CheckpointError, match=r"holds no gone\.pt"):
+        read_pickled_headers(tmp_path / "gone.pt")
+    whole = saved(tmp_path / "whole.pt", TWO).read_bytes()
+    for name, content in (("cut", whole[:300]), ("page", b"<html>"), ("nothing", b"")):
+        (tmp_path / f"{name}.pt").write_bytes(content)
+        assert f"{name}.pt is damaged or incomplete" in refused(tmp_path / f"{name}.pt").message
+    (tmp_path / "pointer.pt").write_text("version https://git-lfs.github.com/spec/v1\n")
+    error = refused(tmp_path / "pointer.pt")
+    assert "is a pointer of Git LFS" in error.message and "git lfs pull" in error.hint
+    for content in ([1, 2], {"lr": 3}, {}):
+        error = refused(saved(tmp_path / "other.pt", content))
+        assert "holds no mapping of names to tensors" in error.message
+
+
+def test_a_storage_that_is_not_all_there(tmp_path):
+    import zipfile
+
+    saved(tmp_path / "whole.pt", TWO)
+    with (
+        zipfile.ZipFile(tmp_path / "whole.pt") as whole,
+        zipfile.ZipFile(tmp_path / "short.pt", "w") as short,
+    ):
+        for name in whole.namelist():
+            content = whole.read(name)
+            short.writestr(name, content[:-1] if name.endswith("data/0") else content)
+    assert "the bytes of a are not all there" in refused(tmp_path / "short.pt").message
+
+
+def test_no_tensor_library_is_loaded(tmp_path):
+    saved(tmp_path / "f.pt", TWO)
+    code = (
+        "import sys; from pathlib import Path; from rlcore.track.pickled import "
+        "read_pickled_headers as read; print(len(read(Path(sys.argv[1]))), 'torch' in sys.modules)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "f.pt")]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "2 False\n"
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_command_that_converts_works(tmp_path, several):
+    """Also where two names share one tensor, which safetensors does not write."""
+    shared = torch.ones(3)
+    saved(tmp_path / "w-1.bin", {"a": TWO["a"], "tied": shared, "too": shared})
+    target = tmp_path / "model.safetensors"
+    command = resave(tmp_path / "w-1.bin", target)
+    if several:
+        saved(tmp_path / "w-2.bin", {"b": TWO["b"]})
+        command = resave(tmp_path, target, pattern="w-*.bin")
+    subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+    found = load_file(target)
+    assert found.keys() == ({"a", "tied", "too", "b"} if several else {"a", "tied", "too"})
+    assert torch.equal(found["a"], TWO["a"])

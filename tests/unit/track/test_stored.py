@@ -1,0 +1,169 @@
+"""Where weights are in a folder: each layout, and what is refused with which command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from rlcore.errors import CheckpointError
+from rlcore.track.stored import has_weights, stored_weights
+from rlcore.track.weights import full_scale, read_stored
+
+WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.bias": torch.ones(4)}
+
+
+def found(folder: Path) -> dict[str, torch.Tensor]:
+    assert has_weights(folder)
+    stored = stored_weights(folder, hint="none")
+    assert stored.headers.keys() == stored.places.keys()
+    return dict(read_stored(stored, stored.headers, scale=full_scale))
+
+
+def same(tensors: dict[str, torch.Tensor]) -> bool:
+    return tensors.keys() == WEIGHTS.keys() and all(
+        torch.equal(tensors[name], WEIGHTS[name]) for name in WEIGHTS
+    )
+
+
+def shards(folder: Path) -> Path:
+    """As transformers and RLinf's converter write them."""
+    names = {name: f"model-{i:05d}-of-00002.safetensors" for i, name in enumerate(WEIGHTS, 1)}
+    for name, file in names.items():
+        save_file({name: WEIGHTS[name]}, folder / file)
+    index = {"metadata": {"total_size": 40}, "weight_map": names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+def test_one_file_and_shards(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "more").mkdir()
+    save_file(WEIGHTS, tmp_path / "one" / "model.safetensors")
+    assert same(found(tmp_path / "one"))
+    assert same(found(shards(tmp_path / "more")))
+
+
+@pytest.mark.parametrize("place", ["", "model_state_dict", "actor/model_state_dict"])
+@pytest.mark.parametrize("wrapper", ["", "module.", "_orig_mod.", "_fsdp_wrapped_module.module."])
+def test_a_runs_full_weights(tmp_path, place, wrapper):
+    """As RLinf's trainer writes them below `global_step_N/`, and wrappers name them."""
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    state = {f"{wrapper}{name}": tensor for name, tensor in WEIGHTS.items()}
+    torch.save(state, tmp_path / place / "full_weights.pt")
+    assert same(found(tmp_path))
+
+
+def test_the_same_weight_twice(tmp_path):
+    torch.save({"a": torch.ones(1), "module.a": torch.ones(1)}, tmp_path / "full_weights.pt")
+    with pytest.raises(CheckpointError, match=r"a and module\.a are the same weight"):
+        stored_weights(tmp_path, hint="")
+
+
+def test_a_missing_shard_and_one_of_another_checkpoint(tmp_path):
+    first, second = sorted(shards(tmp_path).glob("*.safetensors"))
+    kept = second.read_bytes()
+    second.unlink()
+    with pytest.raises(CheckpointError, match=f"lacks 1 of the 2 shards .*: {second.name}"):
+        stored_weights(tmp_path, hint="")
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(CheckpointError, match="does not match the index for"):
+        stored_weights(tmp_path, hint="")
+    second.write_bytes(kept)
+    assert same(found(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["[]", '{"weight_map": 3}', '{"weight_map": {"a": 3}}', "{",
+                                     '{"weight_map": {"a": "../x.safetensors"}}'])  # fmt: skip
+def test_an_index_that_is_none(tmp_path, content):
+    (tmp_path / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"index\.json is damaged"):
+        stored_weights(tmp_path, hint="")
+
+
+def test_nothing_at_all(tmp_path):
+    assert not has_weights(tmp_path)
+    with pytest.raises(CheckpointError, match=r"has neither model\.safetensors nor") as caught:
+        stored_weights(tmp_path, hint="give another folder")
+    assert caught.value.hint == "give another folder"
+
+
+@pytest.mark.parametrize(
+    "files", [["pytorch_model.bin"], ["pytorch_model-00001-of-00002.bin",
+                                      "pytorch_model-00002-of-00002.bin"], ["step-1000.pt"]]
+)  # fmt: skip
+def test_other_formats_name_the_command_that_converts_them(tmp_path, files):
+    for number, file in enumerate(files):
+        names = list(WEIGHTS)[number : None if number else 2 - len(files) + 1]
+        torch.save({name: WEIGHTS[name] for name in names}, tmp_path / file)
+    with pytest.raises(CheckpointError) as caught:
+        stored_weights(tmp_path, hint="none")
+    assert files[0] in caught.value.hint
+    command = caught.value.hint.partition(": ")[2].replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True)
+    assert same(found(tmp_path))
+
+
+@pytest.mark.parametrize("place", ["", "actor"])
+def test_a_distributed_checkpoint_names_its_converter(tmp_path, place):
+    parallel = tmp_path / place / "dcp_checkpoint"
+    parallel.mkdir(parents=True)
+    with pytest.raises(CheckpointError) as caught:
+        stored_weights(tmp_path, hint="none")
+    target = tmp_path / place / "full_weights.pt"
+    assert caught.value.hint.endswith(
+        f"convert_dcp_to_pt --dcp_path {parallel} --output_path {target}"
+    )
+
+
+def test_adapters_that_were_not_merged(tmp_path):
+    """As peft names them in the state of a model that it has wrapped: W + alpha / r B A, here with
+    alpha / r = 1/2, so 1 + 1/2 (2 * 3 + 2 * 3) = 7. A convolution's B has a kernel of 1."""
+    peft = "base_model.model."
+    conv = {"base_layer.weight": (5, 3, 4, 4), "lora_A.default.weight": (2, 3, 4, 4),
+            "lora_B.default.weight": (5, 2, 1, 1)}  # fmt: skip
+    state = {
+        f"{peft}up.base_layer.weight": torch.ones(5, 3, dtype=torch.bfloat16),
+        f"{peft}up.base_layer.bias": torch.ones(5),
+        f"{peft}up.lora_A.default.weight": torch.full((2, 3), 3.0),
+        f"{peft}up.lora_B.default.weight": torch.full((5, 2), 2.0),
+        **{f"{peft}conv.{name}": torch.ones(shape) for name, shape in conv.items()},
+        f"{peft}plain.weight": torch.ones(2),
+        f"{peft}head.original_module.weight": torch.zeros(2),
+        f"{peft}head.modules_to_save.default.weight": torch.ones(2),
+    }
+    torch.save(state, tmp_path / "full_weights.pt")
+    stored = stored_weights(tmp_path, hint="")
+    assert stored.peft and {n: low.rank for n, low in stored.adapters.items()} == {
+        "up.weight": 2, "conv.weight": 2,
+    }  # fmt: skip
+    tensors = dict(read_stored(stored, stored.headers, scale=lambda rank: 1 / rank))
+    assert set(tensors) == {"up.weight", "up.bias", "conv.weight", "plain.weight", "head.weight"}
+    assert torch.equal(tensors["up.weight"], torch.full((5, 3), 7.0, dtype=torch.bfloat16))
+    assert torch.equal(tensors["conv.weight"], torch.full((5, 3, 4, 4), 2.0))
+    assert torch.equal(tensors["head.weight"], torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"up.lora_B.default.weight": None},
+        {"up.base_layer.weight": None},
+        {"up.lora_B.default.weight": torch.ones(5, 3)},
+        {"up.lora_A.default.weight": torch.ones(2, 4)},
+    ],
+)
+def test_half_an_adapter(tmp_path, change):
+    state = {
+        "up.base_layer.weight": torch.ones(5, 3),
+        "up.lora_A.default.weight": torch.ones(2, 3),
+        "up.lora_B.default.weight": torch.ones(5, 2),
+    } | change
+    torch.save({n: t for n, t in state.items() if t is not None}, tmp_path / "full_weights.pt")
+    with pytest.raises(CheckpointError, match=r"the adapter of up\.weight does not fit it"):
+        stored_weights(tmp_path, hint="")
