@@ -31,8 +31,8 @@ class Fault:
         what: the array, and the entry by its meaning.
         found, expected: behind "is" and "expected".
         hint: how to mend it.
-        row: of the vector env; None where it is no single one's.
-        step: of the chunk or the demonstration; None where it is no single one's.
+        row: of the vector env; None if it concerns several.
+        step: of the chunk or the demonstration; None if it concerns several.
     """
 
     what: str
@@ -135,7 +135,7 @@ def demonstration_fault(spec: EnvSpec, demonstration: Any) -> Fault | None:
     length = len(actions) if isinstance(actions, np.ndarray) and actions.ndim else 0
     if length == 0:
         return Fault("actions", described(actions), "at least one step",
-                     "an episode has a step")  # fmt: skip
+                     "an episode has at least one step")  # fmt: skip
     every = np.ones(length, dtype=bool)
     fault = (
         array_fault("actions", actions, np.float32, (length, spec.action_dim))
@@ -240,17 +240,17 @@ def _course_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) 
     rules: tuple[tuple[np.ndarray, str, np.ndarray | str, str, str], ...] = (
         (
             running & ~valid.any(axis=1),
-            "valid", valid, "one that is true at least: the episode goes on", PADDING,
+            "valid", valid, "at least one true: the episode is still running", PADDING,
         ),
         (
             ~finite & ran,
             "the reward", result.rewards, "a finite number",
-            "a reward is a number also where something went wrong",
+            "a reward must be a number even if something went wrong",
         ),
         (
             result.terminated & result.truncated & ran,
             "a step", "terminated and truncated", "one of the two",
-            "termination goes first: truncated = limit reached and not terminated",
+            "a termination takes precedence: truncated = limit reached and not terminated",
         ),
         (
             ends & over & ran,

@@ -2,7 +2,7 @@
 
 Every error names the thing, the value it got, what is allowed, and the next command.
 The command line prints a :class:`UserError` as a message, never as a traceback;
-anything else is a bug of ours and keeps its traceback.
+anything else is a bug in rlcore and keeps its traceback.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 # -- during a run: called in the driver, not in the workers; results are ignored. `run` is how a
 # -- plugin reads and steers it. To `metrics` a hook may add: a name, and a number for it; those
 # -- that are there stay as they are. Each plugin's hook is called by itself, and may take
-# -- `cluster.timeouts.hook` seconds. What it costs when it raises, or adds what is no metric:
+# -- `cluster.timeouts.hook` seconds. If it raises, or adds what is not a metric:
 # --
 # --     @hookimpl    it steers: the run ends with one error that names the plugin, once the
 # --                  finished updates are in a checkpoint

@@ -1,4 +1,4 @@
-"""Other Python processes of ours: how they are started, and what they may import. Light.
+"""Other Python processes that rlcore starts: how they are started, and what they may import. Light.
 
 `python -m` and `python -c` put the current folder before everything else on the path of modules, so
 that a `json.py` which happens to lie there would be run. Ours never look there, unless the user

@@ -33,7 +33,7 @@ OURS = "RLCORE_KERNELS"
 
 NONE, COMPATIBLE, AVX2, AVX512 = "none", "COMPATIBLE", "AVX2", "AVX512"
 LEVELS = (NONE, COMPATIBLE, AVX2, AVX512)  # from least to best
-"""What MKL has kernels of its own for that it can be strict with; "none": there is no MKL."""
+"""What MKL has kernels of its own for that it can be strict with; "none" without MKL."""
 NEEDED = {  # flags of a level, as Linux calls them
     AVX512: {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"},
     AVX2: {"avx2", "fma"},
@@ -64,7 +64,7 @@ class Processor:
 
     @property
     def setting(self) -> str:
-        """The MKL_CBWR for it; "" where there is no MKL.
+        """The MKL_CBWR for it; "" without MKL.
 
         STRICT is what makes a row's place and company not matter. MKL knows it for AVX2 and
         AVX512 only; the kernels for any processor keep rows apart by themselves, and are slow.
@@ -97,7 +97,7 @@ class Rounding:
 
     Attributes:
         rows: of the batches that were looked at.
-        kernels: sums whose rows got other bits at another place or in other company.
+        kernels: sums whose rows got other bits at another place or beside other rows.
         decisions: parts of the policy's decisions of which the same is true; looked at only with a
             fixed forward batch.
         digest: of the sums' results: equal where two processes round them alike.

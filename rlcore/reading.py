@@ -1,9 +1,9 @@
 """Small files, read whatever they turn out to be. Light.
 
 A path may name a device that never ends, a pipe that nobody writes to, a folder, or a file that is
-far larger than anything of its kind; a small text may unfold to gigabytes. All readers of small
-files of ours come through here: what can't be read is an OSError or a ValueError at once, never a
-wait and never all of the memory. Knows nothing of what the files mean.
+far larger than anything of its kind; a small text may expand to gigabytes. All readers of small
+files that rlcore writes come through here: what can't be read is an OSError or a ValueError at
+once, never a wait and never all of the memory. Knows nothing of what the files mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import yaml  # type: ignore[import-untyped]
 
 MIB = 1 << 20
-LARGEST_TEXT = 16 * MIB  # JSON and other texts; the largest of ours has some hundred KiB
+LARGEST_TEXT = 16 * MIB  # JSON and other texts; the largest that rlcore writes has some hundred KiB
 LARGEST_YAML = MIB // 8  # of a configuration, which has some ten KiB; the parser is slow
 MOST_NODES = 20_000  # values of a YAML text, with what its aliases repeat
 DEEPEST = 100  # brackets in each other; the parser's time grows with their square
@@ -31,7 +31,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_TOO_DEEP = "its values lie too deep in each other"
+_TOO_DEEP = "its values are nested too deeply"
 _BRACKETS = re.compile(r"[\[\]{}]")
 
 
@@ -71,7 +71,7 @@ def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
 
 
 def read_text(path: str | Path, most: int = LARGEST_TEXT) -> str:
-    """As :func:`read_bytes`, for a text in UTF-8 with any line ends.
+    """As :func:`read_bytes`, for UTF-8 text with any line ends.
 
     Raises:
         OSError, Unreadable: likewise; or it is not such a text.
@@ -80,11 +80,11 @@ def read_text(path: str | Path, most: int = LARGEST_TEXT) -> str:
 
 
 def decode(content: bytes) -> str:
-    """Bytes of a text in UTF-8, line ends made "\\n". Raises Unreadable for others."""
+    """Bytes of UTF-8 text, line ends made "\\n". Raises Unreadable for others."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Unreadable(f"it is not a text in UTF-8: {error.reason}") from None
+        raise Unreadable(f"it is not UTF-8 text: {error.reason}") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -127,8 +127,8 @@ def check_yaml(text: str) -> None:
     """Refuse a YAML text that is larger than it looks: in which aliases repeat what repeats others.
 
     Raises:
-        Unreadable: it would be more than :data:`MOST_NODES` values, a value holds itself, or
-            brackets lie too deep in each other.
+        Unreadable: it would be more than :data:`MOST_NODES` values, a value contains itself, or
+            brackets are nested too deeply.
     """
     check_depth(text)
     if "&" not in text or "*" not in text:
@@ -137,7 +137,7 @@ def check_yaml(text: str) -> None:
         counts: dict[int, int] = {}
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if root is not None and _count(root, counts) > MOST_NODES:
-            raise Unreadable(f"its aliases unfold to more than {MOST_NODES} values")
+            raise Unreadable(f"its aliases expand to more than {MOST_NODES} values")
     except RecursionError:
         raise Unreadable(_TOO_DEEP) from None
     except yaml.YAMLError as error:
@@ -154,11 +154,11 @@ def check_depth(text: str) -> None:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The whole lines of a text in UTF-8, one at a time, without their ends; a last one that lacks
+    """The whole lines of UTF-8 text, one at a time, without their ends; a last one that lacks
     its end is left out.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or a line is longer than any of ours.
+        OSError, Unreadable: see :func:`read_text`; or a line is longer than any that rlcore writes.
     """
     with open_regular(path) as file:
         while line := file.readline(LONGEST_LINE + 1):
@@ -188,7 +188,7 @@ def _count(node: yaml.Node, counts: dict[int, int]) -> int:
     node is looked at once."""
     known = counts.get(id(node))
     if known == _IN_PROGRESS:
-        raise Unreadable("a value holds itself")
+        raise Unreadable("a value contains itself")
     if known is not None:
         return known
     counts[id(node)] = _IN_PROGRESS

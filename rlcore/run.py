@@ -99,7 +99,7 @@ class Run:
             PluginError: no reason.
         """
         if not isinstance(reason, str) or not reason.strip():
-            raise PluginError(f"run.stop needs the reason as a text, got {reason!r}")
+            raise PluginError(f"run.stop needs a reason, as a string, got {reason!r}")
         self.steering.stopped = self.steering.stopped or reason.strip()
 
     @property
@@ -116,7 +116,9 @@ class Run:
         Raises:
             PluginError: an unknown group, or a factor that is negative or not a number.
         """
-        self.steering.lr_factors = _numbers("a learning rate's factor", factors, PARAMETER_GROUPS)
+        self.steering.lr_factors = _numbers(
+            "a factor on the learning rate", factors, PARAMETER_GROUPS
+        )
 
     @property
     def task_weights(self) -> Mapping[str, float]:
@@ -133,7 +135,7 @@ class Run:
         """
         checked = _numbers("a task's weight", weights, self.tasks)
         if not any({**dict.fromkeys(self.tasks, 1.0), **checked}.values()):
-            raise PluginError("a task to train on must be left, got the weight 0 for all of them")
+            raise PluginError("at least one task must have a weight above 0, got 0 for all")
         self.steering.task_weights = checked
 
     def kept(self) -> Mapping[str, Any]:

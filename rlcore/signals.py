@@ -43,7 +43,7 @@ def remember(number: int) -> None:
 
 def number_of(error: KeyboardInterrupt) -> int:
     """The signal behind it. A library in between may have raised a KeyboardInterrupt of its own
-    in the place of ours, so the last signal that came counts."""
+    in place of our handlers, so the last signal that came counts."""
     if _last:
         return _last[0]
     return signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT

@@ -82,7 +82,7 @@ def step_mean(x: Tensor) -> Metric:
 
 
 def maximum(x: Tensor, valid: Tensor) -> Metric:
-    """Largest valid entry; -inf if there is none."""
+    """Largest valid entry; -inf if no entry is valid."""
     value = torch.where(valid, x.detach(), -torch.inf).double().max()
     return Metric(value.reshape(1), Reduction.MAX)
 

@@ -20,7 +20,7 @@ class Combination:
 
     Attributes:
         reward_type, logprob_type: settings of the algorithm.
-        value_width: width V of the value head, "1" or "C" (0 where there is no critic).
+        value_width: width V of the value head, "1" or "C" ("0" without a critic).
         reason: why it is refused; empty if it is legal.
     """
 

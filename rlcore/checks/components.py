@@ -61,7 +61,7 @@ def policy_was_trained_there(facts: Facts) -> Iterator[str]:
         yield (
             f"{what} of env.train must be those with which actor.model.model_path was trained, "
             f"{before} of {trained.env}, got {now} of {facts.envs['train'].name}: set it so, start "
-            "from another checkpoint, or teach this one anew with sft.enabled=true"
+            "from another checkpoint, or train this one again with sft.enabled=true"
         )
 
 

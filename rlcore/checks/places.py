@@ -37,7 +37,7 @@ def violations(config: RunConfig) -> Iterator[str]:
     for path in READ:
         place = tree.value_of(config, path)
         if place is not None and not Path(place).expanduser().is_dir():
-            yield f"{path} must be a folder that exists, got {place!r}"
+            yield f"{path} must be an existing folder, got {place!r}"
     name = config.runner.logger.experiment_name
     inside = Path(name)
     if not inside.parts or inside.is_absolute() or ".." in inside.parts:

@@ -26,8 +26,8 @@ def offloaded_envs_can_be_suspended(facts: Facts) -> Iterator[str]:
     for path, env, spec in facts.sides:
         if env.enable_offload and not spec.suspends:
             yield (
-                f"{path}.enable_offload must be false for an env that holds nothing on an "
-                f"accelerator, as {spec.name} does under these settings, got true"
+                f"{path}.enable_offload must be false: under these settings {spec.name} holds "
+                "nothing on an accelerator, got true"
             )
 
 

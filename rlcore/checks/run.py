@@ -110,8 +110,8 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
         warn("actor.model.model_path is null: the policy starts from random weights")
     if facts.policy.value_dim and facts.needs is not None and not facts.needs.values:
         warn(
-            f"actor.model.add_value_head=true: {config.algorithm.name} trains no critic, so the "
-            "value head stays as it is"
+            f"actor.model.add_value_head=true: {config.algorithm.name} has no critic, so the "
+            "value head is not trained"
         )
     train, evaluation = facts.envs["train"], facts.envs["eval"]
     read = facts.policy.num_images

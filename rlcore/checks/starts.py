@@ -77,7 +77,7 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
     if not shared or config.env.eval.allow_training_trials:
         return None
     return (
-        f"env.eval must visit no start that env.train trains on, got {in_short(shared)} under "
+        f"env.eval must not visit starts that env.train trains on, got {in_short(shared)} under "
         f"env.train.split={config.env.train.split} and env.eval.split={config.env.eval.split}; "
         "env.eval.allow_training_trials=true evaluates on them anyway"
     )
@@ -97,7 +97,7 @@ def refusal_of_data(config: RunConfig, envs: Mapping[str, EnvSpec], folder: Path
     if not shared:
         return None
     return (
-        f"env.eval must visit no start that is among the demonstrations of {folder}, got "
+        f"env.eval must not visit starts that are among the demonstrations in {folder}, got "
         f"{in_short(shared)}; env.eval.allow_training_trials=true evaluates on them anyway"
     )
 

@@ -27,8 +27,8 @@ def what_goes_on_trains(facts: Facts) -> Iterator[str]:
     runner = facts.config.runner
     if runner.only_eval and runner.resume_dir is not None:
         yield (
-            "runner.only_eval must be false to go on with a run, got true; what the run has "
-            f"learned is evaluated by: rlcore eval {runner.resume_dir}"
+            "runner.only_eval must be false to resume a run, got true; to evaluate the run: "
+            f"rlcore eval {runner.resume_dir}"
         )
 
 
@@ -38,7 +38,10 @@ def groups_divide_columns(facts: Facts) -> Iterator[str]:
     if facts.needs is None:
         return
     if facts.needs.groups and algorithm.group_size == 1:
-        yield f"algorithm.group_size must be at least 2: {algorithm.name} compares episodes, got 1"
+        yield (
+            f"algorithm.group_size must be at least 2: {algorithm.name} compares the episodes of a "
+            "group, got 1"
+        )
     columns = env.total_num_envs * env.rollout_epoch
     if columns % algorithm.group_size:
         yield (

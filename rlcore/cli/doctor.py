@@ -55,7 +55,7 @@ def _kinds(registry: Registry) -> list[dict[str, str]]:
     detail = f"no {' and no '.join(missing)} is loaded" + (
         f" ({'; '.join(absent)})" if absent else ""
     )
-    fix = f'pip install "rlcore[NAME,...]", with names out of: {named}'
+    fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
     return [{"name": "plugins", "status": "missing", "detail": detail, "fix": fix}]
 
 
@@ -73,12 +73,12 @@ def _kernels() -> dict[str, str]:
     moved = {rows: names for rows in BATCHES if (names := kernels_alone(rows)[0])}
     if not moved:
         batches = ", ".join(map(str, BATCHES))
-        held = f"rows in batches of {batches} have the same bits at every place"
+        held = f"a row has the same bits at every place in batches of {batches}"
         return {"name": "kernels", "status": "ok", "detail": f"{using}; {held}", "fix": ""}
     rows, names = next(iter(moved.items()))
     detail = (
         f"{using}; a row's bits depend on its place in a batch ({names[0]}, {rows} rows), so runs "
-        "repeat to rounding only, whatever rollout.forward_batch is"
+        "repeat up to rounding only, whatever rollout.forward_batch is"
     )
     fix = (
         f"unset {MKL}"

@@ -1,6 +1,6 @@
 """Says what was changed by hand, or by a fault of the disk, in a run's `config.yaml`.
 
-Somebody may do so on purpose, so it is no error. Knows nothing of what the keys mean.
+That may be on purpose, so it is not an error. Knows nothing of what the keys mean.
 """
 
 from __future__ import annotations

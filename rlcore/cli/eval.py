@@ -40,7 +40,7 @@ UNDER = replace(
     loop="rlcore.loop.protocol:run",
     form=replace(
         EVAL.form,
-        flags={**TRUST, "--protocol": {"metavar": "NAME", "help": "settings to evaluate under"}},
+        flags={**TRUST, "--protocol": {"metavar": "NAME", "help": "settings to evaluate with"}},
     ),
     passed=("protocol",),
     further="rlcore.loop.protocol:rows_of",

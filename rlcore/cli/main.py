@@ -62,7 +62,7 @@ def _dispatch(words: list[str]) -> int:
         raise
     except Exception as error:
         told = _file_trouble(error) or _blame(command, error)
-        if told is None:  # a bug of ours keeps its traceback
+        if told is None:  # a bug in rlcore keeps its traceback
             raise
         raise told from error
     if not isinstance(code, int):
@@ -99,10 +99,10 @@ def _file_trouble(error: Exception) -> UserError | None:
 
 
 def _blame(command: Component, error: Exception) -> CommandError | None:
-    """The error with the plugin that is at fault; None for a command of ours."""
+    """The error with the plugin that is at fault; None for a command of rlcore itself."""
     if command.distribution == DISTRIBUTION:
         return None
-    own = error.__traceback__ and error.__traceback__.tb_next  # without the frame of ours
+    own = error.__traceback__ and error.__traceback__.tb_next  # without our own frame
     text = "".join(traceback.format_exception(type(error), error, own)).rstrip()
     return CommandError(
         f"{_whose(command)} failed:\n{text}",

@@ -61,8 +61,8 @@ PLAIN = Form()
 TRUST: dict[str, dict[str, Any]] = {
     "--trust": {
         "action": "store_true",
-        "help": "let the folder's configuration import modules and join clusters (code of whoever "
-        "made it); without, those keys must be given here",
+        "help": "let the folder's configuration import modules and join clusters, which runs "
+        "code of whoever made it; without this flag you must give those keys yourself",
     }
 }
 """The flag of verbs that read the folder of a run."""

@@ -47,8 +47,8 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     for word in overrides[1:]:
         if (key := word.lstrip("+~").partition("=")[0]) in ITS_PLACE:
             raise ConfigError(
-                f"{word[:200]}: a run goes on in its own folder, {key} can't be changed",
-                hint=f"rlcore resume {named}; a moved run is named where it is now",
+                f"{word[:200]}: a run is resumed in its own folder, so {key} can't be changed",
+                hint=f"rlcore resume {named}; if the run was moved, name its new folder",
             )
     run = RunFolder.containing(named)
     folder = Path(named).absolute()

@@ -37,7 +37,7 @@ class Outcome:
         folder: of its run; None before it has one.
         seconds: wall time.
         error: why it failed.
-        figures: what its run's summary.json holds; empty if there is none.
+        figures: what its run's summary.json holds; empty if it has none.
     """
 
     job: Job
@@ -142,13 +142,13 @@ class Sweep:
             job = outcome.job
             if outcome.state in ("running", "interrupted") and outcome.folder is not None:
                 folder = shlex.quote(str(outcome.folder))
-                lines.append(f"go on with job {job.index}: rlcore resume {folder}")
+                lines.append(f"resume job {job.index}: rlcore resume {folder}")
             elif outcome.state == "not started" and self._parents:
                 parent = next(iter(self._parents.values())).name
                 own = f"runner.logger.experiment_name={parent}/{job.name}"
                 first = [word.removeprefix(BY_RECIPE) for word in job.overrides[:1]]
                 words = shlex.join([*self.command, *first, *job.overrides[1:], own])
-                lines.append(f"job {job.index} by itself: {words}")
+                lines.append(f"run job {job.index} alone: {words}")
         return lines
 
     def _write(self) -> None:

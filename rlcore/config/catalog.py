@@ -80,7 +80,7 @@ class Catalog:
         return found[0][1] if found else None
 
     def unknown_option(self, group: str, name: str) -> ConfigError | PluginError:
-        """The error for `group=name` when there is no such option."""
+        """The error for `group=name` when that option does not exist."""
         top = group.split("/")[0]
         choices = self.options(group)
         if top in COMPONENT_GROUPS:

@@ -121,7 +121,7 @@ def load(
 
 def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig | None:
     """What the recipe alone gives, without the changes of the command line: the values of
-    `experiment=NAME`, or where there is none those of the chosen components. What the recipe left
+    `experiment=NAME`, or without one those of the chosen components. What the recipe left
     to whoever ran it is as they set it. None for a configuration that was not composed.
 
     Raises:

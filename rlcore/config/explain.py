@@ -53,7 +53,7 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
         path: dotted path of the key, or the name of a group.
 
     Raises:
-        ConfigError: there is no such key.
+        ConfigError: the key does not exist.
     """
     if path in catalog.groups and path not in tree.paths(root):
         return "\n".join(_options(catalog, path, f"{path}=NAME, one of: "))

@@ -35,14 +35,14 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
     """The mapping a YAML file holds, interpolations left as they are; empty for an empty file.
 
     Raises:
-        ConfigError: it can't be read, is no YAML, or holds something else.
+        ConfigError: it can't be read, is not YAML, or holds something else.
     """
     text = _text_of(file)
     try:
         check_yaml(text)
         content = OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
     except RecursionError:
-        raise ConfigError(f"{file}: its values lie too deep in each other") from None
+        raise ConfigError(f"{file}: its values are nested too deeply") from None
     except (ValueError, YAMLError, OmegaConfBaseException) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file} can't be read as YAML: {reason}") from None
@@ -50,7 +50,7 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
         raise ConfigError(f"{file} must hold a mapping of keys, got {content!r}")
     for key in content:
         if not isinstance(key, str):
-            raise ConfigError(f"{file}: keys must be texts, got {key!r}")
+            raise ConfigError(f"{file}: keys must be strings, got {key!r}")
     return content  # type: ignore[return-value]
 
 
@@ -58,7 +58,7 @@ def _text_of(file: Traversable | Path) -> str:
     """The text of a configuration's file: of a plugin's, which may lie in an archive, or any other.
 
     Raises:
-        ConfigError: it is no file, no text, or too large for one.
+        ConfigError: it is not a file, not text, or too large.
     """
     try:
         if isinstance(file, Path):
@@ -112,7 +112,7 @@ def _absent(catalog: Catalog, whose: str, parts: list[tuple[str, str]]) -> UserE
 
 
 def installing(catalog: Catalog, parts: list[tuple[str, str]]) -> str | None:
-    """The command that installs absent parts; None where there is none."""
+    """The command that installs absent parts; None if nothing installs them."""
     kinds = [(COMPONENT_GROUPS[group.split("/")[0]], option) for group, option in parts]
     return catalog.registry.install_command(kinds)
 
@@ -148,7 +148,7 @@ def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> No
     if keys and header != GLOBAL:
         raise ConfigError(
             f"{file} must begin with the line {GLOBAL!r}, got {header!r}: without it its keys "
-            f"({', '.join(keys[:3])}) would stand below {group!r}"
+            f"({', '.join(keys[:3])}) would end up below {group!r}"
         )
 
 

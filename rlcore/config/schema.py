@@ -181,7 +181,7 @@ class EnvConfig(Settings):
         "evaluation: trials of each task visited, each exactly once", 10, least=1
     )
     allow_training_trials: bool = key(
-        "evaluation: also at starts used in training; such results are marked", False
+        "evaluation: allow starts used in training; such results are marked", False
     )
     total_num_envs: int = key("sub-envs over all env workers", 8, least=1)
     rollout_epoch: int = key("training: episodes per sub-env and update", 1, least=1)
@@ -231,7 +231,7 @@ class RolloutConfig(Settings):
         "stages: one simulates while the policy answers another", 1, least=1
     )
     forward_batch: int | None = key(
-        "fixed forward batch (padded), for bitwise equal trajectories; null: as many as wait",
+        "fixed forward batch (padded), for bitwise equal trajectories; null: all that wait",
         least=1,
     )
     eval_deterministic: bool = key("evaluate without exploration noise", True)
@@ -411,8 +411,8 @@ class SFTConfig(Settings):
         when=WITH_SFT,
     )
     control: bool = key(
-        "after training, also go on with SFT for as long as RL took, from the same start, "
-        "and evaluate it",
+        "a control: after training, continue SFT from the same start for as long as RL took, "
+        "and evaluate the result too",
         False,
         when=WITH_SFT,
     )
@@ -431,11 +431,13 @@ class RunConfig(Settings):
     """Root of the configuration of one run."""
 
     cluster: ClusterConfig = key("where workers run", ClusterConfig())
-    runner: RunnerConfig = key("course of the run", RunnerConfig())
+    runner: RunnerConfig = key(
+        "length, evaluations, checkpoints and logs of the run", RunnerConfig()
+    )
     collect: CollectConfig = key("expert demonstrations", CollectConfig())
     sft: SFTConfig = key("supervised training", SFTConfig())
     env: EnvPair = key("env.train and env.eval", EnvPair())
-    rollout: RolloutConfig = key("gathering of data", RolloutConfig())
+    rollout: RolloutConfig = key("how experience is gathered", RolloutConfig())
     actor: ActorConfig = key("policy and optimizer", ActorConfig())
     algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
     recipe: RecipeConfig = key("where the values come from", RecipeConfig())

@@ -141,7 +141,7 @@ def _content(file: Path) -> Any:
         try:
             return json.loads(reading.read_text(file), object_pairs_hook=_once)
         except RecursionError:
-            raise reading.Unreadable("its values lie too deep in each other") from None
+            raise reading.Unreadable("its values are nested too deeply") from None
     found = reading.read_yaml(file)
     _keys_once(yaml.compose(reading.read_text(file), Loader=yaml.SafeLoader))
     return found

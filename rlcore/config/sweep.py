@@ -52,7 +52,7 @@ def expand(overrides: Sequence[str], *, keep: str | None = None) -> list[Job]:
 
     Args:
         overrides: as on the command line.
-        keep: one of them that is a folder's, and so is no list whatever is in its name.
+        keep: one of them that names a folder; it is never a list, whatever is in the name.
 
     Raises:
         ConfigError: a sweep the basic sweeper does not have, such as `interval(...)`.

@@ -19,7 +19,7 @@ def checked_spec(found: object, path: str) -> EnvSpec:
     """What a spec function gave, if a run can be planned with it.
 
     Raises:
-        PluginError: it is no EnvSpec, or its sentences are not one for each task.
+        PluginError: it is not an EnvSpec, or has not one sentence for each task.
     """
     if not isinstance(found, EnvSpec):
         raise PluginError(
@@ -58,7 +58,8 @@ def spec_fault(spec: EnvSpec) -> str:
         return f"cameras are named {names}, expected each name once"
     for camera in spec.cameras:
         if min(camera.height, camera.width) < 1:
-            return f"camera {camera.name!r} is {camera.height} x {camera.width}, expected pixels"
+            size = f"{camera.height} x {camera.width}"
+            return f"camera {camera.name!r} is {size}, expected at least 1 x 1"
     channels: tuple[StateChannel | ActionChannel, ...] = (*spec.states, *spec.actions)
     for channel in channels:
         if channel.size < 1:

@@ -37,8 +37,8 @@ def require_values(path: Path, saved: Mapping[str, Any], given: Collection[str])
     for key, text in _texts(saved, ""):
         if INTERPOLATION in text and key.lower() not in given:
             raise ConfigError(
-                f"{path}: {key} is {text!r}: nothing is looked up for the configuration of a run, "
-                "which is written with its values",
+                f"{path}: {key} is {text!r}, but the configuration of a run must hold values: "
+                "nothing is looked up for it",
                 hint=f"give the value yourself: {key}=...",
             )
 

@@ -250,7 +250,7 @@ def _others(path: Path) -> set[str]:
 def _check_empty(path: Path) -> None:
     if path.is_dir() and _others(path) - {INFO}:
         raise ConfigError(
-            f"{path} holds other files than demonstrations",
+            f"{path} holds files that are not demonstrations",
             hint="set collect.path to a new folder",
         )
 

@@ -27,7 +27,7 @@ def checked_algorithm(name: str, target: str, algorithm: Any) -> None:
     """Look at what a factory made.
 
     Raises:
-        AlgorithmError: it is no algorithm.
+        AlgorithmError: it is not an algorithm.
     """
     # a stranger's object: it may lack the name
     needs = getattr(algorithm, "needs", None)
@@ -106,5 +106,5 @@ def _error(name: str, call: str, what: str, found: str, expected: str) -> Algori
     return AlgorithmError(
         f"algorithm {name}: {call}() gave{part} {found}, expected {expected}",
         hint="the algorithm is at fault, not a training setting: see rlcore.protocols.Algorithm; "
-        "rlcore_testing.check_algorithm finds more of its kind",
+        "rlcore_testing.check_algorithm finds more such mistakes",
     )

@@ -172,7 +172,7 @@ class SupervisedTrainer:
             train,
             val,
             first=self._config.max_steps,
-            stop=lambda _, spent: f"{seconds:.1f} s were over" if spent >= seconds else None,
+            stop=lambda _, spent: f"its {seconds:.1f} s were up" if spent >= seconds else None,
             on_progress=on_progress,
         )
 
@@ -232,7 +232,7 @@ class SupervisedTrainer:
         else:
             return
         raise TrainingError(
-            f"supervised training came to nothing: {problem} holds NaN or infinity",
+            f"supervised training failed: {problem} holds NaN or infinity",
             hint="lower sft.lr; or look at sft_batch and sft_loss of the model: "
             "rlcore_testing.check_policy",
         )

@@ -177,7 +177,7 @@ class Learner:
     def _drifted(self, minibatch: Metrics) -> bool:
         """Whether the update ends here, as the policy has moved far enough; alike on all ranks.
 
-        A NaN is no drift: such a step is refused by the optimizer, and counted.
+        NaN does not count as drift: the optimizer refuses such a step and counts it.
         """
         if self._algorithm.target_kl is None:
             return False
@@ -229,7 +229,7 @@ class Learner:
         """Train the value group alone; without gradients the policy's backward costs nothing.
 
         Raises:
-            ConfigError: there is no value group to train.
+            ConfigError: the policy has no value group to train.
         """
         if frozen and not self._optimizer.parameters("value"):
             raise ConfigError(

@@ -92,7 +92,7 @@ def words(
         )
     if before is not None and before.digests and list(before.digests) != kept["digests"]:
         found.append(
-            f"this machine rounds sums differently from where the run was before "
+            f"this machine rounds sums differently from the one before "
             f"({_described(before.kernels)}; here {_described(kernels)}): it learns just as "
             "well, but its numbers will not be bit for bit those of the other machine"
         )

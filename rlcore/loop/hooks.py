@@ -52,7 +52,7 @@ class RunHooks:
 
     @property
     def failed(self) -> bool:
-        """Whether a hook has raised that is no observer's."""
+        """Whether a hook that is not an observer's has raised."""
         return self._failure is not None
 
     def call(self, hook: str, *, metrics: dict[str, float] | None = None, **arguments: Any) -> None:
@@ -166,7 +166,7 @@ def _additions(
         if name in before:
             continue
         if not isinstance(name, str):
-            return added, f"added a metric named {_short(name)}, which is no text"
+            return added, f"added a metric named {_short(name)}, which is not a string"
         try:
             if not isinstance(value, numbers.Real):
                 raise TypeError

@@ -17,7 +17,7 @@ def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
     if not steps:
         reason = "the policy drifted by more than algorithm.target_kl before its first step"
         if not metrics["train/actor/trained_samples"]:
-            reason = "no sample was one to train on (train/actor/trained_fraction)"
+            reason = "there was no sample to train on (train/actor/trained_fraction)"
         return f"update {update} learned nothing: {reason}"
     if metrics["train/actor/zero_gradient_steps"] == steps:
         return (
@@ -27,7 +27,7 @@ def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
         )
     if not metrics["train/actor/weights_moved"]:
         return (
-            f"update {update} moved no weight: its steps are smaller than the weights' precision "
+            f"update {update} moved no weight: its steps are too small for the weights' precision "
             "(actor.optim.lr)"
         )
     return None

@@ -114,9 +114,9 @@ def _faults(spec: ProtocolSpec) -> Iterator[str]:
             yield f"group {group!r} has no rows"
         for row in rows:
             if row in seen:
-                yield f"there are two rows {row!r}: rows of all groups need names of their own"
+                yield f"two rows are called {row!r}: every row needs a name of its own"
             if row in SIDES:
-                yield f"row {row!r} has a name that every run uses for itself: {', '.join(SIDES)}"
+                yield f"a row can't be called {row!r}: rlcore itself uses {', '.join(SIDES)}"
             seen.add(row)
     for average, of in spec.averages.items():
         if not of:
@@ -246,7 +246,7 @@ def _times(folder: Path) -> dict[str, int]:
 
 
 def _begun(config: RunConfig, name: str, plan: dict[str, Any]) -> RunFolder | None:
-    """The folder of an earlier evaluation with the same plan; None if there is none."""
+    """The folder of an earlier evaluation with the same plan; None without one."""
     logger = config.runner.logger
     wanted = Path(logger.log_path) / logger.experiment_name
     places = wanted.parent.iterdir() if wanted.parent.is_dir() else ()

@@ -257,7 +257,7 @@ def same_evaluation(
     if then == now and {row.protocol for row in found} == {protocol(session.assembly).digest}:
         return found
     session.progress.line(
-        f"the evaluation {label} training was made otherwise "
+        f"the evaluation {label} training was made under other settings "
         f"({told_apart(then, now) or 'by another version'}); it is made again"
     )
     return None

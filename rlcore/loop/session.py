@@ -184,7 +184,7 @@ def _papers(config: RunConfig, registry: Registry) -> dict[str, str]:
     """What the run is made with, by the names of the files: its configuration, and its recipe as
     that is today."""
     papers = {CONFIG: to_yaml(config)}
-    # a recipe that composes no longer (a run is evaluated elsewhere) is none
+    # a recipe that no longer composes (a run is evaluated elsewhere) counts as none
     with contextlib.suppress(UserError):
         recipe = recipe_of(config, registry)
         if recipe is not None:

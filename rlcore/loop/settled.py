@@ -63,8 +63,8 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
             warn(f"{key} does nothing any more: the run goes on from {at.path.name}")
     for key, then in _of_random_start(so_far, config):
         warn(
-            f"{key} comes too late for the random weights at the start, drawn with "
-            f"{_written(then)}: an evaluation before training, if repeated, plays other weights"
+            f"{key} comes too late for the random weights at the start, which were drawn with "
+            f"{_written(then)}: if the evaluation before training is repeated, it plays others"
         )
     tensors = read_headers(at.path / f"{LEARNER}.safetensors")
     _check_reference(at, facts, tensors)

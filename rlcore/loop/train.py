@@ -51,7 +51,7 @@ def run(assembly: Assembly) -> Summary:
             name = at.path.name if at is not None else None
             with open_session(assembly, folder=there, at=name, holds=holds) as session:
                 if said is not None:
-                    session.progress.line(f"{session.folder.path} {said}: going on with it")
+                    session.progress.line(f"{session.folder.path} {said}: continuing with it")
                 try:
                     return _story(session, saved)
                 except WorkerError as error:

@@ -40,7 +40,7 @@ def check_untrained(config: RunConfig, folder: RunFolder) -> None:
         shared = learned.of(spec.name, visited)
         if shared:
             raise ConfigError(
-                f"env.eval must visit no start that {folder.path} was trained on, got "
+                f"env.eval must not visit starts that {folder.path} was trained on, got "
                 f"{in_short(shared)} under env.eval.split={config.env.eval.split}: "
                 f"{file.relative_to(folder.path)} has env.train.split={split}",
                 hint="env.eval.allow_training_trials=true evaluates on them anyway",

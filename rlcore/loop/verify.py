@@ -33,7 +33,7 @@ def freeze(session: Session, step: int, results: Sequence[EpisodeResult]) -> Non
     """Keep an evaluation of the checkpoint of that step with it, if it is still there."""
     folder = session.folder.checkpoint(step)
     if not (folder / STATE).is_file():
-        session.progress.line(f"warning: {folder} is gone: its evaluation is not kept with it")
+        session.progress.line(f"warning: {folder} is gone, so its evaluation can't be kept in it")
         return
     write_results(folder / EPISODES, results)
     facts = {**_facts(session), "versions": versions()}
@@ -64,7 +64,7 @@ def run(assembly: Assembly) -> list[EpisodeResult]:
         results = evaluate(session, "verify")
         conclude(session, after=results)
         _compare(kept, results, then["versions"])
-        session.progress.line(f"verified: all {len(kept)} episodes came out as they had")
+        session.progress.line(f"verified: all {len(kept)} episodes came out as before")
     return results
 
 
@@ -97,8 +97,8 @@ def _compare(
         if then.get(name) != version
     ]
     raise VerificationError(
-        f"{len(other)} of {len(kept)} episodes came out differently, {flips} of them with another "
-        f"success, e.g. {other[0].task} trial {other[0].trial}",
+        f"{len(other)} of {len(kept)} episodes came out differently, in {flips} of them success "
+        f"changed, e.g. {other[0].task} trial {other[0].trial}",
         hint="versions that changed: " + (", ".join(changed) or "none; another CPU or driver?"),
     )
 

@@ -97,7 +97,7 @@ def _local_memory() -> int:
 def _cgroup(name: str) -> Iterator[int]:
     """The limit of a version 2 control group, if one is set.
 
-    `cpu.max` holds "quota period" in microseconds, `memory.max` bytes; "max" is no limit.
+    `cpu.max` holds "quota period" in microseconds, `memory.max` bytes; "max" means no limit.
     """
     try:
         words = Path("/sys/fs/cgroup", name).read_text().split()

@@ -67,7 +67,7 @@ def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """The note kept beside the rows; empty if there is none.
+    """The note kept beside the rows; empty without one.
 
     Raises:
         CheckpointError: missing or damaged.

@@ -161,7 +161,7 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
     return PolicyError(
         f"model {spec.name}: {what} of {call} is {found}, expected {expected}",
         hint="the model is at fault, not a training setting: see rlcore.protocols.Policy; "
-        "rlcore_testing.check_policy finds more of its kind",
+        "rlcore_testing.check_policy finds more such mistakes",
     )
 
 

@@ -41,7 +41,7 @@ def look(policy: Policy, spec: EnvSpec, device: str, forward_batch: int | None) 
 
 @lru_cache(maxsize=8)
 def kernels_alone(rows: int, device: str = "cpu") -> tuple[tuple[str, ...], str]:
-    """(what gave a row other bits at another place or in other company, a digest of the results).
+    """(what gave a row other bits at another place or beside other rows, a digest of the results).
 
     The digests of two processes are equal if they rounded these sums alike.
     """

@@ -84,7 +84,7 @@ def save_checkpoint(
 
     Raises:
         CheckpointError: it can't be written.
-        ValueError: it is there already, or none were to stay.
+        ValueError: it exists already, or none were to stay.
     """
     name = checkpoint_name(step)
     target = folder / name
@@ -147,7 +147,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
             taken.
 
     Raises:
-        CheckpointError: missing, incomplete, damaged, or not one of ours.
+        CheckpointError: missing, incomplete, damaged, or not written by rlcore.
     """
     found = find_checkpoint(Path(path))
     try:

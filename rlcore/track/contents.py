@@ -68,7 +68,7 @@ def check_seal(folder: Path, seed: int) -> None:
     if of != seed:
         raise CheckpointError(
             f"{folder} is of a run with seed {of!r}, runner.seed is {seed}",
-            hint="put back the run's own; if there is none it is made again",
+            hint="put back the run's own; if it is missing it is made again",
         )
     check_digests(folder, expected)
 

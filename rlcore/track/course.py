@@ -163,8 +163,8 @@ def require_on_course(folder: Path, name: str) -> None:
     course = read_course(folder)
     if name not in course.lineage:
         raise CheckpointError(
-            f"{folder / name} is not on the course of this run, which came by "
-            f"{', '.join(course.lineage) or 'no checkpoint'}: it can't be resumed from",
+            f"{folder / name} does not belong to the history of this run "
+            f"({', '.join(course.lineage) or 'no checkpoint'}), so it can't be resumed from",
             hint=f"a new run can begin with its policy: actor.model.model_path={folder / name}"
             "/actor",
         )
@@ -211,7 +211,7 @@ def settle(folder: Path) -> None:
             try:
                 facts = read_facts(folder / name / STATE)
             except CheckpointError:
-                continue  # none of ours: those are whole before they get their name
+                continue  # not written by rlcore: its folders are whole before they get their name
             if facts["parent"] == course.latest:
                 stay = {*facts["lineage"], name}
                 course = Course(

@@ -27,11 +27,11 @@ def replacing(path: Path) -> Iterator[Path]:
     The suffix is kept, as writers choose formats by it.
 
     Raises:
-        FileExistsError: something is there that is no file, such as /dev/stdout.
+        FileExistsError: something else than a file is there, such as /dev/stdout.
     """
     make_folder(path.parent)
     if path.exists() and not path.is_file():
-        raise FileExistsError(errno.EEXIST, "it is there already, and no file", str(path))
+        raise FileExistsError(errno.EEXIST, "it exists already, and is not a file", str(path))
     partial = _partial(path)
     if os.path.lexists(partial):  # of an earlier process of this number, or a link
         partial.unlink()
@@ -78,7 +78,7 @@ def new_folder(path: Path) -> Iterator[Path]:
             sync(file)
         sync(partial)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise FileExistsError(errno.EEXIST, "it is there already", str(path))
+            raise FileExistsError(errno.EEXIST, "it exists already", str(path))
         partial.rename(path)
         sync(path.parent)
     finally:
@@ -145,7 +145,7 @@ def sync(path: Path) -> None:
 
 def _given_up(partial: str) -> bool:
     """Whether the process that wrote an unfinished file is gone, as far as can be told here: one
-    of another machine that is at it right now is told that it can't write, and does it again."""
+    of another machine that writes at this moment gets an error, and tries again."""
     number = partial.removeprefix(PARTIAL).partition("-")[0]
     return number.isdecimal() and not psutil.pid_exists(int(number))
 

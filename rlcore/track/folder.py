@@ -206,7 +206,7 @@ class RunFolder:
             try:
                 place.mkdir(parents=True)  # atomic: of two runs that ask at once, one gets it
             except FileExistsError:
-                with contextlib.suppress(OSError, ValueError):  # none of ours
+                with contextlib.suppress(OSError, ValueError):  # not a run of rlcore
                     if read_text(note).strip() == str(self.path):
                         return place
                 continue

@@ -35,7 +35,7 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
     """Tensors of a safetensors file, by name. Only the header is read.
 
     Raises:
-        CheckpointError: the file is missing, can't be read, is cut off or is none.
+        CheckpointError: the file is missing, can't be read, is cut off or not a safetensors file.
     """
     check_here(path)
     try:

@@ -20,7 +20,7 @@ def check_history(path: Path, log: Path) -> None:
     """Refuse a history that is not the one that was logged: a resume may log it once more.
 
     Args:
-        path: of the history; a missing one is none of this function's business.
+        path: of the history; a missing one is not checked here.
         log: the run's `metrics.jsonl`; a garbled one proves nothing.
 
     Raises:

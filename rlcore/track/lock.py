@@ -4,10 +4,10 @@ The lock is `flock` on `.lock`, which the system takes back from a process howev
 file systems keep it, between machines above all, so the file also says who holds it, and is
 written again every few seconds: a heartbeat that others can see. A holder counts as gone if
 
-* it was a process of this machine that is no more (pids are used again, so the time it began
+* it was a process of this machine that has ended (pids are used again, so the time it began
   counts too; of one in another container, whose pids we don't see, `flock` knows), or
 * it was on another machine, and its heart has stopped: its last beat is long ago by our clock, and
-  while we watch there is none. Both, as clocks may differ.
+  while we watch none comes. Both, as clocks may differ.
 
 Children don't keep the lock: it is closed where a program is executed, and in a fork. Knows nothing
 of what a run is. Reading takes no lock.
@@ -131,8 +131,8 @@ def require_held(folder: Path) -> None:
     if folder in _holds and not _keeps(folder, *_holds[folder]):
         raise CheckpointError(
             f"{folder} is not the folder that was written to so far: it, or the file {NAME} in it, "
-            "was moved, removed or replaced while the run was going on",
-            hint=f"what was written until then lies where it was moved to; resume it there: "
+            "was moved, removed or replaced during the run",
+            hint=f"what was written so far is where it was moved to; resume it there: "
             f"rlcore resume {folder if folder.exists() else 'RUN'}",
         )
 

@@ -68,7 +68,7 @@ def build_manifest(
         protocol: of the evaluations; None where the run has none.
         render_settings: :attr:`rlcore.specs.EnvSpec.render_settings` of each side of the run.
         caveats: likewise :attr:`rlcore.specs.EnvSpec.caveat`, of sides that have one.
-        sentences: `{side: {task: sentence}}`, what the policy is told.
+        sentences: `{side: {task: sentence}}`, what the policy gets.
         task_groups: :attr:`rlcore.specs.EnvSpec.task_groups`, for the tables of the report.
         evaluated_on: what starts evaluations visit, in words.
         command: the command line; this process's if None.
@@ -106,7 +106,7 @@ def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def git_state(checkout: Path) -> dict[str, str | bool] | None:
-    """`{"commit", "dirty"}` of a checkout; None where `checkout` is none, or git is missing.
+    """`{"commit", "dirty"}` of a checkout; None if `checkout` is not one, or git is missing.
 
     Only a repository whose root is `checkout` counts: an rlcore installed in a virtualenv
     inside somebody's repository is not at that repository's commit.
@@ -134,7 +134,7 @@ def _git(checkout: Path, *arguments: str) -> str | None:
 
 
 def _plugin_distributions() -> list[metadata.Distribution]:
-    """Distributions with an entry point of ours, each once."""
+    """Distributions with an rlcore entry point, each once."""
     points = metadata.entry_points(group=PLUGIN_GROUP)
     found = {point.dist.metadata["Name"]: point.dist for point in points if point.dist is not None}
     return list(found.values())

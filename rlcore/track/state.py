@@ -65,7 +65,9 @@ def read_facts(path: Path) -> dict[str, Any]:
     """
     facts = read_json(path)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise CheckpointError(f"{path.parent} is not a checkpoint of rlcore: {path} is another's")
+        raise CheckpointError(
+            f"{path.parent} is not a checkpoint of rlcore: {path} was written by another program"
+        )
     if facts.get("version") != FORMAT_VERSION:
         raise CheckpointError(
             f"{path.parent} has checkpoint format {facts.get('version')}, "

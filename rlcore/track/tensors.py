@@ -59,7 +59,7 @@ def tensor_names(tree: Any) -> set[str]:
         return set()
     if tree.keys() == {TENSOR}:
         if not isinstance(tree[TENSOR], str):
-            raise ValueError(f"a tensor's name must be a text, got {tree[TENSOR]!r}")
+            raise ValueError(f"a tensor's name must be a string, got {tree[TENSOR]!r}")
         return {tree[TENSOR]}
     if tree.keys() == {TUPLE} and not isinstance(tree[TUPLE], list):
         raise ValueError(f"a tuple must be a list, got {tree[TUPLE]!r}")

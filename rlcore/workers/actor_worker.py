@@ -99,7 +99,7 @@ class ActorWorker(PolicyWorker):
         Args:
             continue_seconds: go on from the present weights for this long (the control),
                 instead of `sft.max_steps` steps from the start.
-            on_progress: is told after each step.
+            on_progress: called after each step.
         """
         from rlcore.learner.demonstrations import fit_demonstrations
 

@@ -153,9 +153,9 @@ def _job() -> JobConfig:
 def _close_doors(*, ours: bool) -> None:
     """What Ray's processes inherit of variables.
 
-    A cluster of ours asks whoever connects for a token (Ray does, from 2.59 on). It is made here
-    and stays in this process and its children; Ray would leave one in the home folder, which may
-    not be writable. Ray reads it once, so it is the same for all clusters of a process.
+    A cluster that we start asks whoever connects for a token (Ray does, from 2.59 on). It is
+    made here and stays in this process and its children; Ray would leave one in the home folder,
+    which may not be writable. Ray reads it once, so it is the same for all clusters of a process.
     """
     if "PYTHONPATH" in os.environ:
         os.environ["PYTHONPATH"] = without_current_folder(os.environ["PYTHONPATH"])

@@ -142,7 +142,7 @@ class PlayedEnv:
                 f"env {self.spec.name} does not end {self._address(self._episodes[row])}: "
                 f"{self._steps[row]} steps, max_episode_steps is {self.spec.max_episode_steps}",
                 hint="the env is at fault: it has to set truncated in the last step it allows; "
-                "rlcore_testing.check_env finds more of its kind",
+                "rlcore_testing.check_env finds more such mistakes",
             )
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
@@ -230,7 +230,7 @@ class PlayedEnv:
     def _blame(
         self, fault: Fault, running: np.ndarray, result: ChunkResult | None = None
     ) -> EnvError:
-        """The error for a fault in an answer; where it is no single row's, the first that runs
+        """The error for a fault in an answer; if it concerns several rows, of the first that runs
         stands for all."""
         rows = np.flatnonzero(running)
         row = fault.row if fault.row is not None else int(rows[0]) if rows.size else 0
@@ -248,5 +248,5 @@ class PlayedEnv:
         return EnvError(
             f"env {self.spec.name} returned invalid data, {where}: {fault}",
             hint=f"the env is at fault, not a training setting: {fault.hint}; "
-            "rlcore_testing.check_env finds more of its kind",
+            "rlcore_testing.check_env finds more such mistakes",
         )

@@ -210,7 +210,7 @@ class RayGroup(WorkerGroup):
             raise error
         for rank in lost:
             workers[rank] = self._spawn("env", rank, members[rank])
-            workers[rank].adopt.remote(self.kernels)  # an actor does what it is told in turn
+            workers[rank].adopt.remote(self.kernels)  # an actor does what it is asked in order
         refs = {
             workers[rank].call.remote("start", START["env"]): _name("env", rank) for rank in lost
         }

@@ -99,7 +99,7 @@ class SurvivingEnv:
                     raise EnvError(
                         f"env {self.spec.name} ended its demonstrations without "
                         f"{tuple(missing[0])}, expected each episode asked for",
-                        hint="yield one demonstration per episode, also where the expert fails",
+                        hint="yield one demonstration per episode, even if the expert fails",
                     )
             except SimulatorError as error:
                 failures += 1
@@ -130,7 +130,7 @@ class SurvivingEnv:
             raise
         except BaseException as error:
             told = (
-                f"env {self.spec.name} failed while it was closed, and nothing of the run is lost"
+                f"env {self.spec.name} failed while it was being closed; nothing of the run is lost"
             )
             warnings.warn(f"{told}: {type(error).__name__}: {error}", EnvWarning, stacklevel=2)
 

@@ -100,7 +100,7 @@ class Waiting:
         except RayError:
             return error
         places = [
-            f"{name}, heard of {seconds:.0f} s ago, was at:\n{stack.rstrip()}"
+            f"{name}, last heard of {seconds:.0f} s ago, was at:\n{stack.rstrip()}"
             for name, (seconds, stack) in sorted(beats.items())
         ]
         return StuckError("\n".join([error.message, *places]), hint=error.hint)

@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_elsewhere_says_so(log_path: Path, capsys: pytest.Cap
     (run / "manifest.json").write_text(json.dumps(manifest))
     go_on(run, "runner.max_epochs=2")
     said = " ".join(capsys.readouterr().out.split())
-    assert "rounds sums differently from where the run was before (Elsewhere Inc." in said
+    assert "rounds sums differently from the one before (Elsewhere Inc." in said
     assert kernels(run)["processor"]["maker"] == processor().maker
 
 

@@ -150,7 +150,7 @@ def test_a_training_episode_of_the_update_after_the_checkpoint(
     assert (facts["phase"], facts["step"], facts["split"]) == ("train", 1, "train")
     assert np.abs(arrays["logprobs"]).min() > 0  # drawn, unlike in an evaluation
     np.testing.assert_allclose(arrays["evaluated_logprobs"], arrays["logprobs"], atol=1e-5)
-    assert "asked again differ by" in capsys.readouterr().out
+    assert "Policy.evaluate differ by" in capsys.readouterr().out
 
 
 def test_on_ray_it_is_the_same(run: Path, ray_cluster: None):
@@ -339,7 +339,7 @@ def test_no_run_no_checkpoint_and_damage(
     assert main(["replay", str(alone), "--task=0", "--trial=1000"]) == 1
     assert "Started" in capsys.readouterr().err
     assert main(["replay", "--task=0", "--trial=1000"]) == 2
-    assert "which run is the episode of?" in capsys.readouterr().err
+    assert "an episode of which run?" in capsys.readouterr().err
     assert main(["replay", str(alone), "--task=0", "--trial=1000", "--multirun"]) == 2
     assert "one run at a time" in capsys.readouterr().err
     assert "there is no run at" in refused(tmp_path / "nowhere")

@@ -375,7 +375,7 @@ def test_a_reference_that_was_never_kept_leaves_the_run_alone(log_path: Path):
 )
 def test_the_folder_of_a_run_is_its_own(whole: Path, word: str, capsys: pytest.CaptureFixture[str]):
     assert main(["resume", str(whole), "runner.max_epochs=5", word]) == 2
-    assert f"error: {word}: a run goes on in its own folder" in capsys.readouterr().err
+    assert f"error: {word}: a run is resumed in its own folder" in capsys.readouterr().err
 
 
 def test_keys_that_come_too_late_are_announced(log_path: Path, capsys: pytest.CaptureFixture[str]):

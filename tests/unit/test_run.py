@@ -37,8 +37,11 @@ def test_what_is_left_out_is_one(run: Run):
         (lambda run: run.set_lr_factors({"value": float("nan")}), "got nan for 'value'"),
         (lambda run: run.set_task_weights({"left": "2"}), "0 or more, got '2' for 'left'"),
         (lambda run: run.set_task_weights({"up": 2}), "was set for 'up'; choose from: left, right"),
-        (lambda run: run.set_task_weights({"left": 0, "right": 0}), "the weight 0 for all of them"),
-        (lambda run: run.stop(""), "needs the reason as a text, got ''"),
+        (
+            lambda run: run.set_task_weights({"left": 0, "right": 0}),
+            "a weight above 0, got 0 for all",
+        ),
+        (lambda run: run.stop(""), "needs a reason, as a string, got ''"),
         (lambda run: run.keep("mine", {1, 2}), "run.keep('mine', ...) takes what JSON has"),
         (lambda run: run.keep("mine", float("inf")), "takes what JSON has"),
     ],

@@ -275,5 +275,7 @@ def _closing(replayed: Replayed, trace: Trace, phase: Phase) -> list[str]:
         )
     elif result.sampling == "stochastic":
         apart = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])
-        lines.append(f"log-probs when it acted and asked again differ by {apart.max():.1e} at most")
+        lines.append(
+            f"log-probs of acting and of Policy.evaluate differ by at most {apart.max():.1e}"
+        )
     return [*lines, *(str(folder / name) for name in (VIDEO, ARRAYS, FACTS))]

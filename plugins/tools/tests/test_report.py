@@ -393,12 +393,12 @@ def test_a_conclusion_with_control(log_path):
     assert "control: more imitation 0.000" in Page(write_report(folder)).text
 
 
-def test_what_is_no_file_is_not_replaced(log_path, tmp_path):
+def test_what_is_not_a_file_is_not_replaced(log_path, tmp_path):
     """With the rights of root, /dev/null would be a report from then on."""
     folder = make_run(log_path)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for name in ("pipe", "link"):
-        with pytest.raises(ConfigError, match="no file"):
+        with pytest.raises(ConfigError, match="is not a file"):
             write_report(folder, tmp_path / name)
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()

@@ -33,7 +33,7 @@ def test_starts_that_are_trained_on_are_measured_only_where_asked_for(facts, pro
     number = {"train": 0, "heldout": 1000}[split]
     (said,) = problems(facts("actor.global_batch_size=256", *same))
     assert said.startswith(
-        f"env.eval must visit no start that env.train trains on, got reach-left trial {number}, "
+        f"env.eval must not visit starts that env.train trains on, got reach-left trial {number}, "
         f"reach-left trial {number + 1} and 38 more"
     )
     assert "env.eval.allow_training_trials=true" in said

@@ -21,7 +21,7 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
         (f"actor.model.model_path={LONG}", "actor.model.model_path must be a folder, got '/xxx"),
         (f"env.eval.video_cfg.video_base_dir={LONG}", "video_base_dir must be a folder, got '/xxx"),
         ("runner.logger.experiment_name=../x", "must be a name or a path below"),
-        ("actor.model.model_path=/no/where", "must be a folder that exists, got '/no/where'"),
+        ("actor.model.model_path=/no/where", "must be an existing folder, got '/no/where'"),
     ],
 )
 def test_places_that_no_run_can_be_at(registry, override, sentence):

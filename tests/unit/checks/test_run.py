@@ -99,7 +99,7 @@ def test_a_value_head_that_nobody_trains_is_announced_and_its_width_does_not_mat
     config, plan = toy_run(*words)
     facts = check(config, registry, plan)
     assert facts.policy.value_dim == 1
-    with pytest.warns(ConfigWarning, match="add_value_head=true: plain trains no critic"):
+    with pytest.warns(ConfigWarning, match="add_value_head=true: plain has no critic"):
         announce(facts)
 
 

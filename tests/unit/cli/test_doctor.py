@@ -30,7 +30,7 @@ def test_the_kernels_of_this_machine_are_looked_at(capsys):
 def test_kernels_that_keep_rows_apart(monkeypatch, capsys):
     out = said(monkeypatch, capsys, moved=0)
     assert "ok       kernels: " in out
-    assert f"rows in batches of {', '.join(map(str, BATCHES))} have the same bits" in out
+    assert f"the same bits at every place in batches of {', '.join(map(str, BATCHES))}" in out
 
 
 def test_kernels_that_don_t(monkeypatch, capsys):
@@ -54,4 +54,4 @@ def test_what_no_run_can_do_without(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "missing  plugins: no env and no model and no algorithm is loaded (" in out
     assert "RLCORE_PLUGINS leaves out" in out  # they are installed here, and not loaded
-    assert 'fix: pip install "rlcore[NAME,...]", with names out of: ' in out
+    assert 'fix: pip install "rlcore[NAME,...]", where NAME is one of: ' in out

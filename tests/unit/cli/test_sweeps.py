@@ -139,8 +139,8 @@ def test_what_an_interrupted_sweep_can_go_on_with(sweep, loop, log_path, capsys,
     written = (log_path / "run/sweep.txt").read_text()
     assert written in capsys.readouterr().out
     assert [row[-1] for row in rows(written)] == ["0-seed-1", "1-seed-2 interrupted", "not started"]
-    assert f"go on with job 1: rlcore resume {log_path}/run/1-seed-2\n" in written
-    (line,) = [line for line in written.splitlines() if line.startswith("job 2 by itself: ")]
+    assert f"resume job 1: rlcore resume {log_path}/run/1-seed-2\n" in written
+    (line,) = [line for line in written.splitlines() if line.startswith("run job 2 alone: ")]
     assert "rlcore train env=toy model=toy" in line
     assert line.endswith(
         " runner.seed=3 rollout.forward_batch=7 runner.logger.experiment_name=run/2-seed-3"
@@ -160,7 +160,7 @@ def test_a_killed_sweep_has_left_its_table(sweep, loop, log_path, monkeypatch):
     )  # fmt: skip
     sweep("runner.seed=1,2,3")
     assert [row[-1] for row in rows(seen[1])] == ["0-seed-1", "1-seed-2 running", "not started"]
-    assert f"go on with job 1: rlcore resume {log_path}/run/1-seed-2\n" in seen[1]
+    assert f"resume job 1: rlcore resume {log_path}/run/1-seed-2\n" in seen[1]
 
 
 def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):

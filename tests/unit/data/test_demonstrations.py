@@ -181,7 +181,7 @@ def test_other_settings_need_another_folder(tmp_path, change, key):
 
 def test_a_folder_of_other_files_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(ConfigError, match="other files"):
+    with pytest.raises(ConfigError, match="files that are not demonstrations"):
         DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -305,7 +305,7 @@ def test_a_folder_is_judged_by_headers(tmp_path):
         check_folder(path, SPEC, COLLECT, seed=2)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
-    with pytest.raises(ConfigError, match="other files"):
+    with pytest.raises(ConfigError, match="files that are not demonstrations"):
         check(tmp_path / "other")
 
 

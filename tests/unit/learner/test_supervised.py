@@ -76,7 +76,7 @@ def test_going_on_takes_time_and_other_batches(policy):
     trainer = SupervisedTrainer(policy, CONFIG, seed=0)
     history = trainer.go_on(samples(100, seed=1), samples(33, seed=2), seconds=0.3)
     assert 0.3 <= history.seconds < 3 and history.steps > 10
-    assert history.stopped == "0.3 s were over"
+    assert history.stopped == "its 0.3 s were up"
     # steps are numbered on from those of `fit`, so batches differ
     assert history.train_loss[0][0] == CONFIG.max_steps
     assert history.val_loss[0][0] == 60 and history.val_loss[-1][0] == 60 + history.steps

@@ -375,14 +375,14 @@ def test_steps_too_small_for_the_weights_are_seen(bench, acted):
     assert metrics["train/actor/weights_moved"] == 0.0
     words = nothing_learned(1, {**metrics, "env/success_once": 0.0})
     assert words == (
-        "update 1 moved no weight: its steps are smaller than the weights' precision "
+        "update 1 moved no weight: its steps are too small for the weights' precision "
         "(actor.optim.lr)"
     )
 
 
 @pytest.mark.parametrize(
     ("samples", "reason"),
-    [(0.0, "no sample was one to train on"), (8.0, "drifted by more than algorithm.target_kl")],
+    [(0.0, "there was no sample to train on"), (8.0, "drifted by more than algorithm.target_kl")],
 )
 def test_an_update_without_a_step_says_why(samples, reason):
     metrics = {"train/actor/optimizer_steps": 0.0, "train/actor/trained_samples": samples}

@@ -26,9 +26,9 @@ WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runn
     [
         ({"groups": {}, "averages": {}}, "it has no groups"),
         ({"groups": {**HASTE.groups, "Looks": {}}}, "group 'Looks' has no rows"),
-        ({"groups": {**HASTE.groups, "More": {"left": {}}}}, "two rows 'left'"),
-        ({"groups": {**HASTE.groups, "More": {"eval": {}}}}, "row 'eval' has a name that every"),
-        ({"groups": {**HASTE.groups, "More": {"train": {}}}}, "uses for itself: train, eval"),
+        ({"groups": {**HASTE.groups, "More": {"left": {}}}}, "two rows are called 'left'"),
+        ({"groups": {**HASTE.groups, "More": {"eval": {}}}}, "a row can't be called 'eval'"),
+        ({"groups": {**HASTE.groups, "More": {"train": {}}}}, "rlcore itself uses train, eval"),
         ({"averages": {"OOD": ()}}, "average 'OOD' is over no groups"),
         ({"averages": {"OOD": ("Hury",)}}, "is over 'Hury', not one of its groups: 'IND'"),
     ],

@@ -195,7 +195,9 @@ def test_what_was_given_up_is_not_gone_on_from(tmp_path):
         save(tmp_path, step)
     take_up(tmp_path, "step_000001")
     shutil.move(tmp_path / "superseded" / "step_000002", tmp_path)
-    with pytest.raises(CheckpointError, match="not on the course of this run") as caught:
+    with pytest.raises(
+        CheckpointError, match="does not belong to the history of this run"
+    ) as caught:
         take_up(tmp_path, "step_000009")
     assert "actor.model.model_path" in caught.value.hint
 

@@ -123,5 +123,5 @@ def test_an_env_that_holds_nothing_there_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         toy_settings, "env_spec", lambda config: replace(spec(config), suspends=False)
     )
-    with pytest.raises(ConfigError, match=r"env\.eval\.enable_offload must be false .* got true"):
+    with pytest.raises(ConfigError, match=r"env\.eval\.enable_offload must be false: .*, got true"):
         check(compose([*TOY, "env.eval.enable_offload=true"]))

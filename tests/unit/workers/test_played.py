@@ -140,7 +140,7 @@ FAULTS = {
     ),
     "no valid step": (
         put("chunk", "valid", False, 1),
-        ROW_1 + r"0: valid is \[False, False, False, False\], expected one that is true at least",
+        ROW_1 + r"0: valid is \[False, False, False, False\], expected at least one true",
     ),
     "a gap in valid": (
         put("chunk", "valid", False, (1, 2)),
@@ -534,7 +534,9 @@ def test_an_env_that_cannot_be_closed_is_a_warning():
             raise OSError("no such device")
 
     env = PlayedEnv(SurvivingEnv(lambda: Stuck(CONFIG, ROWS), 0), num_envs=ROWS)
-    with pytest.warns(EnvWarning, match="env toy failed while it was closed, .*: OSError: no such"):
+    with pytest.warns(
+        EnvWarning, match="env toy failed while it was being closed; .*: OSError: no such"
+    ):
         env.close()
 
 

@@ -35,7 +35,7 @@ class Robot:
         metres, radians: how far an action of 1 moves or turns the end effector in a step.
         joint_radians: how far an action of 1 turns a joint in a step; one number per joint where
             they differ.
-        gripper: what +1 does as the last entry of an action, "opens" or "closes"; None: there is no
+        gripper: what +1 does as the last entry of an action, "opens" or "closes"; None: it has no
             such entry.
         gripper_radians: how far an action of 1 moves the gripper in a step; None: the action is the
             gripper's target.

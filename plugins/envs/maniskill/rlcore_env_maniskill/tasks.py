@@ -17,7 +17,7 @@ class Task:
     """A registered ManiSkill task.
 
     Attributes:
-        sentence: what a policy is told; a task with its own instruction overrides it.
+        sentence: the policy's instruction; a task with its own instruction overrides it.
         state_size: entries of ManiSkill's flat state observation; None: unknown.
         robot: the one it comes with.
         rewards: its reward modes.

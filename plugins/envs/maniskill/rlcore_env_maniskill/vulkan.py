@@ -66,7 +66,7 @@ def tried_driver() -> str:
     driver loads too, and a file named by the user may be anything.
 
     Raises:
-        AssetError: there is no driver, or it offers no device.
+        AssetError: no driver is installed, or it offers no device.
     """
     name = driver()
     _try(tuple(environment().items()), _asked())
@@ -99,7 +99,7 @@ def driver() -> str:
     """Which driver SAPIEN will use, in words.
 
     Raises:
-        AssetError: there is none on this machine.
+        AssetError: this machine has none.
     """
     chosen = environment().get("VK_ICD_FILENAMES")
     asked = _asked()
@@ -159,7 +159,7 @@ def _device(name: str) -> sapien.Device | None:
 
     try:
         return sapien.Device(name)
-    except RuntimeError:  # SAPIEN's way to say that there is none
+    except RuntimeError:  # how SAPIEN says that it found none
         return None
 
 

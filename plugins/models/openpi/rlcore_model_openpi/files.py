@@ -195,7 +195,7 @@ def _same(there: Any, here: Any) -> bool:
 
 
 def _our_config(folder: Path) -> dict[str, Any] | None:
-    """Our `config.json`; None if there is none, or it is another system's."""
+    """Our `config.json`; None if it is missing, or another system's."""
     path = folder / CONFIG_FILE
     if not path.exists():
         return None

@@ -57,7 +57,7 @@ def base_folder(folder: Path) -> Path:
     """The folder of a checkpoint's network: this one, or the one that its adapters name.
 
     Raises:
-        CheckpointError: there is no such folder.
+        CheckpointError: the folder does not exist.
     """
     if not folder.is_dir():
         raise CheckpointError(
@@ -117,7 +117,7 @@ def find_component(folder: Path, component: Component, stored: StoredWeights) ->
     the network's files hold it.
 
     Raises:
-        CheckpointError: there is none, or there are several.
+        CheckpointError: none is there, or several.
     """
     for place in (folder, base_folder(folder)):
         files = component_files(component, place)

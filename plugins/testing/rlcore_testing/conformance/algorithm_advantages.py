@@ -67,7 +67,7 @@ class AdvantageChecks(AlgorithmSubject):
         require(
             extra == 0,
             f"valid is true for {extra} actions that were never executed, expected none",
-            hint="start from trajectory.valid, and only take away",
+            hint="start from trajectory.valid, and only set entries to false",
         )
         idle = ~(made.valid if made.advantages.shape[-1] == ACTIONS else made.valid.any(-1, True))
         require(

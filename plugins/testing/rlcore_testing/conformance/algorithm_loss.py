@@ -28,7 +28,7 @@ class LossChecks(AlgorithmSubject):
             loss.shape == () and bool(loss.isfinite()) and loss.requires_grad,
             f"loss has shape {list(loss.shape)}, value {loss.detach()}, gradients: "
             f"{loss.requires_grad}; expected a finite scalar with gradients",
-            hint="sum what the weights weigh",
+            hint="return the sum of elements times their weights",
         )
         loss.backward()
         for name, gradient in present.gradients().items():
@@ -48,7 +48,7 @@ class LossChecks(AlgorithmSubject):
         require(
             self.algorithm.target_kl is None or APPROX_KL in metrics,
             f"target_kl is set, but the loss gives no metric {APPROX_KL}",
-            hint="the learner ends an update by it",
+            hint="the learner uses it to end an update early",
         )
 
     def test_an_entropy_per_chunk_is_taken(self) -> None:
@@ -68,7 +68,7 @@ class LossChecks(AlgorithmSubject):
             twice.detach(),
             2 * once.detach(),
             atol=ROUNDING * max(1.0, abs(float(once.detach()))),
-            hint="weights carry the aggregation: sum(weights * elements), and no mean of its own",
+            hint="the weights already average: return sum(weights * elements), without a mean",
         )
 
     def test_micro_batches_add_up(self) -> None:
@@ -177,7 +177,7 @@ class LossChecks(AlgorithmSubject):
         require(
             near != far,
             "needs.reference_logprobs is true, but the loss does not depend on them",
-            hint="they cost a forward per sample: ask for them only where they are read",
+            hint="they cost a forward pass per sample: ask for them only if the loss uses them",
         )
 
     def _value(self, samples: Samples, present: Present) -> float:

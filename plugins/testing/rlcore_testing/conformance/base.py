@@ -160,7 +160,7 @@ class Conformance:
         silent = [field.name for field in fields(made) if not field.metadata.get("help")]
         require(
             not silent,
-            f"{made.__name__} says nothing about {', '.join(silent)}, expected a help text",
+            f"{made.__name__} has no help text for {', '.join(silent)}, expected one for each key",
             hint='declare keys as name: type = key("what it means, with its unit", default)',
         )
 

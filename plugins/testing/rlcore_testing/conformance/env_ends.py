@@ -73,7 +73,7 @@ class EndChecks(EnvSubject):
         require(
             not both,
             f"rows {both} terminated and were truncated at one step, expected one of the two",
-            hint="termination goes first: truncated = limit reached and not terminated",
+            hint="a termination takes precedence: truncated = limit reached and not terminated",
         )
 
     def test_the_time_limit_truncates(self) -> None:
@@ -132,7 +132,7 @@ class EndChecks(EnvSubject):
             f"success at the last step of the time limit gave terminated="
             f"{bool(result.terminated[0, -1])}, truncated={bool(result.truncated[0, -1])}, "
             "expected true and false",
-            hint="termination goes first: truncated = limit reached and not terminated",
+            hint="a termination takes precedence: truncated = limit reached and not terminated",
         )
 
     def test_ignored_terminations_leave_the_time_limit(self) -> None:

@@ -57,7 +57,8 @@ class FactChecks(EnvSubject):
         for camera in spec.cameras:
             require(
                 camera.height > 0 and camera.width > 0,
-                f"camera {camera.name!r} is {camera.height} x {camera.width}, expected pixels",
+                f"camera {camera.name!r} is {camera.height} x {camera.width}, "
+                "expected at least 1 x 1",
                 hint=hint,
             )
         channels: tuple[StateChannel | ActionChannel, ...] = (*spec.states, *spec.actions)
@@ -82,14 +83,14 @@ class FactChecks(EnvSubject):
             require(
                 len(trials) > 0,
                 f"spec.{name} is empty, expected trials of both splits",
-                hint="a trial number may seed a random start: take a long range",
+                hint="trial numbers may be seeds of random starts: a long range costs nothing",
             )
         common = sorted(set(train) & set(heldout))
         require(
             not common,
             f"spec.train_trials and spec.heldout_trials share {len(common)} trials, e.g. "
             f"{common[:1]}, expected none",
-            hint="an evaluation on starts of training shows nothing: split the range",
+            hint="success at training starts shows no skill beyond them: split the range",
         )
 
     def test_the_env_has_the_facts_its_spec_function_gave(self) -> None:

@@ -113,7 +113,7 @@ class EnvSubject(Conformance):
         return self.shared("reference", play)
 
     def demonstrations(self) -> list[Demonstration]:
-        """Expert episodes without noise; none where there is no expert."""
+        """Expert episodes without noise; empty without an expert."""
         if not self.spec.has_expert:
             return []
         return self.shared("expert", lambda: self.demonstrate(self.demonstrated()))

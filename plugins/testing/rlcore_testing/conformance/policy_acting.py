@@ -66,7 +66,7 @@ class ActingChecks(PolicySubject):
         require(
             bool(np.isfinite(output.actions).all()),
             "actions of act hold NaN or infinity, expected finite numbers",
-            hint="look at what is divided by",
+            hint="look for a division by zero",
         )
         require_tensor("logprobs of act", output.logprobs, shape)
         require_tensor("values of act", output.values, (ROWS, self.spec.value_dim))
@@ -144,7 +144,7 @@ class ActingChecks(PolicySubject):
         machine_moves_rows, _ = kernels_alone(len(first))
         shared, before, after = np.intersect1d(first, second, return_indices=True)
         self._require_equal(
-            f"decisions of rows {shared.tolist()} in a batch of {len(first)}, in other company "
+            f"decisions of rows {shared.tolist()} in a batch of {len(first)}, beside other rows "
             "and at other places",
             _rows(others, after),
             _rows(some, before),
@@ -207,7 +207,7 @@ class EvaluatingChecks(PolicySubject):
             self._require_agreement(f"after set_progress({update})", policy)
         policy.set_progress(0)
         require_equal(
-            "actions after set_progress(0), having been further on",
+            "actions after set_progress(0), called after later progress",
             self.acted(policy).actions,
             first,
             hint="set_progress says how many updates are done: make it a function of that alone",

@@ -32,7 +32,7 @@ class ParameterChecks(PolicySubject):
         require(not twice, f"parameters {_some(twice)} are in the groups twice, expected once",
                 hint="leave the critic's out of the policy's")  # fmt: skip
         strangers = sum(p not in names for p in grouped)
-        require(not strangers, f"{strangers} grouped parameters are none of the module's",
+        require(not strangers, f"{strangers} parameters in the groups are not the module's",
                 hint="register them: checkpoints hold the module's state")  # fmt: skip
         trained = {id(p) for p in self.policy.parameters() if p.requires_grad}
         left_out = sorted(names[p] for p in trained - set(grouped))
@@ -48,7 +48,7 @@ class ParameterChecks(PolicySubject):
             bool(groups["policy"]) and bool(groups["value"]) == bool(self.spec.value_dim),
             f"groups have {len(groups['policy'])} policy and {len(groups['value'])} value "
             f"parameters, expected some, and value parameters where V = {self.spec.value_dim} > 0",
-            hint="the critic learns at a rate of its own",
+            hint="the critic has its own learning rate",
         )
 
     def test_parameter_counts_are_those_of_the_spec(self) -> None:
@@ -62,7 +62,7 @@ class ParameterChecks(PolicySubject):
             require(
                 told in (0, count),
                 f"spec.{name} is {told}, but the policy has {count}",
-                hint="memory is planned by it; 0 says that it is not known",
+                hint="memory estimates use it; 0 means that it is not known",
             )
 
     def test_gradients_reach_every_parameter(self) -> None:

@@ -80,13 +80,13 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     """The configuration of the run named first: its checkpoint, one env, one process.
 
     Raises:
-        UserError: no run is named, or there is no such checkpoint, or it is damaged.
+        UserError: no run is named, or the checkpoint is missing or damaged.
     """
     from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
     from rlcore.track.folder import RunFolder
 
     if not overrides or not overrides[0].startswith(BY_RECIPE):
-        raise ConfigError("which run is the episode of?", hint=USAGE)
+        raise ConfigError("an episode of which run?", hint=USAGE)
     named = overrides[0].removeprefix(BY_RECIPE)
     RunFolder.containing(named)  # says what is wrong with its name
     path = Path(named).resolve()

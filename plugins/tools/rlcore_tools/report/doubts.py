@@ -82,7 +82,7 @@ def _of_no_attempt(folder: RunFolder, manifest: Values) -> Iterator[str]:
     papers = attempts.papers(folder.path, folder.manifest.name)
     told = [_of_beginning(read_json(paper)) for paper in papers]
     if told and manifest and _of_beginning(manifest) not in told:
-        yield f"{folder.manifest.name} is not the one of any attempt of this run"
+        yield f"{folder.manifest.name} is not from any attempt of this run"
 
 
 def _of_beginning(manifest: Any) -> tuple[Any, ...]:

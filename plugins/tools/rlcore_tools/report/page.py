@@ -194,7 +194,7 @@ def _sum(record: RunRecord, metric: str) -> float:
 
 
 def _protocol(protocol: Values) -> list[tuple[str, str]]:
-    """The protocol of evaluations in words; empty if there is none."""
+    """The protocol of evaluations in words; empty without one."""
     if not protocol:
         return []
     lists = Counter(ranges(numbers) for numbers in protocol["trials"].values())

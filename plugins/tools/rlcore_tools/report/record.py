@@ -88,7 +88,7 @@ class RunRecord:
         compared with nothing: `{label: what differs}`."""
         ended = self.after or self.before or ()
         return {
-            label: told_apart(self.protocols[label], self.protocol) or "rules that are not known"
+            label: told_apart(self.protocols[label], self.protocol) or "unknown rules"
             for label, results in self.evaluations.items()
             if not comparable(results, ended)
         }
