@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rlcore.cli.edited import warn_of_edits
 from rlcore.cli.request import TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
-from rlcore.config.catalog import BY_RECIPE, SIDES, Catalog
+from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
 from rlcore.config.compose import load, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError, did_you_mean
@@ -71,11 +71,11 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
             config = of_run(Path(first), overrides[1:], trust=request.options["trust"])
             _check_untrained(config, Path(first))
             return config
-        known = Catalog(load_plugins(), request.config_dirs).options("experiment")
-        if first not in known:
+        catalog = Catalog(load_plugins(), request.config_dirs)
+        if catalog.recipe(first)[0] is None:
             raise CheckpointError(
                 f"{first[:200]!r} is neither the folder of a run nor an experiment."
-                f"{did_you_mean(first, known)}",
+                f"{did_you_mean(first, catalog.options(EXPERIMENT))}",
                 hint="rlcore eval RUN, a folder like logs/quickstart, or one of rlcore train "
                 "--help experiment",
             )

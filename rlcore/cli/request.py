@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.cli.parser import Parser
-from rlcore.config.catalog import BY_RECIPE, Catalog
+from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
+from rlcore.shipped import core_configs
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         key = bare[0] if bare else None
         words = [word for word in words if word != key]
     elif words and words[0] and not _is_override(words[0]):
-        words[0] = BY_RECIPE + words[0]
+        name, own = _recipe(words[0])
+        words[0] = BY_RECIPE + name
+        options.config_dir.extend(own)
     for word in words:
         if not _is_override(word):
             raise ConfigError(
@@ -104,6 +107,29 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         show=options.cfg,
         options={flag.strip("-"): vars(options)[flag.strip("-")] for flag in form.flags},
     )
+
+
+def _recipe(word: str) -> tuple[str, list[str]]:
+    """The name of the recipe that is named first, and the folder of groups it is in if it is given
+    by its file, DIR/experiment/NAME.yaml. What is no file may be one of ours, at a place where
+    others have them: the name counts.
+
+    Raises:
+        ConfigError: it is a file that lies elsewhere.
+    """
+    path = Path(word)
+    if path.suffix not in (".yaml", ".yml"):
+        return word, []
+    if not path.is_file():
+        return path.stem, []
+    folder = path.resolve().parent
+    if folder.name != EXPERIMENT:
+        raise ConfigError(
+            f"the file of a recipe must be in a folder {EXPERIMENT}, got {word}",
+            hint=f"mkdir {EXPERIMENT}, put it there, and name it {EXPERIMENT}/{path.name}",
+        )
+    shipped = folder.parent == core_configs().resolve()
+    return path.stem, [] if shipped else [str(folder.parent)]
 
 
 def _is_override(word: str) -> bool:

@@ -51,6 +51,11 @@ class Slot:
     def type_key(self) -> str:
         return tree.join(self.section, TYPE_KEYS[self.kind])
 
+    @property
+    def group(self) -> str:
+        """The group whose option fills the section: env/train, env/eval, model, algorithm."""
+        return self.section.replace(".", "/") if self.kind == "env" else self.kind
+
 
 SLOTS = (
     Slot("env", "env.train", EnvConfig),
@@ -177,8 +182,7 @@ def unknown(path: str, root: RunConfig) -> ConfigError:
 
 def not_a_section(path: str, value: Any, default: Any) -> ConfigError:
     """The error for a section given as one value."""
-    group = {slot.section: slot.section.replace(".", "/") for slot in SLOTS}.get(path)
-    group = {"actor/model": "model", "env": "env"}.get(group or path, group)
+    group = {"env": "env", **{slot.section: slot.group for slot in SLOTS}}.get(path)
     chosen = value if isinstance(value, str) else "NAME"
     hint = f"{group}={chosen} chooses one" if group else f"rlcore train --help {path}"
     names = ", ".join(field.name for field in fields(default)[:4])

@@ -2,6 +2,7 @@
 
 env, model, algorithm   an option is a file `GROUP/NAME.yaml` of a plugin, of configs/ or of
                         the user's own folder, or a registered component without a file
+env/train, env/eval     the options of env, and files of one side, `env/train/NAME.yaml`
 experiment, ...         any other folder of those places
 """
 
@@ -29,6 +30,8 @@ TYPE_KEYS: dict[str, str] = {"env": "env_type", "model": "model_type", "algorith
 """The key of a component's section that holds its registered name."""
 EXPERIMENT = "experiment"
 """The group of recipes."""
+ONLY_EVAL = "_eval"
+"""How the name of a recipe ends that is another one, evaluated only."""
 BY_RECIPE = f"{EXPERIMENT}="
 """How a word that chooses a recipe begins."""
 
@@ -62,7 +65,9 @@ class Catalog:
     def options(self, group: str) -> list[str]:
         """Sorted names that may be written behind `group=`."""
         top = group.split("/")[0]
-        names = set(self._files(top))
+        names = set(self._files(group))
+        if group == "env":  # what both sides have of their own
+            names |= set.intersection(*(set(self._files(f"env/{side}")) for side in SIDES))
         if top in COMPONENT_GROUPS:
             names |= set(self.registry.names(COMPONENT_GROUPS[top]))
         return sorted(names)
@@ -73,11 +78,27 @@ class Catalog:
         Raises:
             PluginError: two plugins bring a file of that name.
         """
-        found = self._files(group.split("/")[0]).get(name, [])
+        found = self._files(group).get(name, [])
         owners = sorted({root.owner for root, _ in found if root.owner})
-        if len(found) > 1 and found[0][0].owner:  # a file of the user's or of configs/ goes first
-            raise PluginError(f"{group}={name} is claimed by {' and '.join(owners)}")
+        if len(owners) > 1 and found[0][0].owner:  # a file of the user's or of configs/ goes first
+            raise PluginError(f"{group.split('/')[0]}={name} is claimed by {' and '.join(owners)}")
         return found[0][1] if found else None
+
+    def option(self, group: str, name: str) -> str | None:
+        """The option that is meant by a name, whatever its upper and lower case; None if there is
+        none, or more than one."""
+        options = self.options(group)
+        near = [option for option in options if option.lower() == name.lower()]
+        return name if name in options else near[0] if len(near) == 1 else None
+
+    def recipe(self, name: str) -> tuple[str | None, bool]:
+        """The recipe that is meant by a name, and whether it is only to be evaluated: as
+        `NAME_eval`, where that is no recipe of its own."""
+        found = self.option(EXPERIMENT, name)
+        if found is None and name.lower().endswith(ONLY_EVAL):
+            base = self.option(EXPERIMENT, name[: -len(ONLY_EVAL)])
+            return base, base is not None
+        return found, False
 
     def unknown_option(self, group: str, name: str) -> ConfigError | PluginError:
         """The error for `group=name` when that option does not exist."""
@@ -93,12 +114,14 @@ class Catalog:
         )
 
     def _files(self, group: str) -> dict[str, list[tuple[Root, Traversable]]]:
+        """By option; a file of one side goes before that of both."""
         found: dict[str, list[tuple[Root, Traversable]]] = {}
         for root in self.roots:
-            folder = root.folder.joinpath(group)
-            for entry in folder.iterdir() if folder.is_dir() else ():
-                if entry.name.endswith(".yaml"):
-                    found.setdefault(entry.name.removesuffix(".yaml"), []).append((root, entry))
+            for name in dict.fromkeys((group, group.split("/")[0])):
+                folder = root.folder.joinpath(name)
+                for entry in folder.iterdir() if folder.is_dir() else ():
+                    if entry.name.endswith(".yaml"):
+                        found.setdefault(entry.name.removesuffix(".yaml"), []).append((root, entry))
         return found
 
 

@@ -26,6 +26,7 @@ from rlcore.config.needs import algorithm_needs
 from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
+from rlcore.config.sides import by_side, completed
 from rlcore.config.trust import own_recipe, require_closed_doors, require_values
 from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import Registry, load_plugins
@@ -45,8 +46,9 @@ def compose(
     """The configuration of a run.
 
     Args:
-        overrides: as on the command line: `env=NAME`, `env/eval=NAME`, `model=NAME`,
-            `algorithm=NAME`, `experiment=NAME`, `section.key=value`; later ones win.
+        overrides: as on the command line: `env=NAME`, `env/train=NAME`, `env/eval=NAME`,
+            `model=NAME`, `algorithm=NAME`, `experiment=NAME`, `section.key=value`; later ones win,
+            and one side of env over both. A side that nothing chooses gets the other one's env.
         config_dirs: further folders with groups, searched first.
         require: groups that a run needs.
         registry: the plugins; None for those installed.
@@ -67,8 +69,13 @@ def compose(
 
 
 def _files(catalog: Catalog, groups: Sequence[str]) -> FileValues:
-    check_recipes(catalog, groups)
-    return fit_recipe(catalog, groups, compose_files(catalog, groups))
+    chosen = by_side(groups)
+    check_recipes(catalog, chosen)
+    files = compose_files(catalog, chosen)
+    all_sides = completed(chosen, files.choices)
+    if all_sides != chosen:
+        files = compose_files(catalog, all_sides)
+    return fit_recipe(catalog, all_sides, files)
 
 
 def _origin(groups: Sequence[str], config_dirs: Sequence[str | Path]) -> RecipeConfig:
@@ -203,7 +210,10 @@ def _split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], 
         if not all(override.key_or_group.split(".")) or override.package is not None:
             raise ConfigError(f"can't read the override {text!r}", hint="section.key=value")
         if override.key_or_group in catalog.groups:
-            groups.append(_choice(catalog, override))
+            choice, only_eval = _choice(catalog, override)
+            groups.append(choice)
+            if only_eval:
+                values.append(_nest("runner.only_eval", True))
         elif override.is_delete():
             raise ConfigError(f"{text}: a key can't be deleted", hint="set it to null instead")
         else:
@@ -211,24 +221,28 @@ def _split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], 
     return groups, values
 
 
-def _choice(catalog: Catalog, override: Override) -> str:
-    """`group=option` for Hydra. An option in other upper and lower case is understood."""
+def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
+    """`group=option` for Hydra, and whether it is a recipe to evaluate only. An option in other
+    upper and lower case is understood."""
     text = (override.input_line or "").lstrip("+")
     group, name = override.key_or_group, override.value()
     if override.is_delete():
-        return text
-    options = catalog.options(group)
+        return text, False
     if not isinstance(name, str):
         raise ConfigError(
-            f"{group} must be one of {', '.join(options) or 'none'}, got {text.partition('=')[2]!r}"
+            f"{group} must be one of {', '.join(catalog.options(group)) or 'none'}, "
+            f"got {text.partition('=')[2]!r}"
         )
-    near = [option for option in options if option.lower() == name.lower()]
-    if name not in options and len(near) == 1:
-        warn(f"{group}={name} is an old spelling of {group}={near[0]}")
-        return f"{group}={near[0]}"
-    if name not in options:
+    found, only_eval = (
+        catalog.recipe(name) if group == EXPERIMENT else (catalog.option(group, name), False)
+    )
+    if found is None:
         raise catalog.unknown_option(group, name)
-    return text
+    if found == name:
+        return text, False
+    meant = f"{group}={found}" + (" runner.only_eval=true" if only_eval else "")
+    warn(f"{group}={name} is an old spelling of {meant}")
+    return f"{group}={found}", only_eval
 
 
 def _nest(path: str, value: Any) -> Values:

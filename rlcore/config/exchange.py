@@ -36,7 +36,8 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
         meant, chosen = _name(_section(recipe, slot), slot), _name(section, slot)
         if meant is None or chosen is None or meant == chosen:
             continue
-        own = _section(compose_files(catalog, [_choice(files, slot)]).values, slot)
+        choice = f"{slot.group}={files.choices[slot.group]}"
+        own = _section(compose_files(catalog, [choice]).values, slot)
         shared = _shared(catalog.registry, slot, meant, chosen)
         dropped = [n for n, value in section.items() if n not in shared and own.get(n) != value]
         for name in dropped:
@@ -46,12 +47,6 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
             keys = ", ".join(f"{slot.section}.{name}" for name in dropped)
             warn(f"{recipes[-1]} is for {meant}; {chosen} does not use its settings {keys}")
     return files
-
-
-def _choice(files: FileValues, slot: Slot) -> str:
-    """The `group=option` that fills a section."""
-    group = {"env": slot.section.replace(".", "/")}.get(slot.kind, slot.kind)
-    return f"{slot.kind}={files.choices[group]}"
 
 
 def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]:

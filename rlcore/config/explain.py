@@ -38,7 +38,7 @@ def overview(catalog: Catalog, root: RunConfig) -> str:
     for group in GROUPS:
         usable, *others = _options(catalog, group)
         lines += [f"  {group:<12}{usable}", *(f"  {'':<12}{line}" for line in others)]
-    lines.append("  env/train, env/eval replace one side of env")
+    lines.append("  env/train, env/eval choose one side of env")
     lines += ["", "Keys (key=value):", *_lines(Brought(key) for key in tree.walk(root))]
     lines += ["", "--help KEY explains one key or section, also those only one component has."]
     return "\n".join(lines)

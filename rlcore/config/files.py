@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
@@ -38,19 +39,22 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
     """Compose the root file with the chosen options.
 
     Args:
-        group_overrides: `group=option`, `~group`.
+        group_overrides: `group=option`, `~group`, by side (:mod:`rlcore.config.sides`).
 
     Raises:
         ConfigError, PluginError: an option that does not exist, a file that can't be read, a
             defaults list that does not compose.
     """
     Plugins.instance().register(source.ComponentSource)
-    locations = [f"{source.SCHEME}://components"]
-    locations += [root.location for root in catalog.roots if root.location != str(core_configs())]
+    locations = [root.location for root in catalog.roots if root.location != str(core_configs())]
     searchpath = ",".join(f'"{location}"' for location in locations)
     token = source.catalog.set(catalog)
     try:
         with initialize_config_dir(str(core_configs()), version_base=HYDRA_VERSION_BASE):
+            # before the folder of the root file, which holds recipes too; `hydra.searchpath`, which
+            # is read after this, can only add behind it
+            path = GlobalHydra.instance().config_loader().get_search_path()
+            path.prepend("rlcore", f"{source.SCHEME}://groups", anchor="main")
             composed = compose(
                 config_name=PRIMARY,
                 overrides=[f"hydra.searchpath=[{searchpath}]", *group_overrides],
@@ -60,12 +64,7 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
         raise _missing(catalog, error) from None
     # Hydra has no type of its own for much of what it refuses.
     except (HydraException, OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
-        text = _chain(error)
-        hint = "a part is chosen after its whole: env=NAME env/eval=NAME"
-        raise ConfigError(
-            f"the configuration does not compose: {text}",
-            hint=hint if "Could not override" in text else None,
-        ) from None
+        raise ConfigError(f"the configuration does not compose: {_chain(error)}") from None
     finally:
         source.catalog.reset(token)
     choices = {

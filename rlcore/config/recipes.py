@@ -7,7 +7,7 @@ lists of others, is read once, and what is wrong with it is said with its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,13 @@ from rlcore.config import tree
 from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.schema import RunConfig
+from rlcore.config.sides import DEFAULTS, included
 from rlcore.errors import ConfigError, PluginError, UserError
 from rlcore.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-DEFAULTS, SELF = "defaults", "_self_"
 GLOBAL = "# @package _global_"
 HYDRA = "hydra"  # our settings are not in its file, and its settings are not in ours
 
@@ -52,6 +52,11 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be strings, got {key!r}")
     return content  # type: ignore[return-value]
+
+
+def header_of(file: Traversable | Path) -> str:
+    """The first line of a file, which may say where its keys start."""
+    return _text_of(file).lstrip().split("\n", 1)[0].strip()
 
 
 def _text_of(file: Traversable | Path) -> str:
@@ -93,10 +98,10 @@ def absent_parts(catalog: Catalog, group: str, option: str) -> list[tuple[str, s
     if file is None:
         top = group.split("/")[0]
         known = top not in COMPONENT_GROUPS or option in catalog.options(top)
-        return [] if known else [(group, option)]
+        return [] if known else [(top, option)]
     content = read_mapping(file)
     parts = [
-        part for inner in _included(file, group, content) for part in absent_parts(catalog, *inner)
+        part for inner in included(file, group, content) for part in absent_parts(catalog, *inner)
     ]
     return list(dict.fromkeys(parts))
 
@@ -129,7 +134,7 @@ def _check(catalog: Catalog, group: str, option: str, above: tuple[str, ...]) ->
     content = read_mapping(file)
     if group.split("/")[0] not in COMPONENT_GROUPS:
         _check_package(file, group, content)
-    for other_group, other in _included(file, group, content):
+    for other_group, other in included(file, group, content):
         _check(catalog, other_group, other, (*above, name))
 
 
@@ -144,31 +149,9 @@ def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> No
             error = not_a_section(section.path, value, section.value)
             raise ConfigError(f"{file}: {error.message}", hint=error.hint)
     keys = [key for key in content if key != DEFAULTS]
-    header = _text_of(file).lstrip().split("\n", 1)[0].strip()
+    header = header_of(file)
     if keys and header != GLOBAL:
         raise ConfigError(
             f"{file} must begin with the line {GLOBAL!r}, got {header!r}: without it its keys "
             f"({', '.join(keys[:3])}) would end up below {group!r}"
         )
-
-
-def _included(file: Traversable, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """`(group, option)` of each entry of the defaults list."""
-    entries = content.get(DEFAULTS, [])
-    if not isinstance(entries, list):
-        raise ConfigError(f"{file}: defaults must be a list, got {entries!r}")
-    for entry in entries:
-        if isinstance(entry, str):
-            if entry != SELF:
-                yield group, entry
-        elif isinstance(entry, dict) and len(entry) == 1:
-            ((key, option),) = entry.items()
-            if not isinstance(option, str) and option is not None:
-                raise ConfigError(f"{file}: defaults: {key} must name one option, got {option!r}")
-            if option is not None:
-                yield str(key).removeprefix("override ").removeprefix("/"), option
-        else:
-            raise ConfigError(
-                f"{file}: an entry of defaults must be a name or 'override /group: name', "
-                f"got {entry!r}"
-            )

@@ -425,8 +425,8 @@ def conflict(draw: Draw) -> Damage:
     """Things that can't be said together."""
     line, culprits = draw.pick(
         [
-            (("env/eval=toy", *TOY[1:]), ("env",)),
-            (("env/train=toy", *TOY[1:]), ("env",)),
+            (("env/eval=tpy", *TOY[1:]), ("tpy",)),
+            (("env/train=tpy", *TOY[1:]), ("tpy",)),
             ((*TOY, "runner=3", "runner.seed=1"), ("runner",)),
             ((*TOY, "runner.seed=1", "runner.seed.x=2"), ("runner.seed",)),
             ((*TOY, "runner.seed=1", "runner.seed=two"), ("runner.seed", "two")),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rlcore.cli.request import Form, parse_request
 from rlcore.errors import ConfigError
+
+CLONE = Path(__file__).parents[3]
 
 
 def test_a_bare_first_word_is_an_experiment():
@@ -65,3 +69,29 @@ def test_an_empty_word_is_refused(words):
     for form in (Form(), Form("RUN", takes_folder=True)):
         with pytest.raises(ConfigError, match="'' is neither key=value nor group=option"):
             parse_request("eval", words, form)
+
+
+def test_a_recipe_by_its_file(tmp_path):
+    file = tmp_path / "experiment" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text("# @package _global_\n")
+    request = parse_request("train", [str(file), "runner.seed=1", "--config-dir", "more"])
+    assert request.overrides == ("experiment=mine", "runner.seed=1")
+    assert request.config_dirs == ("more", str(tmp_path))
+
+
+def test_a_shipped_recipe_by_the_place_that_the_documents_print():
+    """Where the command is typed does not matter, nor whether there is a clone."""
+    printed = "examples/embodiment/config/metaworld_50_ppo_openpi.yaml"
+    for place in (printed, CLONE / printed, f"no/such/folder/{printed}"):
+        request = parse_request("train", [str(place)])
+        assert request.overrides == ("experiment=metaworld_50_ppo_openpi",)
+        assert request.config_dirs == ()
+
+
+def test_a_recipes_file_that_lies_elsewhere(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.touch()
+    with pytest.raises(ConfigError, match="must be in a folder experiment, got ") as caught:
+        parse_request("train", [str(file)])
+    assert "experiment/mine.yaml" in str(caught.value)

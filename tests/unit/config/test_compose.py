@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from pathlib import Path
 
 import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig
@@ -18,19 +17,6 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
-
-
-@pytest.fixture
-def made(registry, tmp_path: Path):
-    """`made(*overrides, files={path: text})`: compose with files of the user's own."""
-
-    def make(*overrides: str, files: dict[str, str] | None = None, base=TOY):
-        for path, text in (files or {}).items():
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_text(text, encoding="utf-8")
-        return compose([*base, *overrides], config_dirs=[tmp_path], registry=registry)
-
-    return make
 
 
 def refused(made, *overrides: str, **more) -> str:
@@ -275,10 +261,6 @@ def test_help_tells_recipes_of_absent_extras_apart(registry, metadata, tmp_path)
     lines = explain(Catalog(registry, [tmp_path]), RunConfig(), "experiment").splitlines()
     assert lines[0].startswith("experiment=NAME, one of: broken, mine")
     assert 'not installed (pip install "rlcore[hut,owl]"): far' in lines
-
-
-def test_a_part_without_its_whole(made):
-    assert "env=NAME env/eval=NAME" in refused(made, base=["env/eval=toy"])
 
 
 def test_a_missing_folder(registry):
