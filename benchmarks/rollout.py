@@ -220,8 +220,8 @@ def _components_and_peer(
 ) -> tuple[Costs, Costs, dict[int, float]]:
     """In this process, once ours has ended: it reads MUJOCO_GL when MuJoCo is imported."""
     from rlcore_env_metaworld.cameras import CAMERAS
-    from rlcore_env_metaworld.gl import choose_gl
     from rlcore_env_metaworld.settings import MetaWorldConfig
+    from rlcore_mujoco.gl import choose_gl
 
     os.environ["MUJOCO_GL"] = choose_gl() or ""
     from parts.bound import crowded, measure_costs

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlcore_mujoco.view import Camera, View
+
 
 @dataclass(frozen=True)
 class CameraMount:
@@ -31,3 +33,13 @@ CAMERAS: dict[str, CameraMount] = {
     "behindGripper": CameraMount("behindGripper"),
     "gripperPOV": CameraMount("gripperPOV"),
 }
+
+
+def view_of(camera: str, size: int, *, fast: bool = False, reflection: bool = False) -> View:
+    """One of :data:`CAMERAS`, its frames upright, `size` pixels high and wide.
+
+    MetaWorld has no reflecting materials; `reflection` is here for the test that shows it.
+    """
+    mount = CAMERAS[camera]
+    upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)
+    return View({camera: upright}, fast=fast, reflection=reflection)

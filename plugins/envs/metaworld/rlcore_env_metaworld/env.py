@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from rlcore_mujoco import env as mujoco_env
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
 
-from rlcore_env_metaworld.gl import choose_gl
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec
+
+SOURCE = SimulatorSource("rlcore_env_metaworld.pool:make_pool", name="MetaWorld simulator")
 
 
 def make_env(
@@ -21,19 +21,11 @@ def make_env(
         AssetError: no GL library; before any process starts.
         ConfigError: settings that contradict each other.
     """
-    spec = env_spec(config)
-    gl = choose_gl()
-    source = SimulatorSource(
-        "rlcore_env_metaworld.pool:make_pool",
-        name="MetaWorld simulator",
-        environment={} if gl is None else {"MUJOCO_GL": gl},
-        readers=("mujoco",),  # on a machine without a display it fails without that variable
-    )
-    return SimulatedEnv(
-        replace(spec, render_settings={**spec.render_settings, "gl": gl or "platform"}),
-        source,
+    return mujoco_env.make_env(
+        env_spec(config),
+        SOURCE,
         config,
         num_envs=num_envs,
-        first_slot=rank * num_envs,
+        rank=rank,
         num_processes=num_processes,
     )

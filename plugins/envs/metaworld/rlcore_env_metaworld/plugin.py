@@ -31,10 +31,10 @@ def rlcore_config_paths() -> list[str]:
 
 @hookimpl
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
-    from rlcore_env_metaworld.gl import doctor_checks
+    from rlcore_mujoco.gl import doctor_checks
 
     if config is not None:
         used = {config.env.train.env_type, config.env.eval.env_type}
         if "metaworld" not in used:
             return []
-    return doctor_checks()
+    return doctor_checks("metaworld")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rlcore_mujoco.render import Renderers
 from rlcore_simulation.cache import SimulatorCache
 
-from rlcore_env_metaworld.render import Renderers, View
+from rlcore_env_metaworld.cameras import view_of
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.simulator import MetaWorldSimulator
 from rlcore_env_metaworld.spec import env_spec
@@ -13,7 +14,7 @@ from rlcore_env_metaworld.spec import env_spec
 def make_pool(config: MetaWorldConfig) -> SimulatorCache[MetaWorldSimulator]:
     """Simulators by task; those of the same task share a renderer."""
     tasks = env_spec(config).tasks
-    renderers = Renderers(View(config.camera, config.image_size, config.fast_render))
+    renderers = Renderers(view_of(config.camera, config.image_size, fast=config.fast_render))
     return SimulatorCache(
         lambda task: MetaWorldSimulator(
             tasks[task],

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import mujoco
 import numpy as np
@@ -21,11 +21,12 @@ from metaworld.policies import ENV_POLICY_MAP
 from metaworld.policies.policy import Policy
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from metaworld.types import Task
+from rlcore_mujoco.render import Renderers, prepare_model
 from rlcore_simulation.simulator import Step
 
 from rlcore.rng import generator
 from rlcore.specs import Episode
-from rlcore_env_metaworld.render import Renderers, prepare_model
+from rlcore_env_metaworld.cameras import CAMERAS
 from rlcore_env_metaworld.tasks import SENTENCES
 
 # Entries of MetaWorld's observation about the robot itself: hand position, gripper opening.
@@ -60,6 +61,7 @@ class MetaWorldSimulator:
         self._env.max_path_length = NO_LIMIT
         self._env._set_task_called = True
         prepare_model(self._env.model, renderers.view)
+        _move_cameras(self._env.model, renderers.view.cameras)
         renderers.join(task)
         self._body_positions = self._env.model.body_pos.copy()
         self._site_positions = self._env.model.site_pos.copy()
@@ -95,9 +97,8 @@ class MetaWorldSimulator:
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write a frame of the current state into the one camera's array, uint8 `[H, W, 3]`."""
-        (frame,) = out.values()
         renderer = self._renderers.of(self.task, self._env.model)
-        renderer.draw(self._env.model, self._env.data, frame)
+        renderer.draw(self._env.model, self._env.data, out)
 
     def expert_action(self, *, speed: float) -> np.ndarray:
         """The action of MetaWorld's expert, clipped to [-1, 1], its motion scaled by `speed`."""
@@ -128,6 +129,13 @@ class MetaWorldSimulator:
         env.model.site_pos[:] = self._site_positions
         mujoco.mj_resetData(env.model, env.data)
         mujoco.mj_forward(env.model, env.data)
+
+
+def _move_cameras(model: mujoco.MjModel, cameras: Iterable[str]) -> None:
+    """Put cameras where :data:`CAMERAS` wants them; shows after the next forward pass."""
+    for mount in (CAMERAS[name] for name in cameras):
+        if mount.position is not None:
+            model.cam_pos[model.camera(mount.name).id] = mount.position
 
 
 def _new_expert(task: str) -> Policy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore_env_metaworld.cameras import view_of
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 
@@ -38,10 +39,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
         render_settings={
             "camera": config.camera,
             "image_size": config.image_size,
-            "fast_render": config.fast_render,
-            "shadows": not config.fast_render,
-            "antialiasing": not config.fast_render,
-            "reflection": False,
+            **view_of(config.camera, config.image_size, fast=config.fast_render).quality,
         },
         renders_final=config.render_final,
     )

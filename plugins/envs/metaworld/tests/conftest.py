@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from metaworld_cases import BUTTON, REACH, EnvMaker, small_config
 from rlcore_env_metaworld.env import make_env
-from rlcore_env_metaworld.gl import choose_gl
+from rlcore_mujoco.gl import choose_gl
 from rlcore_simulation.env import SimulatedEnv
 
 # Tests import MuJoCo into this process; it reads the variable once.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from metaworld_cases import EnvMaker, small_config
 from rlcore_env_metaworld.env import make_env
-from rlcore_env_metaworld.render import Renderer
+from rlcore_mujoco.render import Renderer
 
 from rlcore.specs import Episode
 

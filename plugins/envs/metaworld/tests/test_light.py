@@ -1,4 +1,4 @@
-"""What must hold without a simulator: names, splits, specs, checks, GL choice, import levels."""
+"""What must hold without a simulator: names, splits, specs, checks, import levels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from metaworld_cases import BUTTON, small_config
-from rlcore_env_metaworld import gl, plugin
+from rlcore_env_metaworld import plugin
 from rlcore_env_metaworld.env import make_env
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
+from rlcore_mujoco import gl
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
@@ -143,26 +144,6 @@ def test_no_gl_library_is_said_before_any_process_starts(monkeypatch: pytest.Mon
         make_env(small_config(), num_envs=2, rank=0, world_size=1, num_processes=2)
     assert "no GL library for egl or osmesa" in caught.value.message
     assert caught.value.hint == "apt-get install -y libegl1 libgl1-mesa-dri"
-
-
-def test_osmesa_is_taken_where_egl_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MUJOCO_GL", raising=False)
-    monkeypatch.setattr(gl, "has_library", lambda backend: backend == "osmesa")
-    assert gl.choose_gl() == "osmesa"
-
-
-def test_mujoco_gl_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gl, "has_library", lambda backend: True)
-    monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    assert gl.choose_gl() == "osmesa"
-    monkeypatch.setenv("MUJOCO_GL", "osmessa")
-    with pytest.raises(ConfigError, match="Did you mean 'osmesa'"):
-        gl.choose_gl()
-
-
-def test_a_library_that_does_not_exist_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(gl.LIBRARIES, "egl", ("rlcore_no_such", "librlcore_no_such.so.1"))
-    assert not gl.has_library("egl")
 
 
 def test_doctor_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

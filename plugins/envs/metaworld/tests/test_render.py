@@ -10,9 +10,11 @@ import pytest
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.types import Task
 from metaworld_cases import BUTTON, CAMERA, REACH, EnvMaker, small_config
+from rlcore_env_metaworld.cameras import view_of
 from rlcore_env_metaworld.pool import make_pool
-from rlcore_env_metaworld.render import Renderers, View
 from rlcore_env_metaworld.simulator import MetaWorldSimulator
+from rlcore_mujoco.render import Renderers
+from rlcore_mujoco.view import View
 
 from rlcore.specs import Episode
 
@@ -31,7 +33,8 @@ def started(view: View, task: str = BUTTON, trial: int = 0) -> MetaWorldSimulato
 
 def drawn(simulator: MetaWorldSimulator) -> np.ndarray:
     out = np.zeros((SIZE, SIZE, 3), dtype=np.uint8)
-    simulator.draw({CAMERA: out})
+    (camera,) = simulator._renderers.view.cameras
+    simulator.draw({camera: out})
     return out
 
 
@@ -64,7 +67,7 @@ def test_closing_other_renderers_blackens_nothing(make: EnvMaker) -> None:
 
 
 def test_simulators_of_a_task_share_a_renderer_without_mixing() -> None:
-    view = View(CAMERA, SIZE, fast=True)
+    view = view_of(CAMERA, SIZE, fast=True)
     settings = {"tasks": [REACH, BUTTON], "image_size": SIZE, "settle_steps": 0}
     pool = make_pool(small_config(**settings, cached_simulators=0))
     one, two = pool.take(0), pool.take(0)
@@ -86,14 +89,14 @@ def test_simulators_of_a_task_share_a_renderer_without_mixing() -> None:
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_the_reflection_pass_changes_no_pixel(fast: bool) -> None:
-    without = frame_of(View(CAMERA, SIZE, fast))
-    with_pass = frame_of(View(CAMERA, SIZE, fast, reflection=True))
+    without = frame_of(view_of(CAMERA, SIZE, fast=fast))
+    with_pass = frame_of(view_of(CAMERA, SIZE, fast=fast, reflection=True))
     np.testing.assert_array_equal(without, with_pass)
     assert without.std() > 10
 
 
 def test_frames_are_metaworlds_own_turned_upright() -> None:
-    view = View(CAMERA, SIZE)
+    view = view_of(CAMERA, SIZE)
     simulator = started(view)
     ours = drawn(simulator)
     theirs = gymnasium_env(BUTTON, simulator._env._last_rand_vec.copy())
@@ -102,16 +105,16 @@ def test_frames_are_metaworlds_own_turned_upright() -> None:
 
 
 def test_published_view_is_corner4_with_the_same_turn() -> None:
-    published = frame_of(View(CAMERA, SIZE, fast=True))
-    np.testing.assert_array_equal(published, frame_of(View("corner4", SIZE, fast=True)))
-    assert not np.array_equal(published, frame_of(View("corner2", SIZE, fast=True)))
+    published = frame_of(view_of(CAMERA, SIZE, fast=True))
+    np.testing.assert_array_equal(published, frame_of(view_of("corner4", SIZE, fast=True)))
+    assert not np.array_equal(published, frame_of(view_of("corner2", SIZE, fast=True)))
 
 
 def test_fast_rendering_changes_pixels_and_saves_most_of_the_time() -> None:
     seconds = {}
     frames = {}
     for fast in (True, False):
-        simulator = started(View(CAMERA, SIZE, fast))
+        simulator = started(view_of(CAMERA, SIZE, fast=fast))
         drawn(simulator)
         begin = time.process_time()
         frames[fast] = drawn(simulator)

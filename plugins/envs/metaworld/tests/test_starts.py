@@ -13,16 +13,17 @@ from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.policies import ENV_POLICY_MAP
 from metaworld.types import Task
 from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker
-from rlcore_env_metaworld.render import Renderers, View
+from rlcore_env_metaworld.cameras import view_of
 from rlcore_env_metaworld.simulator import MetaWorldSimulator
 from rlcore_env_metaworld.spec import HELDOUT_TRIALS, TRAIN_TRIALS
 from rlcore_env_metaworld.tasks import SENTENCES
+from rlcore_mujoco.render import Renderers
 from rlcore_simulation.env import SimulatedEnv
 
 from rlcore.specs import Episode
 
 SETTLE = 15
-RENDERERS = Renderers(View(CAMERA, 32, fast=True))
+RENDERERS = Renderers(view_of(CAMERA, 32, fast=True))
 
 
 def simulator_of(task: str, settle_steps: int = SETTLE) -> MetaWorldSimulator:

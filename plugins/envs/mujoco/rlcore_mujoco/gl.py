@@ -41,14 +41,14 @@ def choose_gl() -> str | None:
         raise ConfigError(
             f"the environment variable MUJOCO_GL must be one of {', '.join(choices)}, "
             f"got {asked!r}.{did_you_mean(asked, choices)}",
-            hint="unset MUJOCO_GL to let MetaWorld choose",
+            hint="unset MUJOCO_GL to let rlcore choose",
         )
     for backend in [asked] if asked else list(LIBRARIES):
         if has_library(backend):
             return backend
     missing = asked or " or ".join(LIBRARIES)
     raise AssetError(
-        f"MetaWorld can't render: no GL library for {missing} on this machine",
+        f"MuJoCo can't render: no GL library for {missing} on this machine",
         hint=install_command(asked or "egl"),
     )
 
@@ -77,9 +77,9 @@ def install_command(backend: str) -> str:
     return f"apt-get install -y {PACKAGES[backend]}"
 
 
-def doctor_checks() -> list[dict[str, str]]:
-    """The rows of `rlcore doctor` for MetaWorld."""
-    check = {"name": "metaworld: GL library", "status": "ok", "detail": "", "fix": ""}
+def doctor_checks(env: str) -> list[dict[str, str]]:
+    """The rows of `rlcore doctor` for an env that renders with MuJoCo, by its registered name."""
+    check = {"name": f"{env}: GL library", "status": "ok", "detail": "", "fix": ""}
     try:
         backend = choose_gl()
     except (AssetError, ConfigError) as error:

@@ -1,0 +1,14 @@
+"""What envs on MuJoCo share. A library without entry points.
+
+    gl       which GL library renders, found before MuJoCo is imported; its row in `rlcore doctor`
+    view     which cameras a frame shows, in what size and quality
+    env      simulators on MuJoCo as an rlcore Env: `make_env`
+    render   frames: `prepare_model` before the first one, then `Renderers`, one set per process
+
+A plugin calls `env.make_env` with its spec and its pool of simulators, and `gl.doctor_checks` in
+its doctor hook. Its pool makes one `Renderers(view)`. A simulator calls `prepare_model` on its
+model and `renderers.join(scene)`, draws with `renderers.of(scene, model).draw(model, data, out)`,
+and ends with `renderers.leave(scene)`; simulators of one scene share what was uploaded.
+
+Only `render` imports MuJoCo, and only the process that simulates imports it.
+"""

@@ -1,0 +1,127 @@
+"""Frames of MuJoCo scenes, one GL context per process.
+
+Gymnasium gives every env its own GL context, and closing one env frees whichever context is
+current; after that all other envs of the process render black frames, without an error. Here the
+process has one context that is never freed, and we make it current before every frame, whatever
+else uses GL in the process. Knows nothing of tasks, rewards and processes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Mapping
+
+import mujoco
+import numpy as np
+from mujoco.gl_context import GLContext
+
+from rlcore_mujoco.view import Camera, View
+
+# Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
+MAX_GEOMS = 10_000
+
+
+def prepare_model(model: mujoco.MjModel, view: View) -> None:
+    """Set the lights and the size of the buffer of a model, before its first frame."""
+    model.vis.global_.offheight = max(camera.height for camera in view.cameras.values())
+    model.vis.global_.offwidth = max(camera.width for camera in view.cameras.values())
+    if view.fast:
+        model.light_castshadow[:] = 0
+        model.vis.quality.offsamples = 0
+        model.vis.quality.shadowsize = 0  # no shadows: saves a 64 MB buffer
+
+
+@functools.cache
+def _process_context() -> GLContext:
+    """The GL context of this process. Kept for good: freeing it makes frames black."""
+    return GLContext(64, 64)  # MuJoCo renders into its own buffers, of any size
+
+
+class Renderer:
+    """Renders any model of one scene: meshes and textures are uploaded once for all of them.
+
+    Args:
+        model: a model of the scene, after :func:`prepare_model`.
+        view: cameras, sizes and quality.
+    """
+
+    def __init__(self, model: mujoco.MjModel, view: View) -> None:
+        self._cameras = {name: _Eye(model, camera) for name, camera in view.cameras.items()}
+        self._scene = mujoco.MjvScene(model, MAX_GEOMS)
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = view.reflection
+        self._options = mujoco.MjvOption()
+        self._options.geomgroup[list(view.hidden_groups)] = 0
+        _process_context().make_current()
+        self._uploaded = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+
+    def draw(
+        self, model: mujoco.MjModel, data: mujoco.MjData, out: Mapping[str, np.ndarray]
+    ) -> None:
+        """Write the frames of a state into `out[name]`, uint8 `[H, W, 3]` RGB, of each camera.
+
+        A camera, light or body of the model that was moved shows after the next forward pass.
+        """
+        _process_context().make_current()
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._uploaded)
+        for name, eye in self._cameras.items():
+            mujoco.mjv_updateScene(
+                model,
+                data,
+                self._options,
+                None,
+                eye.camera,
+                mujoco.mjtCatBit.mjCAT_ALL.value,
+                self._scene,
+            )
+            mujoco.mjr_render(eye.rectangle, self._scene, self._uploaded)
+            mujoco.mjr_readPixels(eye.pixels, None, eye.rectangle, self._uploaded)
+            out[name][:] = eye.frame
+
+    def close(self) -> None:
+        """Free what was uploaded; the process keeps its context."""
+        _process_context().make_current()
+        self._uploaded.free()
+
+
+class _Eye:
+    """A camera in MuJoCo's terms: where it is, its rectangle, and its pixels."""
+
+    def __init__(self, model: mujoco.MjModel, camera: Camera) -> None:
+        self.camera = mujoco.MjvCamera()
+        self.camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        self.camera.fixedcamid = model.camera(camera.name).id
+        self.rectangle = mujoco.MjrRect(0, 0, camera.width, camera.height)
+        self.pixels = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
+        # GL rows run from the bottom up, so a frame that is not flipped has them turned.
+        rows = slice(None) if camera.flip_rows else slice(None, None, -1)
+        columns = slice(None, None, -1) if camera.flip_columns else slice(None)
+        self.frame = self.pixels[rows, columns]  # a view of the pixels
+
+
+class Renderers:
+    """The renderers of one process, one per scene, made for its first frame.
+
+    Simulators join and leave their scene, e.g. a task; the renderer is freed with the last one.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._members: Counter[str] = Counter()
+        self._renderers: dict[str, Renderer] = {}
+
+    def join(self, scene: str) -> None:
+        """Count one more simulator of the scene."""
+        self._members[scene] += 1
+
+    def of(self, scene: str, model: mujoco.MjModel) -> Renderer:
+        """The renderer of a scene, for any model of it."""
+        if scene not in self._renderers:
+            self._renderers[scene] = Renderer(model, self.view)
+        return self._renderers[scene]
+
+    def leave(self, scene: str) -> None:
+        """Count one simulator of the scene less."""
+        self._members[scene] -= 1
+        if not self._members[scene] and scene in self._renderers:
+            self._renderers.pop(scene).close()

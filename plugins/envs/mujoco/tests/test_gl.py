@@ -1,0 +1,96 @@
+"""Which GL library is taken, and what is said where there is none. Loads no simulator."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from rlcore_mujoco import gl
+
+from rlcore.errors import AssetError, ConfigError
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *backends: str) -> None:
+    """A machine with the libraries of these backends."""
+    monkeypatch.setattr(gl, "has_library", lambda backend: backend in backends)
+
+
+@pytest.mark.parametrize(
+    ("there", "taken"), [(("egl", "osmesa"), "egl"), (("osmesa",), "osmesa"), (("egl",), "egl")]
+)
+def test_egl_is_taken_and_osmesa_where_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], taken: str
+) -> None:
+    only(monkeypatch, *there)
+    assert gl.choose_gl() == taken
+
+
+def test_mujoco_gl_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "egl", "osmesa")
+    monkeypatch.setenv("MUJOCO_GL", " OSMesa ")
+    assert gl.choose_gl() == "osmesa"
+    monkeypatch.setenv("MUJOCO_GL", "glfw")  # needs a display, and who sets it has one
+    assert gl.choose_gl() == "glfw"
+
+
+def test_a_value_that_mujoco_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "osmessa")
+    with pytest.raises(ConfigError, match="got 'osmessa'") as caught:
+        gl.choose_gl()
+    assert "Did you mean 'osmesa'" in caught.value.message
+    assert caught.value.hint == "unset MUJOCO_GL to let rlcore choose"
+
+
+def test_the_library_that_was_asked_for_is_the_one_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    only(monkeypatch, "egl")
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    with pytest.raises(AssetError, match="no GL library for osmesa") as caught:
+        gl.choose_gl()
+    assert caught.value.hint == "apt-get install -y libosmesa6"
+
+
+def test_no_variable_is_needed_elsewhere_than_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert gl.choose_gl() is None
+    (check,) = gl.doctor_checks("arm")
+    assert (check["status"], check["detail"]) == ("ok", "the platform's own")
+
+
+def test_a_library_that_does_not_exist_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gl.LIBRARIES, "egl", ("rlcore_no_such", "librlcore_no_such.so.1"))
+    assert not gl.has_library("egl")
+
+
+def test_the_doctor_names_the_env_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch)
+    (check,) = gl.doctor_checks("arm")
+    assert check == {
+        "name": "arm: GL library",
+        "status": "missing",
+        "detail": "MuJoCo can't render: no GL library for egl or osmesa on this machine",
+        "fix": "apt-get install -y libegl1 libgl1-mesa-dri",
+    }
+    only(monkeypatch, "osmesa")
+    (check,) = gl.doctor_checks("arm")
+    assert (check["status"], check["detail"]) == ("ok", "osmesa (chosen)")
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    assert gl.doctor_checks("arm")[0]["detail"] == "osmesa (from MUJOCO_GL)"
+
+
+def test_light_modules_load_no_simulator() -> None:
+    code = (
+        "import sys\n"
+        "import rlcore_mujoco.env, rlcore_mujoco.gl, rlcore_mujoco.view\n"
+        "print(sorted({'mujoco', 'gymnasium', 'torch', 'ray'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
