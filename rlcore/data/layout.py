@@ -25,13 +25,14 @@ from safetensors.numpy import save_file
 from rlcore.config.schema import CollectConfig
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.protocols import Demonstration
-from rlcore.reading import parse_json, read_json
+from rlcore.reading import parse_json
 from rlcore.results.parquet import read_rows, write_rows
 from rlcore.specs import EnvSpec, Episode
 from rlcore.track.checkpoint import writing
+from rlcore.track.damage import blaming, damaged, read_mapping
 from rlcore.track.env_facts import EnvFacts, width_of
 from rlcore.track.files import replacing, write_text
-from rlcore.track.headers import TensorHeader, damaged, read_headers
+from rlcore.track.headers import TensorHeader, read_headers
 from rlcore.track.manifest import versions
 
 FORMAT = "rlcore-demonstrations"
@@ -124,8 +125,8 @@ def read_info(path: Path) -> DataInfo:
         )
     if not (path / INFO).is_file():
         raise CheckpointError(f"{path} is not a data set of demonstrations: it has no {INFO}")
-    try:
-        facts = read_json(path / INFO)
+    facts = read_mapping(path / INFO)
+    with blaming(path / INFO):
         kind, version = facts.pop("format"), facts.pop("version")
         if kind != FORMAT or version != FORMAT_VERSION:
             raise CheckpointError(
@@ -133,8 +134,6 @@ def read_info(path: Path) -> DataInfo:
                 f"this rlcore reads {FORMAT} version {FORMAT_VERSION}"
             )
         return DataInfo(**facts)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path / INFO} is damaged: {error!r}") from error
 
 
 def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> None:
@@ -161,14 +160,12 @@ def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
     if not file.exists():
         raise CheckpointError(f"{path} is incomplete: {row.file} is missing")
     read_headers(file)  # it is a file, and no pipe that is waited for
-    try:
+    with blaming(file, SafetensorError):
         with safe_open(file, framework="numpy") as archive:
             arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
         steps, states, actions = (arrays.pop(k) for k in ("frame_steps", "states", "actions"))
         # in the order of the env, by which policies know them; a file has the names sorted
         frames = {name: arrays[FRAMES + name] for name in info.cameras}
-    except (OSError, SafetensorError, KeyError) as error:
-        raise CheckpointError(f"{file} is damaged: {error}") from error
     for name, array in (("states", states), ("actions", actions)):
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
@@ -215,11 +212,8 @@ def number_of(row: EpisodeRow) -> int:
 def read_row(file: Path) -> EpisodeRow:
     """The row kept inside an episode's file. Raises CheckpointError where it is damaged."""
     read_headers(file)
-    try:
-        with safe_open(file, framework="numpy") as archive:
-            return EpisodeRow(**parse_json(archive.metadata()["row"]))
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{file} is damaged: {error}") from error
+    with blaming(file, SafetensorError), safe_open(file, framework="numpy") as archive:
+        return EpisodeRow(**parse_json(archive.metadata()["row"]))
 
 
 def rows_of_files(path: Path) -> list[EpisodeRow]:

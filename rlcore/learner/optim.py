@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from rlcore.config.schema import OptimConfig
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.track.learned import MASTER
 
 SAMPLE = 1024  # entries of a tensor that are looked at to see whether a step moved anything
-MASTER = "master"
-"""How a master copy is called among the moments of its parameter."""
 
 
 def learning_rate_factor(config: OptimConfig, step: int) -> float:

@@ -26,6 +26,7 @@ from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
 from rlcore.rollout.policy_answers import checked_evaluation, checked_groups
+from rlcore.track.learned import REFERENCE
 from rlcore.track.metrics import advantage_metrics, rollout_metrics
 from rlcore.trajectory import Trajectory
 
@@ -260,7 +261,7 @@ class Learner:
         saved = self._optimizer.state_dict()
         tensors = {f"optimizer.{name}": tensor for name, tensor in saved["tensors"].items()}
         for index, tensor in enumerate(self._reference or []):
-            tensors[f"reference.{index}"] = tensor.cpu().clone()
+            tensors[f"{REFERENCE}{index}"] = tensor.cpu().clone()
         if self._actor.model.is_lora:
             tensors |= trained.kept(self._groups)
         return {"tensors": tensors, "state": {"optimizer": saved["state"]}}
@@ -283,7 +284,7 @@ class Learner:
             {"tensors": optimizer, "state": saved["state"]["optimizer"]}
         )
         for index in range(len(self._reference or [])):
-            name = f"reference.{index}"
+            name = f"{REFERENCE}{index}"
             if name not in tensors:
                 raise CheckpointError(
                     f"the checkpoint lacks {name}: it was written without reference weights",

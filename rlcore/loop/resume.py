@@ -29,8 +29,8 @@ from rlcore.track import course
 from rlcore.track.attempts import set_aside
 from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.track.contents import Extent, check_seal
+from rlcore.track.damage import damaged
 from rlcore.track.folder import METRICS, RunFolder
-from rlcore.track.headers import damaged
 from rlcore.track.imitation import check_history
 from rlcore.track.protocol import told_apart
 from rlcore.track.state import STANDS_ON, STATE, relied_on

@@ -13,9 +13,10 @@ from rlcore.config.old_names import warn
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.track.checkpoint import LEARNER, Checkpoint
+from rlcore.track.checkpoint import Checkpoint
 from rlcore.track.folder import RunFolder
 from rlcore.track.headers import read_headers
+from rlcore.track.learned import MASTER, REFERENCE, TENSORS
 
 BEGAN = (
     "sft.enabled",
@@ -26,8 +27,6 @@ BEGAN = (
 """Keys that decide which weights a run begins with, and which of them it trains."""
 WITH_ADAPTERS = ("actor.model.lora_rank",)
 """Keys that decide besides what adapters are, where there are any."""
-REFERENCE = "tensors/reference."  # how tensors of the learner begin that hold the reference weights
-MASTER = ".master"  # how those end that hold the optimizer's copy of a bf16 parameter
 MODEL = "actor.model"
 MADE_THE_START = ("collect", "sft")
 """Sections that are read until the supervised start is made, and again by `sft.control`."""
@@ -66,14 +65,14 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
             f"{key} comes too late for the random weights at the start, which were drawn with "
             f"{_written(then)}: if the evaluation before training is repeated, it plays others"
         )
-    tensors = read_headers(at.path / f"{LEARNER}.safetensors")
+    tensors = read_headers(at.path / TENSORS)
     _check_reference(at, facts, tensors)
     _check_precision(at, config, tensors)
 
 
 def _check_precision(at: Checkpoint, config: RunConfig, tensors: Iterable[str]) -> None:
     precision = config.actor.model.precision
-    if precision == "fp32" and any(name.endswith(MASTER) for name in tensors):
+    if precision == "fp32" and any(name.endswith(f".{MASTER}") for name in tensors):
         raise CheckpointError(
             f"{at.path} holds fp32 copies of bf16 parameters, which actor.model.precision="
             f"{precision} does not use",

@@ -13,8 +13,8 @@ from rlcore.loop.collect import collect
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session
 from rlcore.track.contents import seal
+from rlcore.track.damage import read_json
 from rlcore.track.files import new_folder, write_text
-from rlcore.track.state import read_json
 
 
 def run(assembly: Assembly) -> Path:

@@ -17,11 +17,10 @@ from rlcore.errors import CheckpointError, VerificationError
 from rlcore.loop.assembly import Assembly
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session, protocol
-from rlcore.reading import read_json, reason_of
 from rlcore.results.tables import EpisodeResult, read_results, write_results
+from rlcore.track.damage import damaged, read_mapping
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
-from rlcore.track.headers import damaged
 from rlcore.track.manifest import versions
 from rlcore.track.protocol import told_apart
 from rlcore.track.state import STATE
@@ -119,10 +118,7 @@ def _read(folder: Path) -> tuple[list[EpisodeResult], dict[str, Any]]:
             f"no evaluation was kept with {folder}",
             hint="a finished run keeps one with its last checkpoint; rlcore eval makes a new one",
         )
-    try:
-        facts = read_json(path)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error
-    if not isinstance(facts, dict) or not isinstance(facts.get("versions"), dict):
+    facts = read_mapping(path)
+    if not isinstance(facts.get("versions"), dict):
         raise damaged(path, "it does not say with which versions it was made")
     return read_results(folder / EPISODES), facts

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import decode, open_regular, parse_json
+from rlcore.track.damage import damaged
 from rlcore.track.files import replacing
-from rlcore.track.headers import damaged
 
 NOTE = b"rlcore"
 MOST_ROWS = 1_000_000  # ours have one an episode

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from rlcore.errors import CheckpointError
-from rlcore.reading import read_json, reason_of
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.track.damage import read_mapping
 from rlcore.track.files import write_text
 from rlcore.track.manifest import versions
 
@@ -159,9 +159,6 @@ def write_summary(path: Path, summary: Summary) -> None:
 
 def read_summary(path: Path) -> dict[str, Any]:
     """Read it back. Raises CheckpointError if it is missing or damaged."""
-    try:
-        return read_json(path)
-    except FileNotFoundError as error:
-        raise CheckpointError(f"there is no summary at {path}: the run did not finish") from error
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error
+    if not path.exists():
+        raise CheckpointError(f"there is no summary at {path}: the run did not finish")
+    return read_mapping(path)

@@ -13,7 +13,6 @@ A checkpoint is written under a temporary name, flushed and renamed: it is whole
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,13 +33,11 @@ from rlcore.track.course import (
     write_course,
 )
 from rlcore.track.files import new_folder
-from rlcore.track.headers import damaged, read_headers
-from rlcore.track.state import STATE, read_facts, read_json, write_facts
-from rlcore.track.tensors import flatten_tensors, tensor_names, unflatten_tensors
+from rlcore.track.learned import TENSORS, check_learner
+from rlcore.track.state import STATE, read_facts, write_facts
 
 POLICY = "actor"
 EARLIER = "earlier checkpoints are whole: rlcore resume RUN"
-LEARNER = "learner"  # .safetensors and .json
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,8 @@ def save_checkpoint(
         step: policy updates done, more than at the latest.
         save_policy: writes the policy into the folder it is given (`save_pretrained`, wherever
             the policy lives).
-        save_learner: the same for what the learner needs to go on (:func:`write_learner`).
+        save_learner: the same for what the learner needs to go on
+            (:func:`rlcore.track.learned.write_learner`).
         state: JSON values: counters, seconds, where the metrics ended.
         best: whether it is the best so far.
         keep: how many of the newest stay on the disk, besides the best; None for all.
@@ -140,7 +138,8 @@ def _no_space(error: Exception) -> bool:
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read what the driver needs of a checkpoint. The policy is loaded by its model from
-    `policy_path`, the learner's state by :func:`read_learner`, both where they live.
+    `policy_path`, the learner's state by :func:`rlcore.track.learned.read_learner`, both where
+    they live.
 
     Args:
         path: a checkpoint's folder, or a `checkpoints/` folder or run, of which the latest is
@@ -153,8 +152,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     try:
         facts = read_facts(found / STATE)
         check_sizes(found, facts["files"])
-        if f"{LEARNER}.safetensors" in facts["files"]:
-            _check_learner(found)
+        if TENSORS in facts["files"]:
+            check_learner(found)
         check_digests(found, facts[DIGEST])
     except CheckpointError as error:
         message = _of_another(found) or error.message
@@ -227,58 +226,6 @@ def _recorded(folder: Path, name: str) -> Path:
         f"{folder / RECORD} {problem}; {others}",
         hint=f"choose one: {folder / there[-1]}" if there else None,
     )
-
-
-# -- the parts of a checkpoint --------------------------------------------------------------------
-
-
-def write_learner(folder: Path, tree: Any) -> None:
-    """The learner's state into a checkpoint's folder: tensors and JSON values, nested.
-
-    Raises:
-        TypeError: a value that is neither a tensor nor JSON.
-    """
-    from safetensors.torch import save_file
-
-    tensors, plain = flatten_tensors(tree)
-    save_file(tensors, folder / f"{LEARNER}.safetensors")
-    (folder / f"{LEARNER}.json").write_text(json.dumps(plain, indent=1), encoding="utf-8")
-
-
-def read_learner(folder: Path) -> Any:
-    """What :func:`write_learner` was given, tensors on the CPU.
-
-    Raises:
-        CheckpointError: missing or damaged.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = folder / f"{LEARNER}.safetensors"
-    plain = _check_learner(folder)
-    try:
-        return unflatten_tensors(load_file(path), plain)
-    except (OSError, SafetensorError) as error:
-        raise damaged(path, str(error)) from error
-
-
-def _check_learner(folder: Path) -> Any:
-    """The learner's JSON, once it is known to name the tensors that are there. Only headers are
-    read."""
-    path = folder / f"{LEARNER}.safetensors"
-    plain = read_json(path.with_suffix(".json"))
-    try:
-        named = tensor_names(plain)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise damaged(path.with_suffix(".json"), str(error)) from error
-    stored = set(read_headers(path))
-    if named != stored:
-        name = min(named ^ stored)
-        problem = "lacks" if name in named else "holds besides"
-        raise CheckpointError(
-            f"{path} {problem} the tensor {name!r}: it is not of {path.stem}.json"
-        )
-    return plain
 
 
 def _of_another(path: Path) -> str | None:

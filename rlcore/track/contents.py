@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
-from rlcore.reading import open_regular, read_json
-from rlcore.track.headers import damaged
+from rlcore.reading import open_regular
+from rlcore.track.damage import blaming, damaged, read_mapping
 
 DIGEST = "sha256"
 """Of the digests, in the words of hashlib; `sha256sum` prints the same."""
@@ -41,10 +41,8 @@ def check_sizes(folder: Path, expected: Mapping[str, int]) -> None:
 def check_digests(folder: Path, expected: Mapping[str, str]) -> None:
     """Raise CheckpointError where a file has other content; reads all of it."""
     for name, digest in expected.items():
-        try:
+        with blaming(folder / name):
             found = _digest(folder / name)
-        except (OSError, ValueError) as error:
-            raise damaged(folder / name, str(error)) from error
         if found != digest:
             raise damaged(folder / name, f"its {DIGEST} is {found}, it was written with {digest}")
 
@@ -59,12 +57,10 @@ def check_seal(folder: Path, seed: int) -> None:
     """Raise CheckpointError where a sealed folder is not as it was, was never sealed, or is of a
     run with another seed."""
     path = folder / SEAL
-    try:
-        content = read_json(path)
+    content = read_mapping(path)
+    with blaming(path):
         expected = {str(name): str(digest) for name, digest in content[DIGEST].items()}
         of = content["seed"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(path, str(error)) from error
     if of != seed:
         raise CheckpointError(
             f"{folder} is of a run with seed {of!r}, runner.seed is {seed}",

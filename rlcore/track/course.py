@@ -27,9 +27,9 @@ from pathlib import Path
 from rlcore.errors import CheckpointError
 from rlcore.reading import read_text
 from rlcore.track.contents import DIGEST
+from rlcore.track.damage import blaming, damaged, read_mapping
 from rlcore.track.files import move, write_text
-from rlcore.track.headers import damaged
-from rlcore.track.state import STATE, own_digest, read_facts, read_json
+from rlcore.track.state import STATE, own_digest, read_facts
 
 RECORD, LATEST, BEST, SUPERSEDED = "record.json", "latest", "best", "superseded"
 FORMAT = "rlcore-course"
@@ -106,21 +106,27 @@ def read_course(folder: Path) -> Course:
     if not path.exists():
         return _told_by_newest(folder)
     try:
-        facts = read_json(path)
-        if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
-            raise damaged(path, "it is not a record of checkpoints")
-        if facts.pop(DIGEST, None) != own_digest(facts):
-            raise damaged(path, f"its {DIGEST} is not the one it was written with")
+        return _recorded(path)
+    except CheckpointError as error:
+        there = whole(folder)
+        raise CheckpointError(
+            error.message,
+            hint=f"remove it, and the newest checkpoint counts: {there[-1]}" if there else None,
+        ) from error
+
+
+def _recorded(path: Path) -> Course:
+    """The course that a record tells. Raises CheckpointError if it is damaged."""
+    facts = read_mapping(path)
+    if facts.pop("format", None) != FORMAT:
+        raise damaged(path, "it is not a record of checkpoints")
+    if facts.pop(DIGEST, None) != own_digest(facts):
+        raise damaged(path, f"its {DIGEST} is not the one it was written with")
+    with blaming(path):
         names = [*facts["lineage"], *facts["leaving"], *filter(None, [facts["best"]])]
         if not all(_NAME.fullmatch(name) for name in names):
             raise damaged(path, f"it names {names}")
         return Course(tuple(facts["lineage"]), facts["best"], facts["leaving"])
-    except (CheckpointError, KeyError, TypeError) as error:
-        there = whole(folder)
-        raise CheckpointError(
-            error.message if isinstance(error, CheckpointError) else f"{path} is damaged: {error}",
-            hint=f"remove it, and the newest checkpoint counts: {there[-1]}" if there else None,
-        ) from error
 
 
 def write_course(folder: Path, course: Course) -> None:

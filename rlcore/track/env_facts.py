@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import CheckpointError
-from rlcore.reading import read_json
 from rlcore.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.track.damage import blaming, read_mapping
 
 FILE = "rlcore_env.json"
 
@@ -105,10 +104,8 @@ def read_env_facts(folder: Path) -> EnvFacts | None:
     path = folder / FILE
     if not path.exists():
         return None
-    try:
-        return EnvFacts(**read_json(path))
-    except (OSError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{path} is damaged: {error!r}") from error
+    with blaming(path):
+        return EnvFacts(**read_mapping(path))
 
 
 def _channels(channels: Iterable[StateChannel | ActionChannel]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import open_regular
+from rlcore.track.damage import damaged
 
 FLOATS = frozenset({"F16", "BF16", "F32", "F64"})
 """The dtypes that weights come in."""
@@ -73,13 +74,6 @@ def check_here(path: Path) -> None:
             f"{path} is a pointer of Git LFS: the file itself has not been downloaded",
             hint=f"run: cd {path.parent} && git lfs install && git lfs pull",
         )
-
-
-def damaged(path: Path, reason: str) -> CheckpointError:
-    """The error for a file that is not what it was when it was written."""
-    return CheckpointError(
-        f"{path} is damaged or incomplete ({reason})", hint="copy or download it again"
-    )
 
 
 def check_fit(

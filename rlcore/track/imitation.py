@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
-from rlcore.track.state import read_json
+from rlcore.track.damage import read_json
 from rlcore.track.trackers import read_metrics
 
 HISTORIES = ("sft", "control")

@@ -19,7 +19,8 @@ from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import MIB, open_regular
-from rlcore.track.headers import TensorHeader, check_here, damaged
+from rlcore.track.damage import damaged
+from rlcore.track.headers import TensorHeader, check_here
 
 LARGEST_PICKLE = 64 * MIB  # of names and shapes; one of 2000 tensors has 300 KiB
 STATES: tuple[tuple[str, ...], ...] = (

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore import reading
 from rlcore.errors import CheckpointError
 from rlcore.track.contents import DIGEST, Extent, digests, sizes, text_digest
-from rlcore.track.headers import damaged
+from rlcore.track.damage import damaged, read_json
 
 FORMAT = "rlcore-checkpoint"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 STATE = "state.json"
 STANDS_ON = "stands_on"
 """Key of the run's own state: files beside the checkpoints that go with it, and how they began."""
@@ -113,11 +112,3 @@ def relied_on(path: Path, state: Mapping[str, Any]) -> dict[str, Extent]:
 def own_digest(facts: Mapping[str, Any]) -> str:
     """Digest of JSON values, whatever the order of their keys."""
     return text_digest(json.dumps(facts, sort_keys=True))
-
-
-def read_json(path: Path) -> Any:
-    """Raises CheckpointError where the file is missing or no JSON."""
-    try:
-        return reading.read_json(path)
-    except (OSError, ValueError) as error:
-        raise damaged(path, reading.reason_of(error)) from error

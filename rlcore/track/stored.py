@@ -19,7 +19,8 @@ from pathlib import Path
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import read_json
-from rlcore.track.headers import TensorHeader, damaged, read_headers
+from rlcore.track.damage import damaged
+from rlcore.track.headers import TensorHeader, read_headers
 from rlcore.track.pickled import read_pickled_headers, resave
 
 SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"

@@ -15,8 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from rlcore.track.damage import damaged
 from rlcore.track.files import replacing
-from rlcore.track.headers import damaged
 from rlcore.track.pickled import find_state, unsafe
 from rlcore.track.stored import Place, StoredWeights, file_headers
 

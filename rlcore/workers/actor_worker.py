@@ -115,14 +115,15 @@ class ActorWorker(PolicyWorker):
 
     def save_learner(self, path: str) -> None:
         """Optimizer, scheduler and counters, into a checkpoint's folder."""
-        from rlcore.track.checkpoint import write_learner, writing
+        from rlcore.track.checkpoint import writing
+        from rlcore.track.learned import write_learner
 
         with writing(Path(path)):
             write_learner(Path(path), self.learner.state_dict())
 
     def load_learner(self, path: str) -> None:
         """Go on from what :meth:`save_learner` wrote."""
-        from rlcore.track.checkpoint import read_learner
+        from rlcore.track.learned import read_learner
 
         self._changed("all")
         self.learner.load_state_dict(read_learner(Path(path)))

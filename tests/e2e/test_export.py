@@ -17,9 +17,10 @@ from rlcore.learner.update import Learner
 from rlcore.plugins import load_plugins
 from rlcore.rng import RowKeys
 from rlcore.targets import load_target
-from rlcore.track.checkpoint import POLICY, save_checkpoint, write_learner
+from rlcore.track.checkpoint import POLICY, save_checkpoint
 from rlcore.track.folder import RunFolder
 from rlcore.track.headers import read_headers
+from rlcore.track.learned import write_learner
 
 ROWS = 2
 KEYS = RowKeys(tuple((7, row) for row in range(ROWS)))

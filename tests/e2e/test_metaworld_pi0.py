@@ -15,7 +15,8 @@ from rlcore.config.compose import compose
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.results.tables import read_results
-from rlcore.track.checkpoint import load_checkpoint, read_learner
+from rlcore.track.checkpoint import load_checkpoint
+from rlcore.track.learned import read_learner
 from rlcore.track.trackers import read_metrics
 
 PUBLISHED_METRICS = {

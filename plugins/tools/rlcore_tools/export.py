@@ -17,10 +17,11 @@ from rlcore.errors import ConfigError
 from rlcore.plugins import Registry
 from rlcore.targets import load_target
 from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
-from rlcore.track.checkpoint import Checkpoint, read_learner, writing
+from rlcore.track.checkpoint import Checkpoint, writing
 from rlcore.track.env_facts import write_env_facts
 from rlcore.track.files import new_folder
 from rlcore.track.folder import RunFolder
+from rlcore.track.learned import read_learner
 from rlcore.track.links import require_no_way_out
 
 ELSEWHERE = "name a folder elsewhere"

@@ -294,7 +294,7 @@ def test_a_damaged_file_is_named(log_path, name):
 def test_a_manifest_of_something_else_is_named(log_path, name):
     folder = make_run(log_path)
     folder.manifest.write_text(f'{{"{name}": "x"}}')
-    with pytest.raises(CheckpointError, match=rf"manifest\.json is damaged: {name} can't be 'x'"):
+    with pytest.raises(CheckpointError, match=rf"manifest\.json is damaged .*{name} can't be 'x'"):
         write_report(folder)
 
 
@@ -308,7 +308,7 @@ def test_metrics_that_nobody_logged_are_named_with_their_line(log_path, line):
     folder = make_run(log_path)
     first, rest = folder.metrics.read_text().split("\n", 1)
     folder.metrics.write_text(f"{first}\n{line}\n{rest}")
-    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged: line 2"):
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged or incomplete \(line 2"):
         write_report(folder)
 
 

@@ -16,7 +16,8 @@ import torch
 from safetensors.torch import save_file
 
 from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.track.checkpoint import save_checkpoint, write_learner
+from rlcore.track.checkpoint import save_checkpoint
+from rlcore.track.learned import write_learner
 
 pytest.importorskip("rlcore_algo_ppo")
 ROOT = Path(__file__).parents[3]
@@ -66,7 +67,7 @@ def make_run(folder: Path, weight: float, moment: float, success: bool, loss: fl
         save_file({"w": torch.tensor([weight])}, path / "model.safetensors")
 
     def learner(path: Path) -> None:
-        write_learner(path, {"m": torch.tensor([moment])})
+        write_learner(path, {"tensors": {"m": torch.tensor([moment])}, "state": {}})
 
     save_checkpoint(folder / "checkpoints", 1, save_policy=policy, save_learner=learner)
     (folder / "metrics.jsonl").write_text(

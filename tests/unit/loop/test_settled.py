@@ -14,8 +14,9 @@ from rlcore.config.compose import compose, load, to_yaml
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.loop.settled import check_settled
 from rlcore.plugins import load_plugins
-from rlcore.track.checkpoint import load_checkpoint, save_checkpoint, write_learner
+from rlcore.track.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.track.folder import RunFolder
+from rlcore.track.learned import write_learner
 
 LORA = ("model=pi0_tiny", "actor.model.is_lora=true", "actor.model.openpi.train_expert_only=false")
 
@@ -28,7 +29,7 @@ def settle(log_path: Path) -> Callable[..., None]:
         folder = RunFolder.create(log_path, "run")
         config = compose(["env=toy", "algorithm=ppo", *begun])
         folder.write_config(to_yaml(config))
-        tree = {"tensors": {name: torch.zeros(1) for name in tensors}}
+        tree = {"tensors": {name: torch.zeros(1) for name in tensors}, "state": {}}
         path = save_checkpoint(
             folder.checkpoints,
             1,

@@ -20,7 +20,8 @@ from typing import Any
 from rlcore.errors import CheckpointError
 from rlcore.reading import read_json
 from rlcore.specs import EnvSpec
-from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
+from rlcore.track.damage import damaged
+from rlcore.track.headers import TensorHeader, check_fit, read_headers
 from rlcore_model_openpi.layout import (
     NOISE_HEAD,
     head_keys,

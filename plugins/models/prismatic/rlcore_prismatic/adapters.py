@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import TensorHeader, check_fit, damaged, read_headers
+from rlcore.track.damage import damaged
+from rlcore.track.headers import TensorHeader, check_fit, read_headers
 from rlcore_prismatic.layout import FILM, Shape, adapter_shapes, is_film
 from rlcore_prismatic.sizes import SIZE_HINT
 from rlcore_prismatic.statistics import read_json

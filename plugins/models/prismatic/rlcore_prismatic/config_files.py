@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import damaged
+from rlcore.track.damage import damaged
 from rlcore_prismatic.sizes import SIZE_HINT, PrismaticSize
 from rlcore_prismatic.statistics import CONFIG_FILE, read_json
 

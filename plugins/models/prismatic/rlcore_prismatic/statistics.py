@@ -21,8 +21,8 @@ import numpy as np
 
 from rlcore import reading
 from rlcore.errors import CheckpointError, did_you_mean
+from rlcore.track.damage import damaged
 from rlcore.track.files import write_text
-from rlcore.track.headers import damaged
 
 FILE_NAME = "dataset_statistics.json"
 CONFIG_FILE = "config.json"

@@ -14,9 +14,10 @@ from rlcore.results.summary import DIGITS
 from rlcore.results.tables import EpisodeResult, comparable, read_results, success_by_start
 from rlcore.track import attempts
 from rlcore.track.course import read_course
+from rlcore.track.damage import read_json
 from rlcore.track.folder import RunFolder
 from rlcore.track.imitation import HISTORIES, unlike_log
-from rlcore.track.state import STATE, read_facts, read_json, relied_on
+from rlcore.track.state import STATE, read_facts, relied_on
 
 Values = Mapping[str, Any]
 Evaluations = Mapping[str, Sequence[EpisodeResult]]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from rlcore.errors import CheckpointError
-from rlcore.reading import read_json, read_yaml, reason_of
+from rlcore.reading import read_yaml
 from rlcore.results.parquet import read_note
 from rlcore.results.tables import EpisodeResult, comparable, read_results
+from rlcore.track.damage import blaming, damaged, read_mapping
 from rlcore.track.files import is_partial
 from rlcore.track.folder import RunFolder
 from rlcore.track.links import leads_out, require_inside
@@ -20,7 +20,6 @@ from rlcore.track.trackers import read_metrics
 from rlcore_tools.report.doubts import doubts_of
 
 Values = Mapping[str, Any]
-T = TypeVar("T")
 CONCLUSIONS = ("after", "eval", "sft")
 """Labels of the evaluation a run ends with: of training, of an evaluation, of imitation."""
 
@@ -131,7 +130,7 @@ def read_run(folder: RunFolder) -> RunRecord:
         recipe=_yaml(folder.recipe),
         manifest=_manifest(folder.manifest),
         summary=_json(folder.summary),
-        metrics=_parse(metrics, lambda: read_metrics(metrics)) if metrics.exists() else [],
+        metrics=_metrics(metrics),
         evaluations={label: read_results(path) for label, path in files.items()},
         protocols={label: _protocol(path) for label, path in files.items()},
         doubts=(),
@@ -151,37 +150,34 @@ def read_run(folder: RunFolder) -> RunRecord:
 def _protocol(path: Path) -> Values:
     values = read_note(path).get("protocol", {})
     if not isinstance(values, Mapping):
-        raise CheckpointError(f"{path} is damaged: its protocol can't be {values!r}")
+        raise damaged(path, f"its protocol can't be {values!r}")
     return values
 
 
 def _yaml(path: Path) -> Values | None:
-    return _mapping(path, read_yaml)
+    if not path.exists():
+        return None
+    with blaming(path):
+        values = read_yaml(path)
+    if not isinstance(values, Mapping):
+        raise damaged(path, "it holds no mapping of names to values")
+    return values
 
 
 def _json(path: Path) -> Values | None:
-    return _mapping(path, read_json)
+    return read_mapping(path) if path.exists() else None
+
+
+def _metrics(path: Path) -> list[dict[str, float | None]]:
+    if not path.exists():
+        return []
+    with blaming(path):
+        return read_metrics(path)
 
 
 def _manifest(path: Path) -> Values:
     values = _json(path) or {}
     for name in ("versions", "caveats", "task_groups"):
         if not isinstance(values.get(name, {}), Mapping):
-            raise CheckpointError(f"{path} is damaged: {name} can't be {values[name]!r:.80}")
+            raise damaged(path, f"{name} can't be {values[name]!r:.80}")
     return values
-
-
-def _mapping(path: Path, read: Callable[[Path], Any]) -> Values | None:
-    if not path.exists():
-        return None
-    values = _parse(path, lambda: read(path))
-    if not isinstance(values, Mapping):
-        raise CheckpointError(f"{path} is damaged: it holds no mapping of names to values")
-    return values
-
-
-def _parse(path: Path, read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error
