@@ -250,6 +250,11 @@ class Policy(Protocol):
         its spec has `gradient_checkpointing`."""
         ...
 
+    def set_temperature(self, temperature: float | None) -> None:
+        """Sample at this softmax temperature; None: at that of its settings. Asked of a policy only
+        where its spec has `temperature`."""
+        ...
+
     def save_pretrained(self, path: Path) -> None:
         """Weights (safetensors), settings, transforms and statistics: all a load needs."""
         ...

@@ -74,13 +74,28 @@ def training_has_trials(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def evaluation_visits_once(facts: Facts) -> Iterator[str]:
-    env = facts.config.env.eval
-    if env.rollout_epoch > 1:
+def passes_differ(facts: Facts) -> Iterator[str]:
+    """A further pass over the same starts says something only if the policy draws anew."""
+    env, policy = facts.config.env.eval, facts.policy
+    if policy is None or env.rollout_epoch == 1 or policy.starts_from_noise:
+        return
+    if facts.config.rollout.eval_deterministic:
         yield (
-            "env.eval.rollout_epoch must be 1 (each (task, trial) is visited exactly once; "
-            f"trials_per_task asks for more), got {env.rollout_epoch}"
+            "env.eval.rollout_epoch must be 1 with rollout.eval_deterministic=true: without "
+            f"exploration {policy.name} draws nothing, so every pass would play the same episodes; "
+            f"trials_per_task asks for more starts, got {env.rollout_epoch}"
         )
+
+
+@CHECKS.add
+def temperature_is_supported(facts: Facts) -> Iterator[str]:
+    wanted, policy = facts.config.rollout.eval_temperature, facts.policy
+    if policy is None or policy.temperature or wanted in (None, 1):  # at 1 it acts as it is
+        return
+    yield (
+        f"rollout.eval_temperature must be null or 1: {policy.name} does not sample tokens, "
+        f"got {wanted}"
+    )
 
 
 @CHECKS.add

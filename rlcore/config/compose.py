@@ -259,7 +259,7 @@ def _finish(
 ) -> RunConfig:
     """Values of files and command line, in this order, bound to the schema. `run` is the folder
     that the values were kept in, if they were."""
-    raw = [modernise(layer) for layer in (files.values, *layers)]
+    raw = modernise((files.values, *layers))
     steps = [take_chunk_steps(layer) for layer in raw]
     root = schema_for(registry, raw)
     if origin is not None:

@@ -7,9 +7,11 @@ wherever it occurs (:mod:`rlcore.config.bind`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
+from rlcore.config import tree
 from rlcore.errors import ConfigError, RunWarning
 
 CHUNK_STEPS = "algorithm.n_chunk_steps"
@@ -25,12 +27,20 @@ def warn(message: str) -> None:
     warnings.warn(message, ConfigWarning, stacklevel=3)
 
 
-def modernise(values: Values) -> Values:
-    """`values` (nested, raw) with old spellings replaced.
+def modernise(layers: Iterable[Values]) -> list[Values]:
+    """`layers` of values (nested, raw) with old spellings replaced.
 
     Raises:
         ConfigError: an old key whose meaning can't be kept.
     """
+    layers = list(layers)
+    told = any(_has(layer, old) for layer in layers for old in DO_SAMPLE)
+    return [_modernise(layer, told) for layer in layers]
+
+
+def _modernise(values: Values, told: bool) -> Values:
+    """One layer; `told` says that some layer has `do_sample`, so that a temperature does not
+    imply it."""
     for old, new in RENAMED.items():
         found, value = _take(values, old)
         if found:
@@ -39,9 +49,11 @@ def modernise(values: Values) -> Values:
     for old, rule in RULES.items():
         found, value = _take(values, old)
         if found:
-            new, mapped = rule(old, value)
-            warn(f"{old}={value} is an old spelling of {new}={mapped}")
-            _put(values, new, mapped)
+            found_new = rule(old, value, told)
+            said = " ".join(f"{new}={_written(mapped)}" for new, mapped in found_new.items())
+            warn(f"{old}={_written(value)} is an old spelling of {said}")
+            for new, mapped in found_new.items():
+                _put(values, new, mapped)
     for path, only in ONE_VALUE.items():
         found, value = _take(values, path)
         if found and value != only:
@@ -64,21 +76,27 @@ def take_chunk_steps(values: Values) -> int | None:
         raise ConfigError(f"{CHUNK_STEPS} must be int, got {value!r}") from None
 
 
-def _deterministic_unless(old: str, value: Any) -> tuple[str, Any]:
+def _deterministic_unless(old: str, value: Any, told: bool) -> Values:
     if not isinstance(value, bool):
         raise ConfigError(f"{old} must be true or false, got {value!r}")
-    return "rollout.eval_deterministic", not value
+    return {GREEDY: not value}
 
 
-def _temperature(old: str, value: Any) -> tuple[str, Any]:
-    """0 is greedy, 1 samples the policy as it is; other temperatures belong to the model."""
-    if value not in (0, 1):
-        raise ConfigError(
-            f"{old}={value!r}: an evaluation samples at temperature 0 or 1",
-            hint="rollout.eval_deterministic=true (0) or =false (1); a model that has "
-            "temperatures has keys for them: rlcore train --help actor.model",
-        )
-    return "rollout.eval_deterministic", value == 0
+def _temperature(old: str, value: Any, told: bool) -> Values:
+    """Of evaluations: 0 takes the most likely action, others sample, unless `do_sample` says."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
+        raise ConfigError(f"{old} must be a number, 0 or more, got {value!r}")
+    if value == 0:
+        return {GREEDY: True}
+    return {"rollout.eval_temperature": float(value), **({} if told else {GREEDY: False})}
+
+
+def _written(value: Any) -> Any:
+    """As it is typed."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+GREEDY = "rollout.eval_deterministic"
 
 
 RENAMED = {
@@ -88,19 +106,31 @@ RENAMED = {
     "algorithm.eval_rollout_epoch": "env.eval.rollout_epoch",
     "env.train.group_size": "algorithm.group_size",
     "rollout_epoch": "env.eval.rollout_epoch",
+    "algorithm.sampling_params": "rollout.sampling_params",
+    "rollout.sampling_params.temperature_train": "actor.model.temperature",
+    "rollout.sampling_params.top_k": "actor.model.top_k",
 }
 ONE_VALUE = {
     "runner.task_type": "embodied",
     "actor.fsdp_config.sharding_strategy": "no_shard",
     "env.eval.group_size": 1,
+    "rollout.sampling_params.top_p": 1,
+    "rollout.sampling_params.repetition_penalty": 1,
 }
 """Keys that decided something in earlier systems; here they have one value that nothing reads."""
 _PLACES = ("", "env.eval.", "algorithm.", "rollout.", "rollout.sampling_params.")
-RULES: dict[str, Callable[[str, Any], tuple[str, Any]]] = {
-    **{f"{place}do_sample": _deterministic_unless for place in _PLACES},
+DO_SAMPLE = tuple(
+    f"{place}do_sample" for place in (*_PLACES, "algorithm.sampling_params.")
+)  # the last one is looked for before it is renamed
+RULES: dict[str, Callable[[str, Any, bool], Values]] = {
+    **{old: _deterministic_unless for old in DO_SAMPLE},
     **{f"{place}temperature": _temperature for place in _PLACES},
     "rollout.sampling_params.temperature_eval": _temperature,
 }
+
+
+def _has(values: Values, path: str) -> bool:
+    return tree.find(values, path) is not None
 
 
 def _take(values: Values, path: str) -> tuple[bool, Any]:

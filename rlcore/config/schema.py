@@ -178,13 +178,18 @@ class EnvConfig(Settings):
         own=True,
     )
     trials_per_task: int = key(
-        "evaluation: trials of each task visited, each exactly once", 10, least=1
+        "evaluation: trials of each task visited, each exactly once per pass", 10, least=1
     )
     allow_training_trials: bool = key(
         "evaluation: allow starts used in training; such results are marked", False
     )
     total_num_envs: int = key("sub-envs over all env workers", 8, least=1)
-    rollout_epoch: int = key("training: episodes per sub-env and update", 1, least=1)
+    rollout_epoch: int = key(
+        "training: episodes per sub-env and update; evaluation: passes, how often each start is "
+        "played, each time with other draws of the policy",
+        1,
+        least=1,
+    )
     max_episode_steps: int = key("time limit in env steps", 100, least=1)
     max_steps_per_rollout_epoch: int | None = key(
         "env steps of a column; null: max_episode_steps; larger only with auto_reset", least=1
@@ -235,6 +240,11 @@ class RolloutConfig(Settings):
         least=1,
     )
     eval_deterministic: bool = key("evaluate without exploration noise", True)
+    eval_temperature: float | None = key(
+        "softmax temperature of evaluations, for models that sample tokens; null: that of training",
+        above=0,
+        when=When("eval_deterministic", (False,)),
+    )
 
 
 @dataclass

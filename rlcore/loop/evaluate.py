@@ -64,6 +64,7 @@ def evaluate(
                 phase="eval",
                 update=EVAL_UPDATE,
                 deterministic=config.rollout.eval_deterministic,
+                temperature=config.rollout.eval_temperature,
                 keep=False,
                 record=filmed_columns(columns, video),
             ),
@@ -85,7 +86,7 @@ def evaluate(
         metrics=metrics,
     )
     session.trackers.log(metrics, step=update)
-    rate, said = success_rate(success_by_start(results)), caveat(assembly)
+    rate, said = success_rate([*success_by_start(results).values()]), caveat(assembly)
     session.progress.line(
         f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
         + (f"; {said}" if said else "")

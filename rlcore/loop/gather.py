@@ -24,6 +24,7 @@ class GatherOrder:
         side: "train" or "eval": whose env settings.
         phase, update: parts of the keys of the policy's randomness.
         deterministic: without exploration noise.
+        temperature: at which tokens are sampled; None: that of training.
         keep: keep the trajectory in the rollout workers, for an update.
         record: column numbers whose first episode is filmed.
         trace: column numbers of which all that passes between env and policy is written down.
@@ -39,6 +40,7 @@ class GatherOrder:
     record: frozenset[int] = frozenset()
     trace: frozenset[int] = frozenset()
     stay: frozenset[int] = frozenset()
+    temperature: float | None = None
 
 
 @dataclass
@@ -97,6 +99,7 @@ def gather(
             phase=order.phase,
             update=order.update,
             deterministic=order.deterministic,
+            temperature=order.temperature,
             keep=order.keep,
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,

@@ -36,6 +36,7 @@ from rlcore.results.tables import (
     plain_table,
     protocol_rows,
     read_results,
+    success_by_start,
 )
 from rlcore.specs import ProtocolSpec
 from rlcore.targets import load_target
@@ -187,7 +188,7 @@ def _assembly_of(assembly: Assembly, row: str) -> Assembly:
 
 def _rows(spec: ProtocolSpec, results: Mapping[str, list[EpisodeResult]]) -> list[SuccessRow]:
     groups = {
-        group: {row: [result.success for result in results[row]] for row in rows}
+        group: {row: [*success_by_start(results[row]).values()] for row in rows}
         for group, rows in spec.groups.items()
     }
     return protocol_rows(groups, spec.averages)

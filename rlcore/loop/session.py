@@ -30,6 +30,8 @@ from rlcore.track.trackers import Trackers, open_trackers
 from rlcore.workers.backends import make_group
 from rlcore.workers.group import WorkerGroup
 
+DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
+
 
 @dataclass
 class Session:
@@ -239,4 +241,7 @@ def made_with(assembly: Assembly) -> dict[str, Any]:
 
 def sampling(config: RunConfig) -> str:
     """How actions are drawn in evaluations, in words."""
-    return "deterministic" if config.rollout.eval_deterministic else "stochastic"
+    if config.rollout.eval_deterministic:
+        return DETERMINISTIC
+    temperature = config.rollout.eval_temperature
+    return STOCHASTIC if temperature is None else f"{STOCHASTIC}, temperature {temperature:g}"

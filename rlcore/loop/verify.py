@@ -85,11 +85,11 @@ def _require_all(
 def _compare(
     kept: Sequence[EpisodeResult], results: Sequence[EpisodeResult], then: dict[str, str]
 ) -> None:
-    before = {(row.task, row.trial): row for row in kept}
-    other = [row for row in results if row != before[row.task, row.trial]]
+    before = {_address(row): row for row in kept}
+    other = [row for row in results if row != before[_address(row)]]
     if not other:
         return
-    flips = sum(row.success != before[row.task, row.trial].success for row in other)
+    flips = sum(row.success != before[_address(row)].success for row in other)
     changed = [
         f"{name} {then.get(name)} -> {version}"
         for name, version in versions().items()
@@ -100,6 +100,10 @@ def _compare(
         f"changed, e.g. {other[0].task} trial {other[0].trial}",
         hint="versions that changed: " + (", ".join(changed) or "none; another CPU or driver?"),
     )
+
+
+def _address(row: EpisodeResult) -> tuple[str, int, int]:
+    return row.task, row.trial, row.replica
 
 
 def _facts(session: Session) -> dict[str, Any]:

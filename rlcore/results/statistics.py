@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from math import sqrt
+from collections.abc import Hashable, Mapping, Sequence
+from math import fsum, sqrt
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
 Start = TypeVar("Start", bound=Hashable)
-"""Key of an episode, e.g. (task, trial)."""
+"""Key of a start, e.g. (task, trial)."""
+Passes = Sequence[bool]
+"""Whether each of the episodes from one start succeeded; as many for every start."""
 
 
 class Interval(NamedTuple):
@@ -36,8 +38,11 @@ class Difference(NamedTuple):
     hi: float
 
 
-def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
+def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
     """Score interval of a binomial proportion (Wilson, JASA 22, 1927).
+
+    Args:
+        successes, n: counts; of an effective sample also between whole numbers.
 
     Raises:
         ValueError: no episodes, or successes outside [0, n].
@@ -56,28 +61,54 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
     return Interval(p, lo, hi)
 
 
-def success_rate(outcomes: Mapping[Start, bool], confidence: float = 0.95) -> SuccessRate:
-    """The rate over episodes keyed by their start, with its Wilson interval."""
-    interval = wilson(sum(outcomes.values()), len(outcomes), confidence)
-    return SuccessRate(interval.rate, len(outcomes), interval.lo, interval.hi)
+def success_rate(starts: Sequence[Passes], confidence: float = 0.95) -> SuccessRate:
+    """The rate over all episodes, with its Wilson interval.
+
+    With several passes, episodes from one start are alike, and count less than as many starts. The
+    interval is that of the effective sample size (E. L. Korn, B. I. Graubard, Survey Methodology
+    24, 193-201, 1998), here between the number of starts and that of episodes:
+
+        n* = p (1 - p) / Var(p),   Var(p) = sum_i (m_i - p)^2 / (n (n - 1))
+
+    m_i is the share of the passes of start i that succeeded, n the number of starts. With one pass
+    it is the number of episodes.
+
+    Raises:
+        ValueError: no episodes.
+    """
+    episodes = sum(len(passes) for passes in starts)
+    p = sum(sum(passes) for passes in starts) / max(episodes, 1)
+    n = _effective(starts, p, episodes)
+    interval = wilson(p * n if n != episodes else round(p * n), n, confidence)
+    return SuccessRate(p, episodes, interval.lo, interval.hi)
+
+
+def _effective(starts: Sequence[Passes], p: float, episodes: int) -> float:
+    n = len(starts)
+    if (
+        episodes == n or p in (0, 1) or n == 1
+    ):  # where all came out alike nothing tells passes apart
+        return n
+    spread = fsum((sum(passes) / len(passes) - p) ** 2 for passes in starts)
+    return episodes if spread == 0 else min(max(n * (n - 1) * p * (1 - p) / spread, n), episodes)
 
 
 def paired_difference(
-    before: Mapping[Start, bool], after: Mapping[Start, bool], confidence: float = 0.95
+    before: Mapping[Start, Passes], after: Mapping[Start, Passes], confidence: float = 0.95
 ) -> Difference:
-    """Success after minus success before on the same episodes, keyed by (task, trial).
+    """Success after minus success before from the same starts, keyed by (task, trial).
 
     Newcombe's method 10 for paired proportions: Wilson limits of both sides, joined by the
     correlation of the pairs (R. G. Newcombe, Statistics in Medicine 17, 2635-2650, 1998).
-    Unlike the Wald interval it keeps its coverage for small n and rates near 0 or 1.
+    Unlike the Wald interval it keeps its coverage for small n and rates near 0 or 1. With several
+    passes a pair is the two shares of one start.
 
     Raises:
         ValueError: the two sides are not the same episodes, or there are none.
     """
     _check_same(before, after)
-    n = len(after)
-    p_after, lo_after, hi_after = wilson(sum(after.values()), n, confidence)
-    p_before, lo_before, hi_before = wilson(sum(before.values()), n, confidence)
+    p_after, _, lo_after, hi_after = success_rate([*after.values()], confidence)
+    p_before, _, lo_before, hi_before = success_rate([*before.values()], confidence)
     phi = _correlation(before, after)
     mean = p_after - p_before
     down = _joined(p_after - lo_after, hi_before - p_before, phi)
@@ -85,7 +116,7 @@ def paired_difference(
     return Difference(mean, max(-1.0, mean - down), min(1.0, mean + up))
 
 
-def _check_same(before: Mapping[Start, bool], after: Mapping[Start, bool]) -> None:
+def _check_same(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) -> None:
     only_before, only_after = before.keys() - after.keys(), after.keys() - before.keys()
     if only_before or only_after:
         example = next(iter(only_before or only_after))
@@ -93,18 +124,30 @@ def _check_same(before: Mapping[Start, bool], after: Mapping[Start, bool]) -> No
             "a paired difference needs the same episodes on both sides: "
             f"{len(only_before)} only before, {len(only_after)} only after, e.g. {example}"
         )
+    for key, passes in after.items():
+        if len(passes) != len(before[key]):
+            raise ValueError(
+                f"a paired difference needs as many passes on both sides: {key} was played "
+                f"{len(before[key])} times before and {len(passes)} times after"
+            )
 
 
-def _correlation(before: Mapping[Start, bool], after: Mapping[Start, bool]) -> float:
-    """phi of the 2x2 table of pairs, with Newcombe's continuity correction; 0 where undefined."""
-    pairs = [(bool(after[key]), bool(before[key])) for key in after]
-    both, gained = pairs.count((True, True)), pairs.count((True, False))
-    lost, neither = pairs.count((False, True)), pairs.count((False, False))
-    margins = (both + gained) * (lost + neither) * (both + lost) * (gained + neither)
+def _correlation(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) -> float:
+    """The correlation of the pairs, with Newcombe's continuity correction; 0 where undefined.
+
+        phi = (n sum xy - sum x sum y) / sqrt((n sum x^2 - (sum x)^2) (n sum y^2 - (sum y)^2))
+
+    x and y are successes per start. With one pass this is phi of the 2x2 table of pairs.
+    """
+    n = len(after)
+    passes = max(map(len, after.values()))
+    x = [sum(after[key]) for key in after]
+    y = [sum(before[key]) for key in after]
+    cross = n * sum(a * b for a, b in zip(x, y, strict=True)) - sum(x) * sum(y)
+    margins = (n * sum(a * a for a in x) - sum(x) ** 2) * (n * sum(b * b for b in y) - sum(y) ** 2)
     if margins == 0:
         return 0.0
-    cross = both * neither - gained * lost
-    corrected = max(cross - len(pairs) / 2, 0.0) if cross > 0 else cross
+    corrected = max(cross - n * passes**2 / 2, 0.0) if cross > 0 else cross
     return corrected / sqrt(margins)
 
 

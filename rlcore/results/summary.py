@@ -139,7 +139,7 @@ def _sides(
 def _rate(outcomes: Sequence[EpisodeResult] | None) -> SuccessFigures | None:
     if outcomes is None:
         return None
-    rate, n, lo, hi = success_rate(success_by_start(outcomes))
+    rate, n, lo, hi = success_rate([*success_by_start(outcomes).values()])
     return {"rate": round(rate, DIGITS), "n": n, "lo": round(lo, DIGITS), "hi": round(hi, DIGITS)}
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from rlcore.episodes import EpisodeOutcome
 from rlcore.results.parquet import read_rows, write_rows
-from rlcore.results.statistics import wilson
+from rlcore.results.statistics import Passes, success_rate
 
 COLUMNS = pa.schema(
     [
@@ -39,7 +39,7 @@ class EpisodeResult:
         success: whether it succeeded at any step.
         episode_return: sum of rewards.
         length: env steps.
-        sampling: how actions were drawn, "deterministic" or "stochastic".
+        sampling: how actions were drawn, see :attr:`rlcore.track.protocol.EvaluationProtocol`.
         protocol: digest of the evaluation's protocol
             (:attr:`rlcore.track.protocol.EvaluationProtocol.digest`); empty outside of one.
     """
@@ -73,19 +73,25 @@ def from_outcomes(
     ]
 
 
-def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], bool]:
-    """`{(task, trial): success}`, for rates and paired differences.
+def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], Passes]:
+    """`{(task, trial): success of each pass}`, for rates and paired differences.
 
     Raises:
-        ValueError: a start was played twice, so that pairs are not defined.
+        ValueError: an episode is there twice, or starts were played unequally often, so that
+            pairs are not defined.
     """
-    by_start: dict[tuple[str, int], bool] = {}
+    by_start: dict[tuple[str, int], dict[int, bool]] = {}
     for result in results:
         start = (result.task, result.trial)
-        if start in by_start:
-            raise ValueError(f"{start} was evaluated more than once")
-        by_start[start] = result.success
-    return by_start
+        passes = by_start.setdefault(start, {})
+        if result.replica in passes:
+            raise ValueError(f"{start} was evaluated more than once in pass {result.replica}")
+        passes[result.replica] = result.success
+    counts = {len(passes): start for start, passes in by_start.items()}
+    if len(counts) > 1:
+        said = " and ".join(f"{start} {count} times" for count, start in sorted(counts.items()))
+        raise ValueError(f"starts were evaluated unequally often, e.g. {said}")
+    return {start: [win for _, win in sorted(each.items())] for start, each in by_start.items()}
 
 
 def comparable(*sides: Iterable[EpisodeResult]) -> bool:
@@ -121,9 +127,9 @@ def success_rows(
         results: episodes, of at least one task.
         groups: :attr:`rlcore.specs.EnvSpec.task_groups`; groups without episodes are left out.
     """
-    by_task: dict[str, list[bool]] = {}
-    for result in results:
-        by_task.setdefault(result.task, []).append(result.success)
+    by_task: dict[str, list[Passes]] = {}
+    for (task, _), passes in success_by_start(results).items():
+        by_task.setdefault(task, []).append(passes)
     task_rows = [_pooled("task", task, [wins]) for task, wins in sorted(by_task.items())]
     group_rows = [
         _pooled("group", name, [by_task[task] for task in members if task in by_task])
@@ -136,12 +142,13 @@ def success_rows(
 
 
 def protocol_rows(
-    groups: Mapping[str, Mapping[str, Sequence[bool]]], averages: Mapping[str, Sequence[str]]
+    groups: Mapping[str, Mapping[str, Sequence[Passes]]], averages: Mapping[str, Sequence[str]]
 ) -> list[SuccessRow]:
     """Rows, then groups, then averages of groups, as published tables of suites have them.
 
     Args:
-        groups: `{group: {row: successes}}`; a group's rate is that of its pooled episodes.
+        groups: `{group: {row: passes of each start}}`; a group's rate is that of its pooled
+            episodes.
         averages: `{name: groups}`.
     """
     cells = [_pooled("task", row, [wins]) for rows in groups.values() for row, wins in rows.items()]
@@ -166,11 +173,10 @@ def headline(rows: Sequence[SuccessRow], title: str) -> str:
 
 
 def _pooled(
-    kind: Literal["task", "group", "overall"], label: str, wins: Sequence[Sequence[bool]]
+    kind: Literal["task", "group", "overall"], label: str, wins: Sequence[Sequence[Passes]]
 ) -> SuccessRow:
-    n = sum(len(one) for one in wins)
-    interval = wilson(sum(sum(one) for one in wins), n)
-    return SuccessRow(kind, label, interval.rate, n, interval.lo, interval.hi)
+    rate, n, lo, hi = success_rate([passes for one in wins for passes in one])
+    return SuccessRow(kind, label, rate, n, lo, hi)
 
 
 def _mean(label: str, rows: Sequence[SuccessRow]) -> SuccessRow:

@@ -40,6 +40,7 @@ class RolloutJob:
         routes: the env stages it answers.
         seed, phase, update: the first parts of every key of its randomness.
         deterministic: without exploration noise.
+        temperature: at which tokens are sampled; None: that of the policy's settings.
         keep: build a trajectory (training), or only count outcomes (evaluation).
         forward_batch: fixed rows per forward, or None.
         env_timeout: seconds to wait for a stage.
@@ -59,6 +60,7 @@ class RolloutJob:
     stay: frozenset[int] = frozenset()
     weights: int | None = None
     trace: frozenset[int] = frozenset()
+    temperature: float | None = None
 
     def keys(self, episodes: list[Episode], decisions: list[int]) -> RowKeys:
         """A key a row: (root seed, phase, update, task, trial, replica, decision)."""
@@ -85,6 +87,16 @@ class RolloutResult:
 
 def converse(policy: Policy, job: RolloutJob) -> Conversation:
     """Answer the routes until each is finished; returns a :class:`RolloutResult`."""
+    if job.temperature is None or not policy.spec.temperature:
+        return (yield from _converse(policy, job))
+    policy.set_temperature(job.temperature)
+    try:
+        return (yield from _converse(policy, job))
+    finally:
+        policy.set_temperature(None)
+
+
+def _converse(policy: Policy, job: RolloutJob) -> Conversation:
     result = RolloutResult(seconds={"policy": 0.0, "wait_env": 0.0})
     builder = TrajectoryBuilder(version=job.update) if job.keep else None
     tracer = Tracer(job.trace)

@@ -74,10 +74,16 @@ def training_columns(
 
 
 def evaluation_columns(spec: EnvSpec, config: EnvConfig) -> list[Column]:
-    """Every (task, trial) of the protocol exactly once, whatever the number of envs."""
+    """Every (task, trial) of the protocol once per pass, whatever the number of envs. Passes are
+    replicas: they share the start, and draw the policy's noise under keys of their own."""
     trials = spec.trials(config.split)[: config.trials_per_task]
-    pairs = [Episode(task, trial) for task in range(len(spec.tasks)) for trial in trials]
-    return [Column(number, (episode,)) for number, episode in enumerate(pairs)]
+    episodes = [
+        Episode(task, trial, replica)
+        for task in range(len(spec.tasks))
+        for trial in trials
+        for replica in range(config.rollout_epoch)
+    ]
+    return [Column(number, (episode,)) for number, episode in enumerate(episodes)]
 
 
 def filmed_columns(columns: Sequence[Column], video: VideoConfig) -> frozenset[int]:

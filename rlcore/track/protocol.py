@@ -32,10 +32,10 @@ class EvaluationProtocol:
 
     Attributes:
         env: the env's name.
-        trials: `{task: trial numbers}`, each visited exactly once.
+        trials: `{task: trial numbers}`, each as often as it is visited: once per pass.
         max_episode_steps: time limit in env steps.
         num_action_chunks: actions executed per decision.
-        sampling: "deterministic" or "stochastic".
+        sampling: "deterministic" or "stochastic", and the temperature, if one was set.
         settings: keys of the env that decide what is played and what it is worth.
         facts: cameras, states, actions and what changes pixels.
         said: `{task: sentence}`, and under "" what else episodes may be told.

@@ -27,7 +27,7 @@ from rlcore.loop.alike import computed
 from rlcore.loop.assembly import Assembly
 from rlcore.loop.evaluate import EVAL_UPDATE
 from rlcore.loop.gather import Gathered, GatherOrder, gather
-from rlcore.loop.session import protocol, sampling
+from rlcore.loop.session import DETERMINISTIC, STOCHASTIC, protocol, sampling
 from rlcore.loop.verify import EPISODES
 from rlcore.results.tables import EpisodeResult, from_outcomes, read_results
 from rlcore.rollout.messages import Trace
@@ -136,7 +136,7 @@ def run(
     before = computed(source.manifest)
     alike = replace(assembly.roster, begun=None if before is None else before.kernels)
     gathered = _play(replace(assembly, roster=alike), episode, phase, checkpoint.step)
-    words = sampling(config) if phase == "eval" else "stochastic"
+    words = sampling(config) if phase == "eval" else STOCHASTIC
     rules = protocol(assembly).digest if phase == "eval" else ""
     (result,) = from_outcomes(gathered.outcomes, spec.tasks, words, rules)
     replayed = Replayed(folder, result, evaluated)
@@ -154,12 +154,14 @@ def run(
 
 def _play(assembly: Assembly, episode: Episode, phase: Phase, step: int) -> Gathered:
     """The episode alone, filmed and traced."""
+    rollout = assembly.config.rollout
     order = GatherOrder(
         side=phase,
         columns=[Column(COLUMN, (episode,))],
         phase=phase,
         update=EVAL_UPDATE if phase == "eval" else step,
-        deterministic=phase == "eval" and assembly.config.rollout.eval_deterministic,
+        deterministic=phase == "eval" and rollout.eval_deterministic,
+        temperature=rollout.eval_temperature if phase == "eval" else None,
         keep=False,
         record=frozenset([COLUMN]),
         trace=frozenset([COLUMN]),
@@ -273,7 +275,7 @@ def _closing(replayed: Replayed, trace: Trace, phase: Phase) -> list[str]:
             "log-probs are 0, as actions were not sampled; for exploration noise: --phase train, "
             "or rollout.eval_deterministic=false"
         )
-    elif result.sampling == "stochastic":
+    elif result.sampling != DETERMINISTIC:
         apart = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])
         lines.append(
             f"log-probs of acting and of Policy.evaluate differ by at most {apart.max():.1e}"

@@ -20,7 +20,11 @@ import pytest
          "num_action_chunks must be at most env.train.max_episode_steps = 20, got 21"),
         (["env.eval.trials_per_task=1001"],
          "env.eval.trials_per_task must be at most 1000 (the heldout trials of toy), got 1001"),
-        (["env.eval.rollout_epoch=2"], "env.eval.rollout_epoch must be 1"),
+        (["env.eval.rollout_epoch=2"],
+         "env.eval.rollout_epoch must be 1 with rollout.eval_deterministic=true: without "
+         "exploration toy draws nothing"),
+        (["rollout.eval_temperature=1.6"],
+         "rollout.eval_temperature must be null or 1: toy does not sample tokens, got 1.6"),
     ],
 )  # fmt: skip
 def test_episodes_that_do_not_fit_are_refused(facts, problems, overrides, sentence):
@@ -60,3 +64,12 @@ def test_an_env_without_trials_is_not_trained_in(facts, problems):
         none = replace(found.envs["train"], train_trials=range(0))
         said = problems(replace(found, envs={**found.envs, "train": none}))
         assert (sentence in said) is refused
+
+
+def test_passes_and_temperatures_that_mean_something(facts, problems):
+    twice = ("actor.global_batch_size=256", "env.eval.rollout_epoch=2")
+    assert problems(facts(*twice, "rollout.eval_deterministic=false")) == []
+    assert problems(facts(*twice[:1], "rollout.eval_temperature=1")) == []
+    found = facts(*twice, "rollout.eval_temperature=0.6")
+    flow = replace(found.policy, starts_from_noise=True, temperature=True)
+    assert problems(replace(found, policy=flow)) == []

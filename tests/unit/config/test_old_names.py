@@ -11,6 +11,20 @@ from rlcore.errors import ConfigError
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 
 
+def sampled(config) -> tuple[bool, float | None]:
+    return not config.rollout.eval_deterministic, config.rollout.eval_temperature
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_do_sample_decides_whatever_the_temperature_and_the_order(registry, turned):
+    """The documents' settings of a supervised and of a trained policy."""
+    for do_sample in (False, True):
+        words = [f"do_sample={do_sample}", "temperature=1.6"]
+        with pytest.warns(ConfigWarning):
+            config = compose([*TOY, *(words[::-1] if turned else words)], registry=registry)
+        assert sampled(config) == (do_sample, 1.6)
+
+
 @pytest.mark.parametrize(
     ("override", "read"),
     [
@@ -22,6 +36,9 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
         ("do_sample=true", lambda c: not c.rollout.eval_deterministic),
         ("rollout.sampling_params.do_sample=false", lambda c: c.rollout.eval_deterministic),
         ("algorithm.temperature=1.0", lambda c: not c.rollout.eval_deterministic),
+        ("temperature=1.6", lambda c: sampled(c) == (True, 1.6)),
+        ("rollout.sampling_params.temperature_eval=0.6", lambda c: sampled(c) == (True, 0.6)),
+        ("algorithm.sampling_params.temperature_eval=2", lambda c: sampled(c) == (True, 2.0)),
         ("env.eval.temperature=0", lambda c: c.rollout.eval_deterministic),
         ("rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
         ("algorithm.eval_rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
@@ -52,7 +69,9 @@ def test_files_may_hold_old_spellings_too(registry, tmp_path):
     [
         ("algorithm.n_chunk_steps=8", r"= 20 // 2 = 10, got 8"),
         ("algorithm.n_chunk_steps=some", "must be int, got 'some'"),
-        ("temperature=1.6", "samples at temperature 0 or 1"),
+        ("temperature=-1", "temperature must be a number, 0 or more, got -1"),
+        ("temperature=hot", "temperature must be a number, 0 or more, got 'hot'"),
+        ("rollout.sampling_params.top_p=0.9", "top_p must be 1, or left out, got 0.9"),
         ("do_sample=7", "must be true or false, got 7"),
         ("env.eval.group_size=8", r"env\.eval\.group_size must be 1, or left out, got 8"),
     ],
@@ -69,3 +88,8 @@ def test_the_new_spelling_wins_in_the_same_place(registry, tmp_path):
     with pytest.warns(ConfigWarning):
         config = compose([*TOY, "experiment=e"], config_dirs=[tmp_path], registry=registry)
     assert config.rollout.eval_deterministic
+
+
+def test_settings_that_have_one_value_are_taken_as_they_stand(registry):
+    words = ["runner.task_type=embodied", "rollout.sampling_params.top_p=1.0"]
+    assert compose([*TOY, *words], registry=registry) == compose(TOY, registry=registry)

@@ -8,8 +8,8 @@ from rlcore.results.statistics import paired_difference, success_rate, wilson
 def pairs(both, gained, lost, neither):
     """(before, after) outcomes with the given counts of pairs."""
     kinds = [(1, 1)] * both + [(0, 1)] * gained + [(1, 0)] * lost + [(0, 0)] * neither
-    before = {("task", i): bool(kind[0]) for i, kind in enumerate(kinds)}
-    after = {("task", i): bool(kind[1]) for i, kind in enumerate(kinds)}
+    before = {("task", i): [bool(kind[0])] for i, kind in enumerate(kinds)}
+    after = {("task", i): [bool(kind[1])] for i, kind in enumerate(kinds)}
     return before, after
 
 
@@ -55,9 +55,50 @@ def test_wilson_refuses_impossible_counts(k, n):
 
 
 def test_success_rate_counts_episodes():
-    rate = success_rate({("a", 0): True, ("a", 1): False, ("b", 0): True, ("b", 1): True})
-    assert (rate.rate, rate.n) == (0.75, 4)
-    assert rate.lo < 0.75 < rate.hi
+    rate = success_rate([[True], [False], [True], [True]])
+    assert rate == (0.75, 4, *wilson(3, 4)[1:])
+
+
+def test_passes_over_the_same_starts_count_less_than_as_many_starts():
+    # shares of 4 starts in 2 passes: 1, 1, 1/2, 0 -> p = 5/8
+    # sum (m - p)^2 = 2 * 0.375^2 + 0.125^2 + 0.625^2 = 0.6875
+    # n* = 4 * 3 * 0.625 * 0.375 / 0.6875 = 4.090909
+    # scale 1 + 3.841459/4.090909 = 1.939023; centre (0.625 + 3.841459/8.181818)/1.939023 = 0.564466
+    # half 1.959964/1.939023 * sqrt(0.234375/4.090909 + 3.841459/(4 * 4.090909^2)) = 0.342296
+    rate = success_rate([[True, True], [True, True], [True, False], [False, False]])
+    assert (rate.rate, rate.n) == (0.625, 8)
+    assert rate.lo == pytest.approx(0.564466 - 0.342296, abs=5e-6)
+    assert rate.hi == pytest.approx(0.564466 + 0.342296, abs=5e-6)
+
+
+def test_passes_that_come_out_alike_say_no_more_than_one():
+    once = [[True], [True], [False], [True]]
+    twice = [passes * 2 for passes in once]
+    assert success_rate(twice)[2:] == success_rate(once)[2:]
+    ends = success_rate([[True] * 5] * 4)  # not a sign that the episodes are independent
+    assert (ends.rate, ends.n, ends.lo) == (1.0, 20, wilson(4, 4).lo)
+
+
+def test_passes_that_nothing_ties_to_their_start_count_in_full():
+    # all shares 1/2: no start is better than another
+    assert success_rate([[True, False], [False, True]] * 3)[1:] == (12, *wilson(6, 12)[1:])
+
+
+def test_paired_difference_of_passes():
+    # shares before 0, 1/2, 0, 1/2 and after 1/2, 1, 1/2, 1: p 1/4 and 3/4, perfectly correlated
+    # n* = 4 * 3 * 0.1875 / (4 * 0.25^2) = 9 -> no more than the 8 episodes
+    # Wilson 6/8: (0.409275, 0.928521), 2/8 mirrors it: (0.071479, 0.590725)
+    # x = 1, 2, 1, 2 and y = 0, 1, 0, 1: n sum xy - sum x sum y = 4 * 4 - 6 * 2 = 4,
+    #   less n k^2 / 2 = 8 -> corrected to 0
+    # down = 0.340725 * sqrt 2 = 0.481857, up = 0.178521 * sqrt 2 = 0.252467
+    before = {i: [False, bool(i % 2)] for i in range(4)}
+    after = {i: [bool(i % 2), True] for i in range(4)}
+    difference = paired_difference(before, after)
+    assert difference.mean == 0.5
+    assert difference.lo == pytest.approx(0.5 - 0.481857, abs=5e-6)
+    assert difference.hi == pytest.approx(0.5 + 0.252467, abs=5e-6)
+    with pytest.raises(ValueError, match="0 was played 2 times before and 1 times after"):
+        paired_difference(before, {i: [True] for i in range(4)})
 
 
 def test_paired_difference_published_example():
@@ -95,7 +136,7 @@ def test_paired_difference_is_antisymmetric_and_survives_no_discordance():
 def test_paired_difference_needs_the_same_episodes():
     before, after = pairs(2, 1, 1, 2)
     del after["task", 0]
-    after["other", 7] = True
+    after["other", 7] = [True]
     with pytest.raises(ValueError, match="1 only before, 1 only after"):
         paired_difference(before, after)
     with pytest.raises(ValueError, match="no interval"):

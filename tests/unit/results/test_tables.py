@@ -1,5 +1,7 @@
 """Per-task tables and their two averages, by hand; parquet there and back."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -91,8 +93,19 @@ def test_outcomes_get_their_task_by_name():
     ]
 
 
-def test_success_by_start_refuses_a_start_played_twice():
-    assert success_by_start(results(a=(1, 2))) == {("a", 100): True, ("a", 101): False}
+def test_passes_stand_in_their_order():
+    rows = results(a=(1, 2))
+    again = [replace(row, replica=1, success=not row.success) for row in rows]
+    assert success_by_start([*again, *rows]) == {
+        ("a", 100): [True, False],
+        ("a", 101): [False, True],
+    }
+    with pytest.raises(ValueError, match=r"\('a', 101\) 1 times and \('a', 100\) 2 times"):
+        success_by_start([*rows, again[0]])
+
+
+def test_success_by_start_refuses_an_episode_played_twice():
+    assert success_by_start(results(a=(1, 2))) == {("a", 100): [True], ("a", 101): [False]}
     with pytest.raises(ValueError, match="more than once"):
         success_by_start(results(a=(1, 2)) + results(a=(1, 1)))
 

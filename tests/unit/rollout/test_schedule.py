@@ -43,6 +43,16 @@ def drawn_tasks(weights, groups=40, **told):
     return [c.episodes[0] for c in training_columns(spec, config, **told, weights=weights)]
 
 
+def test_passes_of_an_evaluation_share_their_starts():
+    spec, config = toy(trials_per_task=2, rollout_epoch=3, split="heldout")
+    episodes = [column.episodes[0] for column in evaluation_columns(spec, config)]
+    assert episodes == sorted(set(episodes)) and len(episodes) == len(spec.tasks) * 2 * 3
+    starts = Counter((e.task, e.trial) for e in episodes)
+    assert set(starts.values()) == {3} and {e.replica for e in episodes} == {0, 1, 2}
+    once = evaluation_columns(*toy(trials_per_task=2, split="heldout"))
+    assert [column.episodes[0] for column in once] == [e for e in episodes if e.replica == 0]
+
+
 def test_tasks_are_drawn_as_often_as_they_weigh():
     # 40 columns are ten turns of four. Of each turn task 0 gets 4 * 5/10 = 2 exactly, task 1 gets
     # 4 * 3/10 = 1.2: one or two, task 2 gets 4 * 2/10 = 0.8: none or one, and task 3 nothing

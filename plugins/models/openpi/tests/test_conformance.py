@@ -26,7 +26,6 @@ class TestPi0(PolicyConformance):
         "add_value_head": True,
         "openpi": {**TINY, "config_name": "pi0_metaworld", "train_expert_only": False},
     }
-    starts_from_noise = True
     unreached = UNREAD
 
 
@@ -42,7 +41,6 @@ class TestPi05(PolicyConformance):
             "noise_anneal": True,
         },
     }
-    starts_from_noise = True
     unreached = UNREAD
 
 
@@ -61,4 +59,3 @@ class TestTheExpertOfPi0(PolicyConformance):
             "value_type": "action_level",
         },
     }
-    starts_from_noise = True

@@ -256,3 +256,18 @@ def test_demonstrations_are_learnt(build):
         losses.append(loss.item())
     # tokens of eight samples differ: without those before it, the best is log 8 an entry
     assert losses[-1] < 0.5 * np.log(8) < losses[0]
+
+
+def test_another_temperature_for_a_while(build):
+    """At a very low one the most likely tokens are drawn; then the settings' temperature again."""
+    policy = build(temperature=1.6)
+    inputs = prepared(policy, 5)
+    greedy = policy.act(inputs, keys(5), deterministic=True)
+    drawn = policy.act(inputs, keys(5))
+    assert (drawn.actions != greedy.actions).any()
+    policy.set_temperature(1e-6)
+    np.testing.assert_array_equal(policy.act(inputs, keys(5)).actions, greedy.actions)
+    policy.set_temperature(None)
+    again = policy.act(inputs, keys(5))
+    np.testing.assert_array_equal(again.actions, drawn.actions)
+    assert torch.equal(again.logprobs, drawn.logprobs)

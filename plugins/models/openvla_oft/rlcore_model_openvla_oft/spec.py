@@ -76,7 +76,7 @@ def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
     l1 = config.use_l1_regression
     resolved = resolve(config, env_spec)
     spec = checked_spec(config, resolved, env_spec, sft=None if l1 else "token_cross_entropy")
-    return replace(spec, evaluation_only=_EVALUATION_ONLY if l1 else "")
+    return replace(spec, temperature=not l1, evaluation_only=_EVALUATION_ONLY if l1 else "")
 
 
 def _parts(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...]:

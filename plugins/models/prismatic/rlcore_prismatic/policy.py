@@ -165,6 +165,10 @@ class TokenPolicy(nn.Module):
         """Recompute the activations of transformer blocks in the backward pass, to save memory."""
         self.actor.network.set_checkpointing(enabled)
 
+    def set_temperature(self, temperature: float | None) -> None:
+        """Sample tokens at this temperature; None: at `actor.model.temperature`."""
+        self.actor.temperature = self.config.temperature if temperature is None else temperature
+
     # -- supervised learning ------------------------------------------------------------------
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:

@@ -147,6 +147,7 @@ def checked_spec(
         parameters=total,
         trainable_parameters=trainable,
         gradient_checkpointing=True,
+        temperature=True,
     )
 
 

@@ -161,13 +161,13 @@ class ActingChecks(PolicySubject):
         self._require_equal(
             "deterministic decisions, made twice", self.acted(deterministic=True), first
         )
-        if not self.starts_from_noise:
+        if not self.spec.starts_from_noise:
             require_equal(
                 "actions of deterministic decisions under other keys",
                 self.acted(key=1, deterministic=True).actions,
                 first.actions,
                 hint="deterministic=True: take the mode; a policy whose decisions start from "
-                "noise says starts_from_noise = True in its test class",
+                "noise says so in its spec: starts_from_noise=True",
             )
 
     def _require_equal(

@@ -29,8 +29,6 @@ class PolicySubject(OneThread):
         tolerance: to which `act` and `evaluate`, and a row in different batches, agree; in fp32.
         shake: std of the noise put on the initial weights, so that heads which start at zero
             hide nothing.
-        starts_from_noise: whether its decisions without exploration still depend on the keys, as
-            those of flow and diffusion policies do.
         sft_steps, sft_lr: training steps after which the supervised loss must have fallen.
         unreached: beginnings of names of trained parameters on which, by the network's design,
             neither log-probs nor values depend.
@@ -40,7 +38,6 @@ class PolicySubject(OneThread):
     env_spec: ClassVar[EnvSpec] = paper_env()
     tolerance: ClassVar[float] = 1e-5
     shake: ClassVar[float] = 0.05
-    starts_from_noise: ClassVar[bool] = False
     sft_steps: ClassVar[int] = 20
     sft_lr: ClassVar[float] = 3e-3
     unreached: ClassVar[Sequence[str]] = ()

@@ -97,7 +97,7 @@ def _of_other_rates(
         said, rows = summary.get(name), evaluations.get(label)
         if not isinstance(said, Mapping) or not rows or not comparable(rows):
             continue
-        rate, n, _, _ = success_rate(success_by_start(rows))
+        rate, n, _, _ = success_rate([*success_by_start(rows).values()])
         if (said.get("rate"), said.get("n")) != (round(rate, DIGITS), n):
             yield (
                 f"summary.json and eval/{label}.parquet are of different runs: {said.get('rate')} "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rlcore.results.statistics import (
     Difference,
     Interval,
+    Passes,
     SuccessRate,
     paired_difference,
     success_rate,
@@ -15,7 +16,7 @@ from rlcore.results.statistics import (
 )
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
 
-Outcomes = Mapping[tuple[str, int], bool]
+Outcomes = Mapping[tuple[str, int], Passes]
 ALL_EPISODES = "all episodes"
 
 
@@ -49,17 +50,23 @@ def gain(
     last = success_by_start(after) if after else {}
     rates = Gain(
         label,
-        before=success_rate(first) if first else None,
-        after=success_rate(last) if last else None,
+        before=success_rate([*first.values()]) if first else None,
+        after=success_rate([*last.values()]) if last else None,
     )
     if not first or first.keys() != last.keys() or not comparable(before or (), after or ()):
         return rates
     return replace(
         rates,
         difference=paired_difference(first, last),
-        gained=sum(last[start] and not first[start] for start in first),
-        lost=sum(first[start] and not last[start] for start in first),
+        gained=sum(now and not then for then, now in _pairs(first, last)),
+        lost=sum(then and not now for then, now in _pairs(first, last)),
     )
+
+
+def _pairs(first: Outcomes, last: Outcomes) -> Iterator[tuple[bool, bool]]:
+    """(then, now) of each episode: the passes of a start, in turn."""
+    for start, passes in first.items():
+        yield from zip(passes, last[start], strict=True)
 
 
 def gains_by_task(

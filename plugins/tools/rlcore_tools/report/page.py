@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rlcore.config import tree
 from rlcore.config.differences import differences
-from rlcore.results.statistics import paired_difference
+from rlcore.results.statistics import Passes, paired_difference
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
 from rlcore.track.protocol import told_apart
 from rlcore_tools.report.clips import Shelf, link
@@ -250,7 +250,7 @@ def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[st
     ]
 
 
-def _starts(results: Sequence[EpisodeResult] | None) -> dict[tuple[str, int], bool]:
+def _starts(results: Sequence[EpisodeResult] | None) -> dict[tuple[str, int], Passes]:
     return success_by_start(results) if results else {}
 
 
