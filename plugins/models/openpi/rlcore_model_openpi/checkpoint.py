@@ -1,4 +1,5 @@
-"""Weights on disk, in openpi's layout: read strictly, and written so that they read back equal.
+"""Weights on disk: read strictly from any layout, and written in openpi's so that they read back
+equal.
 
 `model.safetensors` holds the network under openpi's names, `rl_heads.safetensors` critic and noise
 head; see layout.py for the names.
@@ -6,24 +7,32 @@ head; see layout.py for the names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from rlcore.track.stored import stored_file, weights_file
 from rlcore.track.weights import (
     MergedWeights,
-    WeightsFile,
+    full_scale,
     plain_parameters,
+    read_stored,
     shapes_of,
     write_weights,
 )
-from rlcore_model_openpi.files import HEADS_FILE, NETWORK_FILE, check_head, check_network
+from rlcore_model_openpi.files import (
+    HEADS_FILE,
+    NETWORK_FILE,
+    check_head,
+    check_network,
+    find_weights,
+)
 from rlcore_model_openpi.layout import (
     EMBEDDING,
     NOISE_HEAD,
     TIED,
+    UNUSED,
     VALUE_HEAD,
     head_keys,
     network_keys,
@@ -33,34 +42,44 @@ from rlcore_model_openpi.network.pi0 import PiNetwork
 
 
 def load_network(network: PiNetwork, folder: Path) -> None:
-    """Load all weights of the network from `folder/model.safetensors`, or raise and load none.
+    """Load all weights of the network from a folder, or raise and load none. Adapters that lie
+    beside their weights are merged, with alpha = rank, as RLinf's trainer has it.
 
     The network keeps its dtypes; one on the meta device takes over the file's tensors instead.
 
     Raises:
-        CheckpointError: the file is missing, damaged, or does not fit the network.
+        CheckpointError: a file is missing, damaged, or does not fit the network.
     """
-    with WeightsFile(folder / NETWORK_FILE) as file:
-        stored = network_keys(file.headers)
-        wanted = plain_parameters(network)
-        check_network(file.path, file.headers, shapes_of(wanted))
-        _fill(network, {name: file.read(key) for name, key in stored.items()}, wanted)
+    stored = find_weights(folder)
+    wanted = plain_parameters(network)
+    check_network(weights_file(folder) or folder, stored.headers, shapes_of(wanted))
+    names = {key: name for name, key in network_keys(stored.headers).items()}
+    found = read_stored(stored, names, scale=full_scale)
+    if any(parameter.is_meta for parameter in wanted.values()):
+        network.load_state_dict({names[key]: tensor for key, tensor in found}, assign=True)
+        return
+    with torch.no_grad():
+        for key, tensor in found:
+            wanted[names[key]].copy_(tensor)
 
 
 def save_network(network: PiNetwork, folder: Path) -> None:
     """Write `folder/model.safetensors`; low-rank adapters are merged into the weights they adapt.
 
-    openpi's own loader expects the expert's unused `lm_head` too: load with strict=False there.
+    openpi and LeRobot load strictly, so the output of the expert that neither uses is there too: in
+    zeros, and bfloat16 to take less room.
     """
     tensors = {name: parameter.detach() for name, parameter in plain_parameters(network).items()}
     tensors |= MergedWeights(network)
     tensors[TIED] = tensors.pop(EMBEDDING)
+    size = network.size
+    tensors[UNUSED] = torch.zeros(size.vocab, size.expert_width, dtype=torch.bfloat16)
     write_weights(folder / NETWORK_FILE, tensors)
 
 
 def load_heads(actor: FlowActor, folder: Path) -> list[str]:
-    """Load critic and noise head from `folder/rl_heads.safetensors`, or from `model.safetensors`,
-    where RLinf stores them.
+    """Load critic and noise head from `folder/rl_heads.safetensors`, or from beside the network's
+    weights, where RLinf stores them.
 
     Returns:
         Names of heads that the files do not have; these keep their fresh weights.
@@ -72,19 +91,22 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
     if not heads:
         return []
     path = folder / HEADS_FILE
-    with WeightsFile(path if path.exists() else folder / NETWORK_FILE) as file:
-        stored = head_keys(file.headers)
-        fresh = []
-        for head, module in heads.items():
-            keys = {name: key for name, key in stored.items() if name.startswith(f"{head}.")}
-            if not keys:
-                fresh.append(head)
-                continue
-            wanted = {f"{head}.{name}": value for name, value in module.named_parameters()}
-            check_head(file.path, file.headers, head, shapes_of(wanted))
-            with torch.no_grad():
-                for name, key in keys.items():
-                    wanted[name].copy_(file.read(key))
+    if path.exists():
+        stored = stored_file(path)
+    else:
+        path, stored = weights_file(folder) or folder, find_weights(folder)
+    places = head_keys(stored.headers)
+    fresh = []
+    for head, module in heads.items():
+        keys = {key: name for name, key in places.items() if name.startswith(f"{head}.")}
+        if not keys:
+            fresh.append(head)
+            continue
+        wanted = {f"{head}.{name}": value for name, value in module.named_parameters()}
+        check_head(path, stored.headers, head, shapes_of(wanted))
+        with torch.no_grad():
+            for key, tensor in read_stored(stored, keys, scale=full_scale):
+                wanted[keys[key]].copy_(tensor)
     return fresh
 
 
@@ -102,14 +124,3 @@ def save_heads(actor: FlowActor, folder: Path) -> None:
 def _heads(actor: FlowActor) -> dict[str, nn.Module]:
     heads = {VALUE_HEAD: actor.value_head, NOISE_HEAD: actor.noise_head}
     return {name: module for name, module in heads.items() if module is not None}
-
-
-def _fill(
-    network: PiNetwork, tensors: dict[str, Tensor], wanted: Mapping[str, nn.Parameter]
-) -> None:
-    if any(parameter.is_meta for parameter in wanted.values()):
-        network.load_state_dict(tensors, assign=True)
-        return
-    with torch.no_grad():
-        for name, parameter in wanted.items():
-            parameter.copy_(tensors[name])

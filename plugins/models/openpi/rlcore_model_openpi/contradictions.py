@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlcore.errors import ConfigError
 from rlcore.specs import EnvSpec
-from rlcore_model_openpi.data_configs import DATA_CONFIGS
+from rlcore_model_openpi.data_configs import DATA_CONFIGS, same_robot
 from rlcore_model_openpi.resolved import IMAGE_SLOTS, KEY, Resolved
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES
@@ -36,7 +36,7 @@ def _check_sizes(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpe
     _require(
         not resolved.discrete_state or resolved.data.pi05,
         f"{KEY}.discrete_state_input is for π0.5; config_name {resolved.data.name!r} is π0",
-        f"leave it out, or set {KEY}.config_name={_pi05(resolved)}",
+        f"leave it out, or set {KEY}.config_name={same_robot(resolved.data, pi05=True)}",
     )
 
 
@@ -124,7 +124,7 @@ def _check_env(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec)
         f"the state of env {env!r} has {env_spec.state_dim} entries, the network has room for "
         f"{size.action_dim}",
         f"{_wider(resolved, env_spec.state_dim)}; or use a π0.5 that reads no state: "
-        f"{KEY}.config_name={_pi05(resolved)} {KEY}.discrete_state_input=false",
+        f"{KEY}.config_name={same_robot(data, pi05=True)} {KEY}.discrete_state_input=false",
     )
     least = data.entries or len(data.delta_mask)
     _require(
@@ -152,13 +152,6 @@ def _wider(resolved: Resolved, entries: int) -> str:
     if not wide:
         return "choose another model, or an env with fewer entries"
     return f"set {KEY}.size={' or '.join(wide)}, which have room for {entries}"
-
-
-def _pi05(resolved: Resolved) -> str:
-    """The robot's data config of π0.5, or the names of all where it has none."""
-    own = f"pi05_{resolved.data.name.partition('_')[2]}"
-    names = [name for name in DATA_CONFIGS if name.startswith("pi05_")]
-    return own if own in names else " or ".join(names)
 
 
 def _other_robot(resolved: Resolved) -> str:

@@ -109,6 +109,11 @@ class DataConfig:
     actions_in: Transform = _same
     actions_out: Transform = _same
 
+    @property
+    def adapts(self) -> bool:
+        """Whether the env's joints are not those of the model."""
+        return self.state_in is not _same
+
     def to_model_state(self, states: np.ndarray) -> np.ndarray:
         """Env states float32 `[B, S]` -> the model's, before Normalize."""
         return self.state_in(states)
@@ -181,3 +186,11 @@ def data_config(name: str) -> DataConfig:
             f"got {name!r}.{did_you_mean(name, DATA_CONFIGS)}"
         )
     return DATA_CONFIGS[name]
+
+
+def same_robot(data: DataConfig, pi05: bool) -> str:
+    """The robot's data config of a generation, or the names of all of it where it has none."""
+    generation = "pi05_" if pi05 else "pi0_"
+    own = f"{generation}{data.name.partition('_')[2]}"
+    names = [name for name in DATA_CONFIGS if name.startswith(generation)]
+    return own if own in names else " or ".join(names)

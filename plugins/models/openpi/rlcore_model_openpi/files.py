@@ -1,12 +1,14 @@
 """What a checkpoint folder must hold, checked before any worker starts. No tensor library.
 
-    model.safetensors                     network, under openpi's names
+    model.safetensors                     network, under openpi's names; or in another layout of
+                                          rlcore.track.stored: shards, full_weights.pt of a run
     rl_heads.safetensors                  critic and noise head, if there are any
     assets/<asset_id>/norm_stats.json     normalisation statistics
     paligemma_tokenizer.model             tokenizer of the prompt
     config.json                           settings and network size, as it was trained
 
-Folders without `config.json` (published openpi checkpoints) work too.
+Folders of openpi, RLinf and LeRobot work too: see published.py for what their `config.json` says,
+and lerobot.py for LeRobot's statistics.
 """
 
 from __future__ import annotations
@@ -18,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
-from rlcore.reading import read_json
 from rlcore.specs import EnvSpec
-from rlcore.track.damage import damaged
 from rlcore.track.headers import TensorHeader, check_fit, read_headers
+from rlcore.track.stored import StoredWeights, has_weights, stored_weights, weights_file
 from rlcore_model_openpi.layout import (
     NOISE_HEAD,
     head_keys,
@@ -29,12 +30,20 @@ from rlcore_model_openpi.layout import (
     network_shapes,
     range_keys,
 )
+from rlcore_model_openpi.lerobot import VARIANTS, read_statistics
 from rlcore_model_openpi.normalize import Normalizer, find_stats, read_stats
-from rlcore_model_openpi.sizes import NetworkSize
+from rlcore_model_openpi.published import CONFIG_FILE
+from rlcore_model_openpi.resolved import KEY, Resolved
+from rlcore_model_openpi.sizes import SIZES, NetworkSize
 
-CONFIG_FILE = "config.json"
 NETWORK_FILE, HEADS_FILE = "model.safetensors", "rl_heads.safetensors"
 TOKENIZER_FILES = ("paligemma_tokenizer.model", "tokenizer.model")
+TOKENIZER_PAGE = "https://storage.googleapis.com/big_vision/paligemma_tokenizer.model"
+"""Where openpi fetches it from, as a file that any browser or curl gets."""
+
+_PUBLISHED_VARIANTS = dict(zip(VARIANTS, ("gemma_2b", "gemma_300m"), strict=True))
+# Keys of actor.model.openpi that are taken from the checkpoint when they are null.
+_TAKEN = {"action_horizon", "max_token_len", "discrete_state_input"}
 
 
 def check_folder(
@@ -54,32 +63,89 @@ def check_folder(
     Raises:
         CheckpointError: names what is missing, damaged or different.
     """
-    if not folder.is_dir():
-        raise CheckpointError(
-            f"actor.model.model_path {str(folder)!r} is not a folder",
-            hint="give the folder of a checkpoint, or null to start from random weights",
-        )
-    if not (folder / NETWORK_FILE).exists():
-        raise CheckpointError(
-            f"{folder} has no {NETWORK_FILE}",
-            hint="set actor.model.model_path to a folder in openpi's layout",
-        )
-    headers = read_headers(folder / NETWORK_FILE)
-    check_network(folder / NETWORK_FILE, headers, network_shapes(size))
-    path = folder / HEADS_FILE if (folder / HEADS_FILE).exists() else folder / NETWORK_FILE
-    headers = read_headers(path)
+    stored = find_weights(folder)
+    check_network(weights_file(folder) or folder, stored.headers, network_shapes(size))
+    path, headers = heads_of(folder, stored)
     for head, shapes in heads.items():
         if any(name.startswith(f"{head}.") for name in head_keys(headers)):
             check_head(path, headers, head, shapes)
 
 
+def find_weights(folder: Path) -> StoredWeights:
+    """Where the weights of a checkpoint folder are.
+
+    Raises:
+        CheckpointError: there are none that this model reads; the hint says how to convert them.
+    """
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"actor.model.model_path {str(folder)!r} is not a folder",
+            hint="give the folder of a checkpoint, or null to start from random weights",
+        )
+    if not has_weights(folder):
+        _refuse_others(folder)
+    hint = "set actor.model.model_path to a folder with weights of openpi, RLinf or LeRobot"
+    return stored_weights(folder, hint=hint)
+
+
+def _refuse_others(folder: Path) -> None:
+    """Refuse weights of another kind, with what makes them ours."""
+    inside = (folder / "_METADATA").exists()
+    if inside or (folder / "params").is_dir():
+        top = folder.parent if inside else folder
+        raise CheckpointError(
+            f"{folder} is a JAX checkpoint of openpi, and this model reads PyTorch's",
+            hint="convert it where openpi is installed: uv run "
+            f"examples/convert_jax_model_to_pytorch.py --checkpoint_dir {top} --config_name "
+            f"OPENPI_CONFIG --output_path {top}_pytorch; then copy {top / 'assets'} to "
+            f"{top}_pytorch/assets",
+        )
+    if (folder / "adapter_config.json").is_file():
+        raise CheckpointError(
+            f"{folder} holds adapters alone, without the weights that they adapt",
+            hint="merge them where they were trained (peft: merge_and_unload, then save_pretrained)"
+            " and set actor.model.model_path to that folder",
+        )
+
+
+def heads_of(folder: Path, stored: StoredWeights) -> tuple[Path, Mapping[str, TensorHeader]]:
+    """The file with the heads and its tensors: `rl_heads.safetensors`, or the network's, where
+    RLinf stores them."""
+    path = folder / HEADS_FILE
+    if path.exists():
+        return path, read_headers(path)
+    return weights_file(folder) or folder, stored.headers
+
+
 def check_network(
     path: Path, headers: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Refuse a file whose weights do not fit the network."""
-    stored = {name: headers[key] for name, key in network_keys(headers).items()}
-    hint = "check actor.model.openpi.config_name and size, which fix the network's shape"
-    check_fit(path, stored, shapes, hint=hint)
+    """Refuse weights that do not fit the network.
+
+    Args:
+        path: where they are, for messages.
+    """
+    names = network_keys(headers)
+    if any(name.startswith("llm.") for name in names):
+        raise CheckpointError(
+            f"{path} has the weights of π0 under RLinf's own names (openpi_rlinf)",
+            hint="convert it where RLinf is installed: python -m "
+            "rlinf.utils.ckpt_convertor.openpi.convert --mode openpi_rlinf_to_openpi_pytorch "
+            f"--input-model {path} --reference-model PI0_PYTORCH --output-model NEW "
+            "--input-norm-stats STATS --output-norm-stats NEW/assets/ASSET_ID/norm_stats.json",
+        )
+    stored = {name: headers[key] for name, key in names.items()}
+    check_fit(path, stored, shapes, hint=_fit_hint(stored, shapes))
+
+
+def _fit_hint(stored: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """What to do about weights that do not fit."""
+    mark = "time_mlp_in.weight"  # of π0.5; π0 has action_time_mlp_in
+    if mark in stored and mark not in shapes and "action_time_mlp_in.weight" not in stored:
+        return f"these are the weights of a π0.5: set {KEY}.config_name to one of pi05_..."
+    if mark in shapes and mark not in stored and "action_time_mlp_in.weight" in stored:
+        return f"these are the weights of a π0: set {KEY}.config_name to one of pi0_..."
+    return f"check {KEY}.config_name and size, which fix the network's shape"
 
 
 def check_head(
@@ -96,37 +162,44 @@ def check_head(
 
 def find_tokenizer(folder: Path) -> Path:
     """The tokenizer file of a checkpoint; CheckpointError with the possible names otherwise."""
-    for place in (folder, folder / "assets"):
+    for place in (folder, folder / "assets", folder / "tokenizer"):
         for name in TOKENIZER_FILES:
             if (place / name).is_file():
                 return place / name
     raise CheckpointError(
-        f"{folder} has no tokenizer ({' or '.join(TOKENIZER_FILES)})",
-        hint=f"copy PaliGemma's tokenizer file to {folder / TOKENIZER_FILES[0]}",
+        f"{folder} has no tokenizer ({' or '.join(TOKENIZER_FILES)}): openpi, RLinf and LeRobot "
+        "fetch PaliGemma's from elsewhere",
+        hint=f"curl -L -o {folder / TOKENIZER_FILES[0]} {TOKENIZER_PAGE}",
     )
 
 
 def load_stats(
-    folder: Path, env_spec: EnvSpec, *, asset_id: str | None, default_id: str, quantile: bool
+    folder: Path, resolved: Resolved, env_spec: EnvSpec, *, asset_id: str | None
 ) -> Normalizer:
     """Statistics of a checkpoint, checked to be long enough for the env.
 
     Args:
-        asset_id: the requested folder; None: `default_id`, or the only one.
+        asset_id: the requested folder; None: config_name's, or the only one.
 
     Raises:
         CheckpointError: they are missing, damaged, or of another robot.
     """
-    return read_stats(
-        find_stats(folder, asset_id or default_id, strict=asset_id is not None),
-        quantile=quantile,
-        state_dim=env_spec.state_dim,
-        action_dim=env_spec.action_dim,
-    )
+    state_dim = env_spec.state_dim if resolved.uses_state else None
+    state, actions = resolved.state_formula, resolved.action_formula
+    lerobot = resolved.published.lerobot
+    if lerobot is not None:
+        return Normalizer(
+            None if state_dim is None else read_statistics(lerobot.state, "state", state_dim),
+            read_statistics(lerobot.actions, "actions", env_spec.action_dim),
+            state,
+            actions,
+        )
+    path = find_stats(folder, asset_id or resolved.data.asset_id, strict=asset_id is not None)
+    return read_stats(path, state, actions, state_dim=state_dim, action_dim=env_spec.action_dim)
 
 
-def check_written(folder: Path, size: NetworkSize, settings: Mapping[str, Any]) -> None:
-    """Compare with our `config.json`, if there is one: the network's size, and the settings that
+def check_written(folder: Path, resolved: Resolved, settings: Mapping[str, Any]) -> None:
+    """Compare with what the checkpoint says of itself: the network's size, and the settings that
     the weights were trained with although shapes don't show them.
 
     Args:
@@ -135,25 +208,27 @@ def check_written(folder: Path, size: NetworkSize, settings: Mapping[str, Any]) 
     Raises:
         CheckpointError: names what is different.
     """
-    content = _our_config(folder)
-    path = folder / CONFIG_FILE
-    if content is None:
-        return
-    trained = content["size"] | content.get("trained_with", {})
-    asked = asdict(size) | {name: value for name, value in settings.items() if name in trained}
-    different = [
-        f"{name} {trained.get(name)!r} (got {value!r})"
-        for name, value in asked.items()
-        if trained.get(name) != value
-    ]
+    asked = asdict(resolved.size) | _variants(resolved.size) | dict(settings)
+    trained = resolved.published.trained
+    different = [name for name in asked if name in trained and trained[name] != asked[name]]
     if different:
-        raise CheckpointError(
-            f"{folder} was trained with other settings: {', '.join(different)}",
-            hint=f"use its settings: {path} has the keys of actor.model.openpi",
-        )
+        named = ", ".join(f"{name} {trained[name]!r} (got {asked[name]!r})" for name in different)
+        path = folder / CONFIG_FILE
+        hint = f"use its settings: {path} has the keys of {KEY}"
+        if set(different) <= _TAKEN:
+            keys = " and ".join(f"{KEY}.{name}" for name in different)
+            hint = f"leave {keys} out to take what {path} says, or correct it there"
+        raise CheckpointError(f"{folder} was trained with other settings: {named}", hint=hint)
 
 
-def check_heads(folder: Path, heads: Mapping[str, Mapping[str, Any]]) -> None:
+def _variants(size: NetworkSize) -> dict[str, str]:
+    """Names that openpi and LeRobot have for the two Gemmas; our own sizes have none."""
+    widths = ("depth", "vlm_width", "vlm_mlp", "expert_width", "expert_mlp")
+    same = all(getattr(size, name) == getattr(SIZES["pi0"], name) for name in widths)
+    return _PUBLISHED_VARIANTS if same else {}
+
+
+def check_heads(folder: Path, resolved: Resolved, heads: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse heads that fit, but were trained with another input, or whose outputs had another
     meaning.
 
@@ -165,12 +240,10 @@ def check_heads(folder: Path, heads: Mapping[str, Mapping[str, Any]]) -> None:
         CheckpointError: names what is different.
     """
     place = folder / HEADS_FILE
-    trained: dict[str, Any] = {}
-    if place.exists():
-        trained = (_our_config(folder) or {}).get("heads_trained_with", {})
-    else:  # where RLinf stores them
-        place = folder / NETWORK_FILE
-        bounds = _stored_range(place) if place.exists() else None
+    trained = resolved.published.heads
+    if not place.exists():  # where RLinf stores them
+        place = weights_file(folder) or folder
+        bounds = _stored_range(find_weights(folder)) if has_weights(folder) else None
         trained = {NOISE_HEAD: {"noise_logvar_range": bounds}} if bounds else {}
     different = [
         f"{name} {trained[head][name]!r} (got {value!r})"
@@ -181,7 +254,7 @@ def check_heads(folder: Path, heads: Mapping[str, Mapping[str, Any]]) -> None:
     if different:
         raise CheckpointError(
             f"the heads in {place} were trained with other settings: {', '.join(different)}",
-            hint=f"use their settings (keys of actor.model.openpi), or move {HEADS_FILE} away to "
+            hint=f"use their settings (keys of {KEY}), or move {HEADS_FILE} away to "
             "start with fresh heads",
         )
 
@@ -195,27 +268,16 @@ def _same(there: Any, here: Any) -> bool:
     return bool(there == here)
 
 
-def _our_config(folder: Path) -> dict[str, Any] | None:
-    """Our `config.json`; None if it is missing, or another system's."""
-    path = folder / CONFIG_FILE
-    if not path.exists():
-        return None
-    try:
-        content = read_json(path)
-    except (OSError, ValueError) as error:
-        raise damaged(path, str(error)) from error
-    ours = isinstance(content, dict) and isinstance(content.get("size"), dict)
-    return content if ours else None
-
-
-def _stored_range(path: Path) -> list[float] | None:
+def _stored_range(stored: StoredWeights) -> list[float] | None:
     """Minimum and maximum std of a noise head, from the logarithms of their squares that RLinf
-    stores with it; None without them."""
+    stores with it; None without them, or where reading them takes torch."""
     from safetensors import safe_open  # needs no tensor library for numpy
 
-    keys = range_keys(read_headers(path))
-    if keys.keys() != {"min", "max"}:
+    places = [stored.places[key] for _, key in sorted(range_keys(stored.headers).items())]
+    if len(places) != 2 or any(path.suffix != ".safetensors" for path, _ in places):
         return None
-    with safe_open(path, framework="numpy") as file:
-        bounds = [float(file.get_tensor(keys[end]).reshape(-1)[0]) for end in ("min", "max")]
+    bounds = []
+    for path, name in reversed(places):  # sorted: "max" before "min"
+        with safe_open(path, framework="numpy") as file:
+            bounds.append(float(file.get_tensor(name).reshape(-1)[0]))
     return [round(math.exp(bound / 2), 4) for bound in bounds]

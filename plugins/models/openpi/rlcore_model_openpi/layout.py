@@ -1,8 +1,8 @@
 """Names and shapes of openpi's weights, and the variants of names that we accept. No torch.
 
-Files differ in three ways: the embedding may have its own name or that of the tied `lm_head`; the
-`vision_model.` level may be missing (transformers 5.4 dropped it); and there may be an `lm_head` of
-the expert, which nothing uses.
+Files differ in this: LeRobot puts `model.` before all names; the levels inside PaliGemma are those
+of the transformers library that wrote them; the embedding may have its own name or that of the tied
+`lm_head`; and there may be an `lm_head` of the expert, which nothing uses.
 """
 
 from __future__ import annotations
@@ -11,32 +11,52 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from rlcore_model_openpi.lerobot import BUFFERS
 from rlcore_model_openpi.sizes import NetworkSize, conv_channels
 
 VLM = "paligemma_with_expert.paligemma.model"
 EXPERT = "paligemma_with_expert.gemma_expert.model"
 EMBEDDING = f"{VLM}.language_model.embed_tokens.weight"
 TIED = "paligemma_with_expert.paligemma.lm_head.weight"
+UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
+"""Output of the expert that openpi and LeRobot build and never use; `[vocab, expert_width]`."""
 VALUE_HEAD, NOISE_HEAD = "value_head", "noise_head"
 
-_UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
 _HEADS = (f"{VALUE_HEAD}.", f"{NOISE_HEAD}.")
-# Where newer transformers leave out that level: before one of its three children.
-_MISSING_LEVEL = re.compile(r"(\.vision_tower\.)(embeddings|encoder|post_layernorm)\.")
+_PREFIX = "model."  # of LeRobot
+# Levels that changed with transformers, as they were -> as they are in openpi: before 4.52 the VLM
+# held its parts itself; 5.4 dropped a level before the tower's three children.
+_LEVELS = (
+    (re.compile(r"(\.paligemma)\.language_model\.model\."), r"\1.model.language_model."),
+    (re.compile(r"(\.paligemma)\.language_model\.lm_head\."), r"\1.lm_head."),
+    (re.compile(r"(\.paligemma)\.(vision_tower|multi_modal_projector)\."), r"\1.model.\2."),
+    (
+        re.compile(r"(\.vision_tower\.)(embeddings|encoder|post_layernorm)\."),
+        r"\1vision_model.\2.",
+    ),
+)
 # A noise head as RLinf names it; its range is configuration here.
 _RLINF_NOISE = re.compile(r"noise_head\.mlp_logvar\.moduleList\.(\d+)\.linear_1\.")
-_RLINF_RANGE = re.compile(r"noise_head\.logvar_(min|max)")
+_RLINF_RANGE = re.compile(r"(?:model\.)?noise_head\.logvar_(min|max)")
 
 Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
 
 def network_keys(stored: Iterable[str]) -> dict[str, str]:
-    """Our name -> the file's name, for all weights of the network."""
-    names = {_MISSING_LEVEL.sub(r"\1vision_model.\2.", key): key for key in stored}
+    """Our name -> the file's name, for all weights of the network. A second name of one weight is
+    left as it is."""
+    names: dict[str, str] = {}
+    for key in stored:
+        if key.startswith(BUFFERS):  # LeRobot's statistics
+            continue
+        name = key.removeprefix(_PREFIX)
+        for level, ours in _LEVELS:
+            name = level.sub(ours, name)
+        names[key if name in names else name] = key
     tied = names.pop(TIED, None)
     if tied is not None:
         names.setdefault(EMBEDDING, tied)
-    names.pop(_UNUSED, None)
+    names.pop(UNUSED, None)
     return {name: key for name, key in names.items() if not name.startswith(_HEADS)}
 
 
@@ -44,9 +64,11 @@ def head_keys(stored: Iterable[str]) -> dict[str, str]:
     """Our name -> the file's name, for the heads. RLinf numbers layers only; we also count the
     activations between them."""
     return {
-        _RLINF_NOISE.sub(lambda match: f"{NOISE_HEAD}.mlp.{2 * int(match[1])}.", key): key
+        _RLINF_NOISE.sub(
+            lambda match: f"{NOISE_HEAD}.mlp.{2 * int(match[1])}.", key.removeprefix(_PREFIX)
+        ): key
         for key in stored
-        if key.startswith(_HEADS) and not _RLINF_RANGE.match(key)
+        if key.removeprefix(_PREFIX).startswith(_HEADS) and not _RLINF_RANGE.match(key)
     }
 
 

@@ -1,9 +1,12 @@
 """Normalisation statistics: apply, fit, read and write `norm_stats.json`. Numpy only.
 
-π0 scales by mean and standard deviation, π0.5 by the 1 % and 99 % quantiles:
+π0 scales by mean and standard deviation, π0.5 by two bounds, the 1 % and 99 % quantiles:
 
     z-score    y = (x - mean) / (std + 1e-6)
     quantile   y = 2 (x - q01) / (q99 - q01 + 1e-6) - 1
+
+and back by the inverse. LeRobot has other constants against a division by zero: in the z-score 1e-8
+on the way in and nothing on the way back, and a span of the bounds that is 0 counts as 1e-8.
 
 File format of openpi: `{"norm_stats": {"state": {"mean", "std", "q01", "q99"}, "actions": ...}}`.
 """
@@ -11,7 +14,6 @@ File format of openpi: `{"norm_stats": {"state": {"mean", "std", "q01", "q99"}, 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,35 +24,57 @@ from rlcore.errors import CheckpointError
 from rlcore.reading import read_json
 
 FILE_NAME = "norm_stats.json"
-_EPSILON = 1e-6
+_OPENPI, _LEROBOT = 1e-6, 1e-8
 # Fitted scales are at least this (env units): in few demonstrations an entry may hardly move, and
 # dividing by almost zero would blow up its first move.
 MIN_STD = 1e-2
-_FIELDS = ("mean", "std", "q01", "q99")
+FIELDS = ("mean", "std", "q01", "q99")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How a number is scaled.
+
+    Attributes:
+        quantile: by the two bounds, not by mean and std.
+        lerobot: with LeRobot's constants, not openpi's.
+    """
+
+    quantile: bool
+    lerobot: bool = False
+
+    @property
+    def fields(self) -> tuple[str, str]:
+        """The statistics that it takes."""
+        return ("q01", "q99") if self.quantile else ("mean", "std")
+
+
+Z_SCORE, QUANTILE = Formula(quantile=False), Formula(quantile=True)
 
 
 @dataclass(frozen=True)
 class Stats:
-    """Statistics per entry, float64 `[D]` each; z-score files may lack quantiles."""
+    """Statistics per entry, float64 `[D]` each; a file may hold only those of its formula."""
 
-    mean: np.ndarray
-    std: np.ndarray
+    mean: np.ndarray | None = None
+    std: np.ndarray | None = None
     q01: np.ndarray | None = None
     q99: np.ndarray | None = None
 
     @property
     def size(self) -> int:
-        return len(self.mean)
+        """D."""
+        return next(len(values) for values in vars(self).values() if values is not None)
 
-    @property
-    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """`q01` and `q99` of statistics that have them."""
-        assert self.q01 is not None and self.q99 is not None  # read_stats refuses those without
-        return self.q01, self.q99
+    def pair(self, formula: Formula) -> tuple[np.ndarray, np.ndarray]:
+        """The two statistics of a formula: mean and std, or the bounds."""
+        first, second = (vars(self)[field] for field in formula.fields)
+        assert first is not None and second is not None  # read_stats refuses those without
+        return first, second
 
     @classmethod
     def identity(cls, size: int) -> Stats:
-        """Statistics that leave values as they are, up to the formulas' epsilon."""
+        """Statistics that leave values as they are, up to the formulas' constants."""
         ones = np.ones(size)
         return cls(0 * ones, ones, -ones, ones)
 
@@ -66,54 +90,67 @@ class Stats:
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Statistics of states and actions, and which of the two formulas applies."""
+    """Statistics of states and actions, and the formula of each.
 
-    state: Stats
+    Attributes:
+        state: None where the policy does not read the state and the checkpoint has no statistics.
+    """
+
+    state: Stats | None
     actions: Stats
-    quantile: bool
+    state_formula: Formula
+    action_formula: Formula
 
     @classmethod
-    def identity(cls, state_dim: int, action_dim: int, *, quantile: bool) -> Normalizer:
+    def identity(cls, state_dim: int, action_dim: int, formula: Formula) -> Normalizer:
         """For a model from scratch."""
-        return cls(Stats.identity(state_dim), Stats.identity(action_dim), quantile)
+        return cls(Stats.identity(state_dim), Stats.identity(action_dim), formula, formula)
 
     def normalize_state(self, states: np.ndarray) -> np.ndarray:
         """`[..., S]` -> float32 of the same shape; statistics may be longer than S."""
-        return _normalize(states, self.state, self.quantile)
+        assert self.state is not None, "this policy does not read the state"
+        return _normalize(states, self.state, self.state_formula)
 
     def normalize_actions(self, actions: np.ndarray) -> np.ndarray:
         """`[..., A]` -> float32 of the same shape."""
-        return _normalize(actions, self.actions, self.quantile)
+        return _normalize(actions, self.actions, self.action_formula)
 
     def unnormalize_actions(self, actions: np.ndarray) -> np.ndarray:
         """`[..., D]` -> float32; entries beyond the statistics are unchanged (quantile), or scaled
         with mean 0 and std 1 (z-score)."""
-        return _unnormalize(actions, self.actions, self.quantile)
+        return _unnormalize(actions, self.actions, self.action_formula)
 
 
-def _normalize(values: np.ndarray, stats: Stats, quantile: bool) -> np.ndarray:
-    size = values.shape[-1]
-    if quantile:
-        low, high = (bound[:size] for bound in stats.bounds)
-        result = (values - low) / (high - low + _EPSILON) * 2.0 - 1.0
+def _normalize(values: np.ndarray, stats: Stats, formula: Formula) -> np.ndarray:
+    first, second = (each[: values.shape[-1]] for each in stats.pair(formula))
+    if formula.quantile:
+        result = (values - first) / _span(first, second, formula) * 2.0 - 1.0
     else:
-        result = (values - stats.mean[:size]) / (stats.std[:size] + _EPSILON)
+        result = (values - first) / (second + (_LEROBOT if formula.lerobot else _OPENPI))
     return result.astype(np.float32)
 
 
-def _unnormalize(values: np.ndarray, stats: Stats, quantile: bool) -> np.ndarray:
+def _unnormalize(values: np.ndarray, stats: Stats, formula: Formula) -> np.ndarray:
     size = values.shape[-1]
-    if quantile:
+    first, second = stats.pair(formula)
+    if formula.quantile:
         known = min(size, stats.size)
-        low, high = (bound[:known] for bound in stats.bounds)
-        inner = (values[..., :known] + 1.0) / 2.0 * (high - low + _EPSILON) + low
+        first, second = first[:known], second[:known]
+        inner = (values[..., :known] + 1.0) / 2.0 * _span(first, second, formula) + first
         result = np.concatenate([inner, values[..., known:]], axis=-1)
     else:
         extra = max(size - stats.size, 0)
-        mean = np.pad(stats.mean, (0, extra))[:size]
-        std = np.pad(stats.std, (0, extra), constant_values=1.0)[:size]
-        result = values * (std + _EPSILON) + mean
+        mean = np.pad(first, (0, extra))[:size]
+        std = np.pad(second, (0, extra), constant_values=1.0)[:size]
+        result = values * (std + (0.0 if formula.lerobot else _OPENPI)) + mean
     return result.astype(np.float32)
+
+
+def _span(low: np.ndarray, high: np.ndarray, formula: Formula) -> np.ndarray:
+    """The distance of the bounds, never 0."""
+    if formula.lerobot:
+        return np.where(high == low, _LEROBOT, high - low)
+    return high - low + _OPENPI
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -124,19 +161,23 @@ def write_stats(path: Path, normalizer: Normalizer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     both = {"state": normalizer.state, "actions": normalizer.actions}
     stats = {
-        name: {field: _as_list(vars(values)[field]) for field in _FIELDS}
+        name: {field: _as_list(vars(values)[field]) for field in FIELDS}
         for name, values in both.items()
+        if values is not None
     }
     path.write_text(json.dumps({"norm_stats": stats}, indent=2) + "\n")
 
 
-def read_stats(path: Path, *, quantile: bool, state_dim: int, action_dim: int) -> Normalizer:
+def read_stats(
+    path: Path, state: Formula, actions: Formula, *, state_dim: int | None, action_dim: int
+) -> Normalizer:
     """Read `norm_stats.json`.
 
     Args:
         path: the file.
-        quantile: whether quantiles are needed.
-        state_dim, action_dim: least lengths; longer statistics are cut when applied.
+        state, actions: how they are scaled.
+        state_dim, action_dim: least lengths; longer statistics are cut when applied. No state_dim:
+            the policy does not read the state, so its statistics may be missing, or anything.
 
     Raises:
         CheckpointError: missing, not JSON, lacking a field, of unequal or too small length.
@@ -148,11 +189,13 @@ def read_stats(path: Path, *, quantile: bool, state_dim: int, action_dim: int) -
     stats = content.get("norm_stats") if isinstance(content, dict) else None
     if not isinstance(stats, dict):
         raise CheckpointError(f"{path} holds no 'norm_stats' mapping")
-    needed = _FIELDS if quantile else ("mean", "std")
     return Normalizer(
-        state=_parse(path, "state", stats, needed, state_dim),
-        actions=_parse(path, "actions", stats, needed, action_dim),
-        quantile=quantile,
+        state=_unread(path, "state", stats, state)
+        if state_dim is None
+        else _parse(path, "state", stats, state, state_dim),
+        actions=_parse(path, "actions", stats, actions, action_dim),
+        state_formula=state,
+        action_formula=actions,
     )
 
 
@@ -173,43 +216,58 @@ def find_stats(folder: Path, asset_id: str, *, strict: bool) -> Path:
     )
 
 
-def _parse(
-    path: Path, name: str, stats: dict[str, Any], needed: Sequence[str], least: int
-) -> Stats:
+def _unread(path: Path, name: str, stats: dict[str, Any], formula: Formula) -> Stats | None:
+    """Statistics that nothing reads: kept for the next file if they are whole."""
+    try:
+        return _parse(path, name, stats, formula, 0)
+    except CheckpointError:
+        return None
+
+
+def _parse(path: Path, name: str, stats: dict[str, Any], formula: Formula, least: int) -> Stats:
     entry = stats.get(name)
     if not isinstance(entry, dict):
         raise CheckpointError(f"{path} lacks statistics of {name!r}")
-    arrays = {field: _array(path, f"{name}.{field}", entry.get(field)) for field in _FIELDS}
+    arrays = {field: _array(path, f"{name}.{field}", entry.get(field)) for field in FIELDS}
     present = {field: array for field, array in arrays.items() if array is not None}
-    missing = [field for field in needed if field not in present]
+    return checked_stats(path, name, present, formula, least)
+
+
+def checked_stats(
+    path: Path, name: str, fields: dict[str, np.ndarray], formula: Formula, least: int
+) -> Stats:
+    """Statistics of `name` in `path`, fit for `least` entries of the env.
+
+    Raises:
+        CheckpointError: a field of the formula is missing, lengths are unequal or too small, or a
+            scale is negative. One that is 0 is an entry that never moved, which the formulas allow.
+    """
+    missing = [field for field in formula.fields if field not in fields]
     if missing:
         raise CheckpointError(f"{path} lacks {', '.join(f'{name}.{field}' for field in missing)}")
-    lengths = {field: len(array) for field, array in present.items()}
+    lengths = {field: len(array) for field, array in fields.items()}
     if len(set(lengths.values())) > 1:
         raise CheckpointError(f"{path}: lengths of {name!r} differ: {lengths}")
-    if lengths["mean"] < least:
+    stats = Stats(**fields)
+    if stats.size < least:
         raise CheckpointError(
-            f"{path}: {name!r} has {lengths['mean']} entries, the env has {least}",
+            f"{path}: {name!r} has {stats.size} entries, the env has {least}",
             hint="the checkpoint was made for another robot; choose another model_path",
         )
-    parsed = Stats(**present)
-    _check_scales(path, name, parsed, needed, least)
-    return parsed
-
-
-def _check_scales(path: Path, name: str, stats: Stats, needed: Sequence[str], used: int) -> None:
-    """The env's entries are divided by their scale, so it must be positive; others don't matter."""
-    if stats.q01 is not None and stats.q99 is not None and "q01" in needed:
-        low, high, words = stats.q01, stats.q99, f"{name}.q99 must be more than {name}.q01"
-    else:
-        low, high, words = np.zeros(stats.size), stats.std, f"{name}.std must be more than 0"
-    for entry in range(used):
-        if not high[entry] > low[entry]:
+    first, second = stats.pair(formula)
+    low, words = (
+        (first, f"{name}.q99 must be at least {name}.q01")
+        if formula.quantile
+        else (np.zeros(stats.size), f"{name}.std must be at least 0")
+    )
+    for entry in range(least):
+        if second[entry] < low[entry]:
             raise CheckpointError(
-                f"{path}: {words} in each of the env's {used} entries, got {high[entry]} in "
+                f"{path}: {words} in each of the env's {least} entries, got {second[entry]} in "
                 f"entry {entry}",
-                hint="compute the statistics from data in which this entry varies",
+                hint="copy the file again, or compute the statistics anew",
             )
+    return stats
 
 
 def _array(path: Path, name: str, value: Any) -> np.ndarray | None:

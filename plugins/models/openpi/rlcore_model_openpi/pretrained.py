@@ -11,12 +11,12 @@ import torch
 
 from rlcore.specs import EnvSpec
 from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
-from rlcore_model_openpi.files import CONFIG_FILE
 from rlcore_model_openpi.network import PiNetwork
 from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.vision import SiglipTower
 from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, write_stats
 from rlcore_model_openpi.processor import Processor
+from rlcore_model_openpi.published import CONFIG_FILE, conventions
 from rlcore_model_openpi.resolved import Resolved, heads_trained_with, trained_with
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize
@@ -30,7 +30,7 @@ def fresh_processor(resolved: Resolved, env_spec: EnvSpec) -> Processor:
     """For a model from scratch: statistics that change nothing, and a tokenizer trained on the
     env's sentences."""
     normalizer = Normalizer.identity(
-        env_spec.state_dim, env_spec.action_dim, quantile=resolved.data.pi05
+        env_spec.state_dim, env_spec.action_dim, resolved.action_formula
     )
     return Processor(resolved, fresh_tokenizer(env_spec.said, resolved.size), normalizer)
 
@@ -90,5 +90,9 @@ def save(folder: Path, config: OpenPIModelConfig, actor: FlowActor, processor: P
         "size": dataclasses.asdict(resolved.size),
         "trained_with": trained_with(resolved),
         "heads_trained_with": heads_trained_with(config),
+        "conventions": conventions(
+            resolved.data.delta_mask,
+            {"state": resolved.state_formula, "actions": resolved.action_formula},
+        ),
     }
     (folder / CONFIG_FILE).write_text(json.dumps(content, indent=2) + "\n")

@@ -7,6 +7,7 @@ Order of openpi:  robot's inputs -> Normalize -> resize, tokenize, pad
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,7 +43,8 @@ class Processor:
         elapsed float32 `[B]`.
         """
         robot_state = self.resolved.data.to_model_state(observation["states"])
-        state = self.normalizer.normalize_state(robot_state)
+        reads = self.resolved.uses_state
+        state = self.normalizer.normalize_state(robot_state) if reads else None
         tokens, token_mask = self.tokenizer(
             observation["task_descriptions"], state if self.resolved.discrete_state else None
         )
@@ -50,7 +52,7 @@ class Processor:
             "images": self._images(observation),
             "tokens": tokens,
             "token_mask": token_mask,
-            "state": self._pad(state) if self.resolved.uses_state else self._no_state(len(state)),
+            "state": self._no_state(len(robot_state)) if state is None else self._pad(state),
             "robot_state": robot_state.astype(np.float32),
             "elapsed": observation["elapsed"].astype(np.float32),
         }
@@ -76,10 +78,10 @@ class Processor:
             chunks, mask = action_chunks(demonstration.actions, range(len(state)), horizon)
             states.append(state)
             actions.append(data.to_model_actions(chunks, state)[mask])
-        self.normalizer = Normalizer(
+        self.normalizer = replace(
+            self.normalizer,
             state=Stats.fit(np.concatenate(states)),
             actions=Stats.fit(np.concatenate(actions)),
-            quantile=self.normalizer.quantile,
         )
 
     def _images(self, observation: Observation) -> np.ndarray:

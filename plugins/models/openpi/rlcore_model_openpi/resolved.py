@@ -1,13 +1,20 @@
-"""The settings of `actor.model` with every null filled in. No torch."""
+"""The settings of `actor.model` with every null filled in. No torch.
+
+A null is filled in from what the checkpoint says of itself, else from config_name or size.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
 
-from rlcore.errors import ConfigError, did_you_mean
+from rlcore.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.specs import EnvSpec
-from rlcore_model_openpi.data_configs import DataConfig, data_config
+from rlcore_model_openpi.data_configs import DataConfig, data_config, same_robot
 from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD
+from rlcore_model_openpi.normalize import QUANTILE, Z_SCORE, Formula
+from rlcore_model_openpi.published import Published, read_published
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
 
@@ -16,6 +23,8 @@ IMAGE_SLOTS = 3
 """Cameras of the published networks: base, left wrist, right wrist."""
 
 _STATE_PROMPT = 200  # tokens of published prompts that hold the state
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,8 @@ class Resolved:
         action_dim: A, entries of the env's action.
         critic_hidden: hidden widths of the critic.
         values: V, values per decision; 0 without a critic.
+        published: what the checkpoint says of itself.
+        state_formula, action_formula: how numbers are scaled.
     """
 
     data: DataConfig
@@ -39,6 +50,9 @@ class Resolved:
     action_dim: int
     critic_hidden: tuple[int, ...]
     values: int
+    published: Published
+    state_formula: Formula
+    action_formula: Formula
 
     @property
     def uses_state(self) -> bool:
@@ -47,20 +61,53 @@ class Resolved:
 
 
 def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
-    """Fill in the nulls. ConfigError for unknown names."""
+    """Fill in the nulls.
+
+    Raises:
+        ConfigError: an unknown name.
+        CheckpointError: the checkpoint's `config.json` is damaged, or of another kind of policy.
+    """
     openpi = config.openpi
-    data = data_config(openpi.config_name)
+    published = Published()
+    if config.model_path is not None:
+        published = read_published(Path(config.model_path))
+    data = _robot(config, data_config(openpi.config_name), published)
+    trained = published.trained
     discrete = openpi.discrete_state_input
-    discrete = data.discrete_state_input if discrete is None else discrete
+    discrete = _given(discrete, trained.get("discrete_state_input"), data.discrete_state_input)
+    formula = QUANTILE if data.pi05 else Z_SCORE
     return Resolved(
         data=data,
-        size=_size(config, data, discrete_state=discrete),
+        size=_size(config, data, published, discrete_state=discrete),
         num_images=_given(openpi.num_images_in_input, config.num_images_in_input),
         discrete_state=discrete,
         action_dim=_given(config.action_dim, env_spec.action_dim),
         critic_hidden=tuple(openpi.critic_hidden or data.critic_hidden),
         values=_values(config),
+        published=published,
+        state_formula=published.formulas.get("state", formula),
+        action_formula=published.formulas.get("actions", formula),
     )
+
+
+def _robot(config: OpenPIModelConfig, data: DataConfig, published: Published) -> DataConfig:
+    """config_name's robot, with the deltas that the checkpoint was trained with."""
+    pi05 = published.trained.get("pi05", data.pi05)
+    if pi05 != data.pi05:
+        ours, theirs = ("π0.5", "π0") if data.pi05 else ("π0", "π0.5")
+        raise CheckpointError(
+            f"{config.model_path} is {theirs}, but config_name {data.name!r} is for {ours}",
+            hint=f"set {KEY}.config_name={same_robot(data, pi05)}",
+        )
+    lerobot = published.lerobot
+    if lerobot is not None and lerobot.adapted != data.adapts:
+        does, wants = ("converts", "doesn't") if data.adapts else ("doesn't convert", "does")
+        raise CheckpointError(
+            f"config_name {data.name!r} {does} ALOHA's joints to those of π0's robot; the LeRobot "
+            f"policy in {config.model_path} {wants}",
+            hint=f"choose another {KEY}.config_name or another actor.model.model_path",
+        )
+    return data if published.delta_mask is None else replace(data, delta_mask=published.delta_mask)
 
 
 def trained_with(resolved: Resolved) -> dict[str, str | int | bool]:
@@ -108,34 +155,39 @@ def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
     return IMAGE_SLOTS - resolved.num_images if reads_padding else 0
 
 
-def _size(config: OpenPIModelConfig, data: DataConfig, *, discrete_state: bool) -> NetworkSize:
-    """The named size, with the configured generation, horizon and prompt length."""
+def _size(
+    config: OpenPIModelConfig, data: DataConfig, published: Published, *, discrete_state: bool
+) -> NetworkSize:
+    """The named size, with the configured generation, horizon, prompt length and entries."""
     openpi = config.openpi
-    published = "pi05" if data.pi05 else "pi0"
-    name = openpi.size or published
+    generation = "pi05" if data.pi05 else "pi0"
+    name = openpi.size or generation
     if name not in SIZES:
         raise ConfigError(
             f"{KEY}.size must be one of {', '.join(SIZES)}; got {name!r}."
             f"{did_you_mean(name, SIZES)}"
         )
-    if name in ("pi0", "pi05") and name != published:
+    if name in ("pi0", "pi05") and name != generation:
         raise ConfigError(
-            f"{KEY}.size is {name!r}, but config_name {data.name!r} is for {published!r}",
-            hint=f"set {KEY}.size={published}, or another config_name",
+            f"{KEY}.size is {name!r}, but config_name {data.name!r} is for {generation!r}",
+            hint=f"set {KEY}.size={generation}, or another config_name",
         )
-    size = SIZES[name]
+    size, trained = SIZES[name], published.trained
+    length = _STATE_PROMPT if discrete_state else size.max_token_len
     return replace(
         size,
         pi05=data.pi05,
-        action_horizon=_given(openpi.action_horizon, data.action_horizon),
-        max_token_len=_given(
-            openpi.max_token_len, _STATE_PROMPT if discrete_state else size.max_token_len
+        action_dim=trained.get("action_dim", size.action_dim),
+        action_horizon=_given(
+            openpi.action_horizon, trained.get("action_horizon"), data.action_horizon
         ),
+        max_token_len=_given(openpi.max_token_len, trained.get("max_token_len"), length),
     )
 
 
-def _given(value: int | None, otherwise: int) -> int:
-    return otherwise if value is None else value
+def _given(*values: T | None) -> T:
+    """The first value that is given; the last one always is."""
+    return next(value for value in values if value is not None)
 
 
 def _values(config: OpenPIModelConfig) -> int:

@@ -43,8 +43,8 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         tokenizer = fresh_tokenizer(env_spec.said, resolved.size)
     else:
         folder = Path(config.model_path)
-        check_written(folder, resolved.size, trained_with(resolved))
-        check_heads(folder, heads_trained_with(config))
+        check_written(folder, resolved, trained_with(resolved))
+        check_heads(folder, resolved, heads_trained_with(config))
         check_folder(folder, resolved.size, _head_shapes(config, resolved))
         tokenizer = load_tokenizer(folder, resolved.size)
         checkpoint_stats(config, resolved, env_spec)
@@ -72,13 +72,7 @@ def checkpoint_stats(
 ) -> Normalizer:
     """Normalisation statistics of the checkpoint at `model_path`, see :func:`load_stats`."""
     assert config.model_path is not None
-    return load_stats(
-        Path(config.model_path),
-        env_spec,
-        asset_id=config.openpi.asset_id,
-        default_id=resolved.data.asset_id,
-        quantile=resolved.data.pi05,
-    )
+    return load_stats(Path(config.model_path), resolved, env_spec, asset_id=config.openpi.asset_id)
 
 
 def _parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[int, int]:

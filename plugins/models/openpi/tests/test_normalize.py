@@ -6,7 +6,16 @@ import json
 
 import numpy as np
 import pytest
-from rlcore_model_openpi.normalize import Normalizer, Stats, find_stats, read_stats, write_stats
+from rlcore_model_openpi.normalize import (
+    QUANTILE,
+    Z_SCORE,
+    Formula,
+    Normalizer,
+    Stats,
+    find_stats,
+    read_stats,
+    write_stats,
+)
 
 from rlcore.errors import CheckpointError
 
@@ -20,7 +29,7 @@ X = np.array([[3.0, -1.0]], dtype=np.float32)
 
 
 def test_z_score_by_hand():
-    normalizer = Normalizer(STATS, STATS, quantile=False)
+    normalizer = Normalizer(STATS, STATS, Z_SCORE, Z_SCORE)
     # (3 - 1) / 2 = 1, (-1 + 2) / 0.5 = 2, up to the 1e-6 in the denominator
     np.testing.assert_allclose(normalizer.normalize_state(X), [[1.0, 2.0]], atol=1e-5)
     np.testing.assert_allclose(normalizer.normalize_actions(X), [[1.0, 2.0]], atol=1e-5)
@@ -31,12 +40,12 @@ def test_z_score_by_hand():
 def test_the_epsilon_is_in_the_denominator():
     tiny = Stats(mean=np.zeros(1), std=np.array([1e-6]))
     # 1e-6 / (1e-6 + 1e-6) = 0.5
-    value = Normalizer(tiny, tiny, False).normalize_state(np.array([1e-6]))
+    value = Normalizer(tiny, tiny, Z_SCORE, Z_SCORE).normalize_state(np.array([1e-6]))
     np.testing.assert_allclose(value, [0.5], rtol=1e-6)
 
 
 def test_quantile_by_hand():
-    normalizer = Normalizer(STATS, STATS, quantile=True)
+    normalizer = Normalizer(STATS, STATS, QUANTILE, QUANTILE)
     # 2 (3 - 0) / 4 - 1 = 0.5, 2 (-1 + 4) / 4 - 1 = 0.5
     np.testing.assert_allclose(normalizer.normalize_state(X), [[0.5, 0.5]], atol=1e-5)
     # (0.5 + 1) / 2 * 4 + 0 = 3, (0.5 + 1) / 2 * 4 - 4 = -1
@@ -47,15 +56,15 @@ def test_quantile_by_hand():
 def test_padded_entries():
     padded = np.array([[1.0, 2.0, 7.0]], dtype=np.float32)
     # z-score pads with mean 0, std 1: 7 * (1 + 1e-6); quantile passes them on
-    z_score = Normalizer(STATS, STATS, False).unnormalize_actions(padded)
+    z_score = Normalizer(STATS, STATS, Z_SCORE, Z_SCORE).unnormalize_actions(padded)
     np.testing.assert_allclose(z_score, [[3.0, -1.0, 7.0]], atol=2e-5)
-    quantile = Normalizer(STATS, STATS, True).unnormalize_actions(padded)
+    quantile = Normalizer(STATS, STATS, QUANTILE, QUANTILE).unnormalize_actions(padded)
     # (1 + 1) / 2 * 4 = 4, (2 + 1) / 2 * 4 - 4 = 2
     np.testing.assert_allclose(quantile, [[4.0, 2.0, 7.0]], atol=1e-5)
 
 
 def test_statistics_longer_than_the_data_are_cut():
-    value = Normalizer(STATS, STATS, False).normalize_state(np.array([[3.0]]))
+    value = Normalizer(STATS, STATS, Z_SCORE, Z_SCORE).normalize_state(np.array([[3.0]]))
     np.testing.assert_allclose(value, [[1.0]], atol=1e-5)
 
 
@@ -74,8 +83,8 @@ def test_round_trip_is_exact(tmp_path):
     values = np.random.default_rng(0).normal(size=(50, 3))
     stats = Stats.fit(values)
     path = tmp_path / "assets" / "robot" / "norm_stats.json"
-    write_stats(path, Normalizer(stats, stats, True))
-    again = read_stats(path, quantile=True, state_dim=3, action_dim=3)
+    write_stats(path, Normalizer(stats, stats, QUANTILE, QUANTILE))
+    again = read_stats(path, QUANTILE, QUANTILE, state_dim=3, action_dim=3)
     for field in ("mean", "std", "q01", "q99"):
         np.testing.assert_array_equal(vars(again.state)[field], vars(stats)[field])
         np.testing.assert_array_equal(vars(again.actions)[field], vars(stats)[field])
@@ -106,7 +115,7 @@ def test_bad_files_name_themselves(tmp_path, content, quantile, match):
     path = tmp_path / "norm_stats.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(CheckpointError, match=match) as error:
-        read_stats(path, quantile=quantile, state_dim=4, action_dim=4)
+        read_stats(path, Formula(quantile), Formula(quantile), state_dim=4, action_dim=4)
     assert str(path) in str(error.value)
 
 

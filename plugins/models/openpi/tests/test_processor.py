@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rlcore_model_openpi.normalize import Normalizer, Stats
+from rlcore_model_openpi.normalize import Z_SCORE, Normalizer, Stats
 from rlcore_model_openpi.pretrained import fresh_processor
 from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
@@ -46,7 +46,7 @@ def test_inputs_shapes_types_and_order(other_env, observe):
 def test_state_is_normalised_then_padded(env_spec, observe):
     made = processor(env_spec)
     stats = Stats(mean=np.full(4, 0.5), std=np.full(4, 2.0))
-    made.normalizer = Normalizer(stats, stats, quantile=False)
+    made.normalizer = Normalizer(stats, stats, Z_SCORE, Z_SCORE)
     observation = observe(env_spec, 1)
     observation["states"][:] = [2.5, 0.5, -1.5, 4.5]
     inputs = made.inputs(observation)

@@ -1,0 +1,312 @@
+"""LeRobot's folders of π0 and π0.5: what their files say, in our words. No torch.
+
+config.json                   the policy: its type, sizes, cameras, and settings of a training
+policy_preprocessor.json      the steps before the network
+policy_postprocessor.json     the steps after it
+
+A step that scales names its own file of statistics: `observation.state.mean`, `action.q01` ...
+Before version 0.4 there were no steps: the statistics are in `model.safetensors`, called
+`normalize_inputs.buffer_observation_state.mean` and the like. Settings of a training are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcore.errors import CheckpointError
+from rlcore.reading import read_json
+from rlcore.track.damage import damaged
+from rlcore.track.headers import read_headers
+from rlcore_model_openpi.normalize import FIELDS, Formula, Stats, checked_stats
+
+TYPES = {"pi0": False, "pi05": True}
+BEFORE, AFTER = "policy_preprocessor.json", "policy_postprocessor.json"
+BUFFERS = ("normalize_inputs.", "normalize_targets.", "unnormalize_outputs.")
+"""How names of tensors begin that are statistics before version 0.4."""
+SLOTS = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
+"""Cameras of base models, which are trained further with any of them."""
+MODES: dict[str, tuple[str, str]] = {
+    "MEAN_STD": ("mean", "std"),
+    "QUANTILES": ("q01", "q99"),
+    "QUANTILE10": ("q10", "q90"),
+    "MIN_MAX": ("min", "max"),
+}
+"""LeRobot's ways of scaling, and the statistics of each."""
+
+_WEIGHTS = "model.safetensors"
+_EMPTY = "empty_camera"
+_NORMALIZE, _UNNORMALIZE = "normalizer_processor", "unnormalizer_processor"
+_RELATIVE, _TOKENIZE = "relative_actions_processor", "tokenizer_processor"
+_KNOWN_STEPS = {
+    _NORMALIZE, _UNNORMALIZE, _RELATIVE, _TOKENIZE,
+    "absolute_actions_processor", "device_processor", "pi0_new_line_processor",
+    "pi05_prepare_state_tokenizer_processor_step", "rename_observations_processor",
+    "to_batch_processor",
+}  # fmt: skip
+# Settings that change what the network computes, and the value that ours computes with.
+_FIXED = {
+    "n_obs_steps": 1,
+    "min_period": 4e-3,
+    "max_period": 4.0,
+    "use_visual_memory": False,
+    "use_proprioceptive_memory": False,
+    "use_delta_joint_actions_aloha": False,
+}
+_EPSILON = 1e-8  # of their normaliser, as in ours
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """How one feature is scaled, and by what.
+
+    Attributes:
+        mode: a name of :data:`MODES`, or "IDENTITY".
+        path: the file with the statistics; None: there are none, and nothing is scaled.
+        prefix: how their names begin in it.
+    """
+
+    mode: str
+    path: Path | None
+    prefix: str
+
+    @property
+    def formula(self) -> Formula:
+        """The formula in our words; "IDENTITY" is a mean of 0 and a std of 1."""
+        return Formula(quantile=self.mode not in ("MEAN_STD", "IDENTITY"), lerobot=True)
+
+
+@dataclass(frozen=True)
+class LeRobotPolicy:
+    """What a folder says of its policy.
+
+    Attributes:
+        trained: sizes and settings by our names.
+        delta_mask: entries of the action that are relative to the state.
+        adapted: whether joints of ALOHA are converted to those of π0's robot.
+        state, actions: how they are scaled.
+    """
+
+    trained: Mapping[str, Any]
+    delta_mask: tuple[bool, ...]
+    adapted: bool
+    state: Scaled
+    actions: Scaled
+
+
+def is_lerobots(content: Any) -> bool:
+    """Whether the values of a `config.json` are of a policy of LeRobot."""
+    return isinstance(content, dict) and isinstance(content.get("type"), str)
+
+
+def read_policy(path: Path, content: Mapping[str, Any]) -> LeRobotPolicy:
+    """What the folder of this `config.json` says.
+
+    Raises:
+        CheckpointError: another kind of policy, a setting our network lacks, or a damaged file.
+    """
+    pi05 = TYPES.get(content["type"])
+    if pi05 is None:
+        raise CheckpointError(
+            f"{path} is of LeRobot's policy {content['type']!r}",
+            hint=f"this model reads its policies {' and '.join(TYPES)}",
+        )
+    for name, value in _FIXED.items():
+        _require(path, name, content.get(name, value), value)
+    width = content.get("max_action_dim", 32)
+    if not pi05:  # π0.5 does not project the state
+        _require(path, "max_state_dim", content.get("max_state_dim", 32), width)
+    size = content.get("image_resolution", content.get("resize_imgs_with_padding", [224, 224]))
+    side = size[0] if isinstance(size, list) and size else size
+    _require(path, "image_resolution", size, [side, side])
+    before, after = (_steps(path.parent / name) for name in (BEFORE, AFTER))
+    length = content.get("tokenizer_max_length", 200 if pi05 else 48)
+    cameras = _cameras(path, content)
+    return LeRobotPolicy(
+        trained={
+            "pi05": pi05,
+            "action_horizon": content.get("chunk_size", 50),
+            "action_dim": width,
+            "max_token_len": before.get(_TOKENIZE, {}).get("max_length", length),
+            "image_size": side,
+            "discrete_state_input": pi05,
+            **({} if cameras is None else {"num_images_in_input": cameras}),
+            **{name: content[name] for name in VARIANTS if name in content},
+        },
+        delta_mask=_delta_mask(path, content, before),
+        adapted=content.get("adapt_to_pi_aloha") is True,
+        state=_scaled(path, content, before.get(_NORMALIZE), "STATE"),
+        actions=_scaled(path, content, after.get(_UNNORMALIZE), "ACTION"),
+    )
+
+
+VARIANTS = ("paligemma_variant", "action_expert_variant")
+
+
+def read_statistics(scaled: Scaled, name: str, least: int) -> Stats:
+    """Statistics of one feature; those that change nothing where there are none.
+
+    Args:
+        name: "state" or "actions", for messages.
+        least: entries of the env.
+
+    Raises:
+        CheckpointError: missing, damaged, or of another robot.
+    """
+    if scaled.path is None or scaled.mode == "IDENTITY":
+        return Stats.identity(least)
+    arrays = _arrays(scaled.path, scaled.prefix)
+    if not arrays or all(np.isinf(array).all() for array in arrays.values()):
+        return Stats.identity(least)  # a base model: the file has none, or was never filled
+    fields: dict[str, np.ndarray] = {name: arrays[name] for name in FIELDS if name in arrays}
+    for field, theirs in zip(scaled.formula.fields, MODES[scaled.mode], strict=True):
+        if theirs not in arrays:
+            raise CheckpointError(
+                f"{scaled.path} lacks {scaled.prefix}{theirs}, which {scaled.mode} scales by"
+            )
+        fields[field] = arrays[theirs]
+    return checked_stats(scaled.path, name, fields, scaled.formula, least)
+
+
+def _arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:
+    """Statistics by name, float64 `[D]`."""
+    from safetensors import safe_open
+
+    headers = read_headers(path)
+    with safe_open(path, framework="numpy") as file:
+        return {
+            name.removeprefix(prefix): np.atleast_1d(file.get_tensor(name)).astype(np.float64)
+            for name, header in headers.items()
+            if name.startswith(prefix) and "." not in name.removeprefix(prefix)
+            if header.dtype in ("F32", "F64", "F16")
+        }
+
+
+def _steps(path: Path) -> dict[str, dict[str, Any]]:
+    """Settings of the steps of a processor by name, with the name of their file of statistics.
+    Empty if the file is not there."""
+    if not path.is_file():
+        return {}
+    try:
+        content = read_json(path)
+        entries = {
+            entry.get("registry_name", entry.get("class")): entry for entry in content["steps"]
+        }
+        steps = {
+            str(name): {**entry.get("config", {}), "state_file": entry.get("state_file")}
+            for name, entry in entries.items()
+        }
+    except (OSError, ValueError) as error:
+        raise damaged(path, str(error)) from error
+    except (KeyError, TypeError, AttributeError):
+        raise damaged(path, "it has no list of steps") from None
+    unknown = sorted(steps.keys() - _KNOWN_STEPS)
+    if unknown:
+        raise CheckpointError(
+            f"{path} has a step {unknown[0]!r}, which this model can't do",
+            hint="choose a checkpoint that was trained without it",
+        )
+    return steps
+
+
+def _scaled(
+    path: Path, content: Mapping[str, Any], step: Mapping[str, Any] | None, kind: str
+) -> Scaled:
+    """How a feature is scaled: by a step of its processor, or by buffers among the weights.
+
+    Args:
+        step: of the processor; None: there is none.
+        kind: LeRobot's word for the feature: "STATE" or "ACTION".
+    """
+    key = {"STATE": "observation.state", "ACTION": "action"}[kind]
+    modes = (content if step is None else step).get(
+        "normalization_mapping" if step is None else "norm_map", {}
+    )
+    modes = modes if isinstance(modes, dict) else {}
+    _require(path, "normalization of VISUAL", modes.get("VISUAL", "IDENTITY"), "IDENTITY")
+    mode = modes.get(kind, "IDENTITY")
+    if mode not in (*MODES, "IDENTITY"):
+        raise _unsupported(path, f"normalization of {kind}", mode, ", ".join(MODES))
+    if step is None:
+        return _buffered(path.parent, mode, kind)
+    _require(path, "eps", step.get("eps", _EPSILON), _EPSILON)
+    only = step.get("normalize_observation_keys")
+    if kind == "STATE" and only is not None and key not in only:
+        mode = "IDENTITY"
+    if step["state_file"] is None:
+        return Scaled(mode, None, f"{key}.")
+    file = path.parent / Path(str(step["state_file"])).name
+    if not file.is_file():
+        raise CheckpointError(
+            f"{path.parent} lacks {file.name}, the statistics that its {BEFORE} or {AFTER} names",
+            hint="copy or download it again",
+        )
+    return Scaled(mode, file, f"{key}.")
+
+
+def _buffered(folder: Path, mode: str, kind: str) -> Scaled:
+    """How a feature is scaled in a folder of before version 0.4."""
+    prefix = {
+        "STATE": "normalize_inputs.buffer_observation_state.",
+        "ACTION": "unnormalize_outputs.buffer_action.",
+    }[kind]
+    if mode == "IDENTITY":
+        return Scaled(mode, None, prefix)
+    weights = folder / _WEIGHTS
+    if not weights.is_file() or not any(name.startswith(prefix) for name in read_headers(weights)):
+        file = {"STATE": BEFORE, "ACTION": AFTER}[kind]
+        raise CheckpointError(
+            f"{folder} has no {file}, in which LeRobot keeps the statistics",
+            hint=f"copy or download {file} and the files that it names",
+        )
+    return Scaled(mode, weights, prefix)
+
+
+def _cameras(path: Path, content: Mapping[str, Any]) -> int | None:
+    """Cameras that the policy was trained with; None: any."""
+    features = content.get("input_features") or {}
+    try:
+        names = [name for name, one in features.items() if one["type"] == "VISUAL"]
+    except (AttributeError, KeyError, TypeError):
+        raise damaged(path, "its input_features have no types") from None
+    cameras = [name for name in names if _EMPTY not in name]
+    base = all(name.endswith(SLOTS) for name in cameras)
+    return None if base else len(cameras)
+
+
+def _delta_mask(
+    path: Path, content: Mapping[str, Any], steps: Mapping[str, Mapping[str, Any]]
+) -> tuple[bool, ...]:
+    """Entries of the action that are relative to the state; empty: none."""
+    named = {
+        "enabled": content.get("use_relative_actions", False),
+        "exclude_joints": content.get("relative_exclude_joints", []),
+        "action_names": content.get("action_feature_names"),
+    }
+    step = steps.get(_RELATIVE, named)
+    if not step.get("enabled"):
+        return ()
+    try:
+        entries = int(content["output_features"]["action"]["shape"][0])
+    except (KeyError, TypeError, IndexError, ValueError):
+        raise damaged(path, "its output_features have no shape of the action") from None
+    names = [str(name).lower() for name in step.get("action_names") or []][:entries]
+    absolute = [str(joint).lower() for joint in step.get("exclude_joints") or [] if joint]
+    relative = [not any(joint in name for joint in absolute) for name in names]
+    return tuple(relative) + (True,) * (entries - len(relative))
+
+
+def _require(path: Path, name: str, value: Any, only: Any) -> None:
+    if value != only:
+        raise _unsupported(path, name, value, only)
+
+
+def _unsupported(path: Path, name: str, value: Any, choices: Any) -> CheckpointError:
+    return CheckpointError(
+        f"{path}: this model can't do {name} {value!r}, only {choices}",
+        hint="choose a checkpoint that was trained without it",
+    )

@@ -1,0 +1,122 @@
+"""What a checkpoint folder says of its policy, whoever wrote it. No torch.
+
+config.json is ours (the key "size"), LeRobot's (the key "type", see lerobot.py), or as openpi's and
+RLinf's converters write it: action_horizon, action_dim, paligemma_variant and so on. Any other says
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import CheckpointError
+from rlcore.reading import read_json
+from rlcore.track.damage import damaged
+from rlcore_model_openpi.lerobot import VARIANTS, LeRobotPolicy, is_lerobots, read_policy
+from rlcore_model_openpi.normalize import Formula
+
+CONFIG_FILE = "config.json"
+_COUNTS = ("action_horizon", "action_dim", "max_token_len", "image_size")
+_FLAGS = ("pi05", "discrete_state_input")
+_LORA = "_lora"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a folder says; empty where it says nothing.
+
+    Attributes:
+        trained: settings that the weights were trained with, by the names of NetworkSize and of
+            :func:`rlcore_model_openpi.resolved.trained_with`.
+        heads: the same for each head, see :func:`rlcore_model_openpi.resolved.heads_trained_with`.
+        delta_mask: entries of the action that are relative to the state; None: config_name's.
+        formulas: how "state" and "actions" are scaled; without: as openpi does.
+        lerobot: what LeRobot's files say, if they are LeRobot's.
+    """
+
+    trained: Mapping[str, Any] = field(default_factory=dict)
+    heads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    delta_mask: tuple[bool, ...] | None = None
+    formulas: Mapping[str, Formula] = field(default_factory=dict)
+    lerobot: LeRobotPolicy | None = None
+
+
+def read_published(folder: Path) -> Published:
+    """What `folder` says of its policy.
+
+    Raises:
+        CheckpointError: its `config.json` is damaged, or of a policy that this model can't be.
+    """
+    path = folder / CONFIG_FILE
+    if not path.exists():
+        return Published()
+    try:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
+        raise damaged(path, str(error)) from error
+    if not isinstance(content, dict):
+        return Published()
+    if isinstance(content.get("size"), dict):
+        published = _ours(path, content)
+    elif is_lerobots(content):
+        policy = read_policy(path, content)
+        formulas = {"state": policy.state.formula, "actions": policy.actions.formula}
+        published = Published(policy.trained, {}, policy.delta_mask, formulas, policy)
+    else:
+        published = Published(_openpis(path, content))
+    _check_values(path, published.trained)
+    return published
+
+
+def conventions(delta_mask: tuple[bool, ...], formulas: Mapping[str, Formula]) -> dict[str, Any]:
+    """What our `config.json` keeps of how numbers are scaled, for the next load."""
+    scaled = {name: vars(formula) for name, formula in formulas.items()}
+    return {"delta_mask": list(delta_mask), "scaled": scaled}
+
+
+def _ours(path: Path, content: Mapping[str, Any]) -> Published:
+    kept = content.get("conventions", {})
+    try:
+        formulas = {name: Formula(**scaled) for name, scaled in kept.get("scaled", {}).items()}
+        mask = kept.get("delta_mask")
+        return Published(
+            content["size"] | content.get("trained_with", {}),
+            content.get("heads_trained_with", {}),
+            None if mask is None else tuple(map(bool, mask)),
+            formulas,
+        )
+    except (AttributeError, TypeError) as error:
+        raise damaged(path, str(error)) from error
+
+
+def _openpis(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in the form of openpi's and RLinf's converters."""
+    if content.get("pcd"):
+        raise CheckpointError(
+            f"{path} is of a policy that reads point clouds (pcd), which this model can't",
+            hint="choose a checkpoint that was trained without them",
+        )
+    names = ("action_horizon", "action_dim", "max_token_len", *_FLAGS, *VARIANTS)
+    return {name: content[name] for name in names if content.get(name) is not None}
+
+
+def _check_values(path: Path, trained: Mapping[str, Any]) -> None:
+    """Refuse what can't be taken as a setting."""
+    for name in _COUNTS:
+        value = trained.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise damaged(path, f"{name} must be a whole number of at least 1, it is {value!r}")
+    for name in _FLAGS:
+        if not isinstance(trained.get(name, False), bool):
+            raise damaged(path, f"{name} must be true or false, it is {trained[name]!r}")
+    for name in VARIANTS:
+        value = trained.get(name, "")
+        if isinstance(value, str) and value.endswith(_LORA):
+            raise CheckpointError(
+                f"{path} has {name} {value!r}: openpi's converter leaves LoRA's adapters out",
+                hint="merge the adapters into the weights before the conversion, then write "
+                f"{value.removesuffix(_LORA)!r} there",
+            )
