@@ -75,10 +75,11 @@ def has_weights(folder: Path) -> bool:
 
 
 def weights_file(folder: Path) -> Path | None:
-    """The index of the shards, or the single file; None if there is neither."""
+    """The index of the shards, or the single file, whatever it turns out to be; None if there is
+    neither."""
     files = [folder / INDEX_FILE, folder / SINGLE_FILE]
     files += [folder / place / FULL_WEIGHTS for place in RUN_PLACES]
-    return next((file for file in files if file.is_file()), None)
+    return next((file for file in files if file.exists()), None)
 
 
 def stored_weights(folder: Path, *, hint: str) -> StoredWeights:

@@ -22,7 +22,16 @@ from typing import Any
 from rlcore.errors import CheckpointError
 from rlcore.specs import EnvSpec
 from rlcore.track.headers import TensorHeader, check_fit, read_headers
-from rlcore.track.stored import StoredWeights, has_weights, stored_weights, weights_file
+from rlcore.track.stored import (
+    FULL_WEIGHTS,
+    INDEX_FILE,
+    SINGLE_FILE,
+    StoredWeights,
+    conversion_hint,
+    has_weights,
+    stored_weights,
+    weights_file,
+)
 from rlcore_model_openpi.layout import (
     NOISE_HEAD,
     head_keys,
@@ -41,6 +50,7 @@ TOKENIZER_FILES = ("paligemma_tokenizer.model", "tokenizer.model")
 TOKENIZER_PAGE = "https://storage.googleapis.com/big_vision/paligemma_tokenizer.model"
 """Where openpi fetches it from, as a file that any browser or curl gets."""
 
+_CHOOSE = "set actor.model.model_path to a folder with weights of openpi, RLinf or LeRobot"
 _PUBLISHED_VARIANTS = dict(zip(VARIANTS, ("gemma_2b", "gemma_300m"), strict=True))
 # Keys of actor.model.openpi that are taken from the checkpoint when they are null.
 _TAKEN = {"action_horizon", "max_token_len", "discrete_state_input"}
@@ -83,17 +93,16 @@ def find_weights(folder: Path) -> StoredWeights:
             hint="give the folder of a checkpoint, or null to start from random weights",
         )
     if not has_weights(folder):
-        _refuse_others(folder)
-    hint = "set actor.model.model_path to a folder with weights of openpi, RLinf or LeRobot"
-    return stored_weights(folder, hint=hint)
+        raise _no_weights(folder)
+    return stored_weights(folder, hint=_CHOOSE)
 
 
-def _refuse_others(folder: Path) -> None:
-    """Refuse weights of another kind, with what makes them ours."""
+def _no_weights(folder: Path) -> CheckpointError:
+    """The error for a folder without weights that we read, with what makes of others ours."""
     inside = (folder / "_METADATA").exists()
     if inside or (folder / "params").is_dir():
         top = folder.parent if inside else folder
-        raise CheckpointError(
+        return CheckpointError(
             f"{folder} is a JAX checkpoint of openpi, and this model reads PyTorch's",
             hint="convert it where openpi is installed: uv run "
             f"examples/convert_jax_model_to_pytorch.py --checkpoint_dir {top} --config_name "
@@ -101,11 +110,15 @@ def _refuse_others(folder: Path) -> None:
             f"{top}_pytorch/assets",
         )
     if (folder / "adapter_config.json").is_file():
-        raise CheckpointError(
+        return CheckpointError(
             f"{folder} holds adapters alone, without the weights that they adapt",
             hint="merge them where they were trained (peft: merge_and_unload, then save_pretrained)"
             " and set actor.model.model_path to that folder",
         )
+    return CheckpointError(
+        f"{folder} has no {SINGLE_FILE}, no shards with {INDEX_FILE}, no {FULL_WEIGHTS}",
+        hint=conversion_hint(folder) or _CHOOSE,
+    )
 
 
 def heads_of(folder: Path, stored: StoredWeights) -> tuple[Path, Mapping[str, TensorHeader]]:

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.errors import CheckpointError
-from rlcore.reading import read_json
-from rlcore.track.damage import damaged
+from rlcore.track.damage import blaming, read_json
 from rlcore.track.headers import read_headers
 from rlcore_model_openpi.normalize import FIELDS, Formula, Stats, checked_stats
 
@@ -191,8 +190,8 @@ def _steps(path: Path) -> dict[str, dict[str, Any]]:
     Empty if the file is not there."""
     if not path.is_file():
         return {}
-    try:
-        content = read_json(path)
+    content = read_json(path)
+    with blaming(path):
         entries = {
             entry.get("registry_name", entry.get("class")): entry for entry in content["steps"]
         }
@@ -200,10 +199,6 @@ def _steps(path: Path) -> dict[str, dict[str, Any]]:
             str(name): {**entry.get("config", {}), "state_file": entry.get("state_file")}
             for name, entry in entries.items()
         }
-    except (OSError, ValueError) as error:
-        raise damaged(path, str(error)) from error
-    except (KeyError, TypeError, AttributeError):
-        raise damaged(path, "it has no list of steps") from None
     unknown = sorted(steps.keys() - _KNOWN_STEPS)
     if unknown:
         raise CheckpointError(
@@ -269,10 +264,8 @@ def _buffered(folder: Path, mode: str, kind: str) -> Scaled:
 def _cameras(path: Path, content: Mapping[str, Any]) -> int | None:
     """Cameras that the policy was trained with; None: any."""
     features = content.get("input_features") or {}
-    try:
+    with blaming(path):
         names = [name for name, one in features.items() if one["type"] == "VISUAL"]
-    except (AttributeError, KeyError, TypeError):
-        raise damaged(path, "its input_features have no types") from None
     cameras = [name for name in names if _EMPTY not in name]
     base = all(name.endswith(SLOTS) for name in cameras)
     return None if base else len(cameras)
@@ -290,10 +283,8 @@ def _delta_mask(
     step = steps.get(_RELATIVE, named)
     if not step.get("enabled"):
         return ()
-    try:
+    with blaming(path):
         entries = int(content["output_features"]["action"]["shape"][0])
-    except (KeyError, TypeError, IndexError, ValueError):
-        raise damaged(path, "its output_features have no shape of the action") from None
     names = [str(name).lower() for name in step.get("action_names") or []][:entries]
     absolute = [str(joint).lower() for joint in step.get("exclude_joints") or [] if joint]
     relative = [not any(joint in name for joint in absolute) for name in names]

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
-from rlcore.reading import read_json
-from rlcore.track.damage import damaged
+from rlcore.track.damage import blaming, damaged, read_json
 from rlcore_model_openpi.lerobot import VARIANTS, LeRobotPolicy, is_lerobots, read_policy
 from rlcore_model_openpi.normalize import Formula
 
@@ -53,10 +52,7 @@ def read_published(folder: Path) -> Published:
     path = folder / CONFIG_FILE
     if not path.exists():
         return Published()
-    try:
-        content = read_json(path)
-    except (OSError, ValueError) as error:
-        raise damaged(path, str(error)) from error
+    content = read_json(path)
     if not isinstance(content, dict):
         return Published()
     if isinstance(content.get("size"), dict):
@@ -78,8 +74,8 @@ def conventions(delta_mask: tuple[bool, ...], formulas: Mapping[str, Formula]) -
 
 
 def _ours(path: Path, content: Mapping[str, Any]) -> Published:
-    kept = content.get("conventions", {})
-    try:
+    with blaming(path):
+        kept = content.get("conventions", {})
         formulas = {name: Formula(**scaled) for name, scaled in kept.get("scaled", {}).items()}
         mask = kept.get("delta_mask")
         return Published(
@@ -88,8 +84,6 @@ def _ours(path: Path, content: Mapping[str, Any]) -> Published:
             None if mask is None else tuple(map(bool, mask)),
             formulas,
         )
-    except (AttributeError, TypeError) as error:
-        raise damaged(path, str(error)) from error
 
 
 def _openpis(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:

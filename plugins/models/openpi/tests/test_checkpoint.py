@@ -164,7 +164,7 @@ def test_truncated_file(folder: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"has neither model\.safetensors nor"):
+    with pytest.raises(CheckpointError, match=r"has no model\.safetensors, no shards"):
         loaded(tmp_path)
 
 
