@@ -43,6 +43,22 @@ class UserError(Exception):
         return (_rebuild, (type(self), self.message, self.hint))
 
 
+def file_trouble(error: Exception, then: str) -> UserError | None:
+    """A full disk or a file out of reach, as an error for the user; None for anything else.
+
+    Args:
+        then: what to do once that is mended.
+    """
+    if not isinstance(error, OSError) or (error.errno not in NO_SPACE and error.filename is None):
+        return None
+    full = error.errno in NO_SPACE
+    where = "" if error.filename is None else f" {error.filename}"
+    return UserError(
+        f"can't {'write' if full else 'read or write'}{where}: {error.strerror}",
+        hint=f"free some space; {then}" if full else f"once that is fixed, {then}",
+    )
+
+
 def _rebuild(cls: type[UserError], message: str, hint: str | None) -> UserError:
     return cls(message, hint=hint)
 

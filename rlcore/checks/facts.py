@@ -19,6 +19,9 @@ from rlcore.plugins import Registry
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.track.env_facts import EnvFacts, read_env_facts
 
+NO_POLICY = PolicySpec("no model", 0, 0, 0, 1, 1)
+"""Stands for the policy where demonstrations are all that is wanted."""
+
 
 @dataclass(frozen=True)
 class Facts:

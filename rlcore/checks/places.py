@@ -7,38 +7,33 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rlcore.checks.limits import SIDES
 from rlcore.config import tree
 from rlcore.config.schema import RunConfig
 
-WRITTEN = ("runner.logger.log_path", *(f"{side}.video_cfg.video_base_dir" for side in SIDES))
-READ = ("actor.model.model_path", "rollout.model.model_path")
 SHOWN = 200  # characters of a place that a sentence repeats
-READ_OR_WRITTEN = ("collect.path",)  # a data set that is there is only read
 
 
 def violations(config: RunConfig) -> Iterator[str]:
-    """A sentence for each place that a run could not read from, write to, or be at."""
-    logger = config.runner.logger
-    places = {path: tree.value_of(config, path) for path in (*WRITTEN, *READ_OR_WRITTEN, *READ)}
+    """A sentence for each place that a run could not read from, write to, or be at. What a run does
+    there stands at the key (`place=` of :func:`rlcore.config.keys.key`)."""
+    places = [key for key in tree.walk(config) if key.place not in (None, "path") and key.value]
     # a name in a folder that is not there yet is looked up in one that is
-    parts = Path(logger.experiment_name).parts
-    places["runner.logger.experiment_name"] = f"/{max(parts, key=len, default='')}"
+    name = config.runner.logger.experiment_name
+    longest = f"/{max(Path(name).parts, key=len, default='')}"
     impossible = [
-        sentence for path, place in places.items() if place for sentence in _impossible(path, place)
+        *(said for key in places for said in _impossible(key.path, key.value)),
+        *_impossible("runner.logger.experiment_name", longest),
     ]
     if impossible:  # the others would stumble over it
         yield from impossible
         return
-    for path in (*WRITTEN, *READ_OR_WRITTEN):
-        place = tree.value_of(config, path)
-        if place is not None and not (path in READ_OR_WRITTEN and Path(place).is_dir()):
-            yield from _unwritable(path, place)
-    for path in READ:
-        place = tree.value_of(config, path)
-        if place is not None and not Path(place).expanduser().is_dir():
-            yield f"{path} must be an existing folder, got {place!r}"
-    name = config.runner.logger.experiment_name
+    for key in places:
+        there = Path(key.value).expanduser().is_dir()
+        if key.place == "read":
+            if not there:
+                yield f"{key.path} must be an existing folder, got {key.value!r}"
+        elif key.place == "written" or not there:  # what is there is only read
+            yield from _unwritable(key.path, key.value)
     inside = Path(name)
     if not inside.parts or inside.is_absolute() or ".." in inside.parts:
         yield (

@@ -15,11 +15,12 @@ from typing import TextIO
 
 import rlcore
 from rlcore import signals, watchdog
-from rlcore.errors import NO_SPACE, PluginError, RunWarning, UserError
+from rlcore.errors import PluginError, RunWarning, UserError, file_trouble
 from rlcore.extras import DISTRIBUTION
 from rlcore.plugins import Component, load_plugins
 from rlcore.targets import load_target
 
+AGAIN = "give the command again"
 STOP_SECONDS = 10.0  # to obey a signal while plugins are loaded
 
 
@@ -61,7 +62,7 @@ def _dispatch(words: list[str]) -> int:
     except (UserError, BrokenPipeError):
         raise
     except Exception as error:
-        told = _file_trouble(error) or _blame(command, error)
+        told = file_trouble(error, AGAIN) or _blame(command, error)
         if told is None:  # a bug in rlcore keeps its traceback
             raise
         raise told from error
@@ -83,19 +84,6 @@ def _command(name: str) -> Component:
     if "=" in name:  # in no command's name
         raise UserError(f"there is no command {name!r}", hint=f"rlcore train {name}")
     return registry.get("command", name)
-
-
-def _file_trouble(error: Exception) -> UserError | None:
-    """A full disk or a file out of reach, as an error for the user; None for anything else."""
-    if not isinstance(error, OSError) or (error.errno not in NO_SPACE and error.filename is None):
-        return None
-    full = error.errno in NO_SPACE
-    where = "" if error.filename is None else f" {error.filename}"
-    hint = "rlcore resume RUN goes on from the last checkpoint"
-    return UserError(
-        f"can't {'write' if full else 'read or write'}{where}: {error.strerror}",
-        hint=f"free some space; {hint}" if full else f"once that is fixed, {hint}",
-    )
 
 
 def _blame(command: Component, error: Exception) -> CommandError | None:

@@ -20,13 +20,12 @@ from rlcore.config.compose import compose, to_yaml
 from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
-from rlcore.errors import AssetError, ConfigError, PluginError
+from rlcore.errors import AssetError, ConfigError, PluginError, file_trouble
 from rlcore.output import lasting
 from rlcore.plugins import Registry, load_plugins
-from rlcore.specs import PolicySpec
 from rlcore.targets import load_target
 
-NO_POLICY = PolicySpec("no model", 0, 0, 0, 0, 0)
+RESUME = "rlcore resume RUN goes on from the last checkpoint"
 CLUSTER_SESSION = "rlcore.workers.cluster:cluster_session"  # jobs of a sweep share one cluster
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
@@ -99,7 +98,7 @@ def _run(
         return
     if not verb.resumes:
         _refuse_resuming(verb, config)
-    with _exits_named():
+    with _failures_named(verb):
         passed = {name: request.options[name] for name in verb.passed}
         further = load_target(verb.further)(config, **passed) if verb.further else {}
         if request.dry_run:
@@ -128,15 +127,21 @@ def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
 
 
 @contextlib.contextmanager
-def _exits_named() -> Iterator[None]:
-    """Nothing of ours calls `sys.exit` in here: a plugin that does would end a run as if all were
-    well.
+def _failures_named(verb: Verb) -> Iterator[None]:
+    """Say what comes next where a run ends by a file, or by `sys.exit`. rlcore doesn't call that in
+    here: a plugin that does would end a run as if all were well.
 
     Raises:
-        PluginError: it says where that was.
+        UserError: of a file, for a verb that resumes; others are given again.
+        PluginError: it says where `sys.exit` was.
     """
     try:
         yield
+    except OSError as error:
+        told = file_trouble(error, RESUME) if verb.resumes else None
+        if told is None:
+            raise
+        raise told from error
     except SystemExit as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         raise PluginError(
@@ -181,6 +186,7 @@ def show_plan(
         UserError: whatever the run itself would be refused for.
     """
     from rlcore.checks import announce, check
+    from rlcore.checks.facts import NO_POLICY
     from rlcore.placement import Inventory, make_plan, render
 
     plan = make_plan(config.cluster, Inventory.local(), registry)

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, is_dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
+
+Place = Literal["read", "written", "read or written", "path"]
+"""What a run does with the folder that a key names, and so what it must be before a run starts:
+one that is there, one that can be written to, or, if it is there, either. Of a "path" nothing is
+asked; who reads it says what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ def key(
     below: float | None = None,
     off: float | None = None,
     own: bool = False,
-    place: bool = False,
+    place: Place | None = None,
     door: Door | None = None,
     when: When | Sequence[When] = (),
 ) -> Any:
@@ -115,8 +120,9 @@ def key(
             :class:`Range`. Null, where a key may be null, is always allowed.
         when: other keys that must all have certain values for this one to be read; set in vain it
             is announced.
-        place: of a folder or file, meant from where the user stands: it is made absolute when a
-            configuration is composed, as a worker, or a later command, stands elsewhere.
+        place: of a folder, what is done with it; "path" for one that may be a file. It is meant
+            from where the user stands, so it is made absolute when a configuration is composed: a
+            worker, or a later command, stands elsewhere.
         own: of a key that all components of a kind have: its values mean something to the one
             they were chosen for only, as names of tasks do. A recipe's value stays behind when
             another component takes its place.

@@ -93,7 +93,7 @@ class ClusterConfig(Settings):
 class LoggerConfig(Settings):
     """Where a run's folder is and where its metrics go."""
 
-    log_path: str = key("parent of the run's folder", "logs", place=True)
+    log_path: str = key("parent of the run's folder", "logs", place="written")
     project_name: str = key("project name for trackers", "rlcore")
     experiment_name: str = key("name of the run's folder; -2, -3, ... is added when taken", "run")
     logger_backends: list[str] = key("trackers besides metrics.jsonl", [])
@@ -125,7 +125,7 @@ class RunnerConfig(Settings):
     )
     resume_dir: str | None = key(
         "folder of a run, or of one of its checkpoints, to resume (rlcore resume RUN)",
-        place=True,
+        place="path",
     )
     auto_resume: bool = key(
         "resume from the last checkpoint when a worker fails, and resume the unfinished run in "
@@ -148,7 +148,7 @@ class VideoConfig(Settings):
     )
     video_base_dir: str | None = key(
         "parent folder of the mosaics, with one folder per run; null: <run>/video/{train,eval}",
-        place=True,
+        place="written",
         when=When("save_video", (True,)),
     )
     num_episodes: int = key(
@@ -224,7 +224,9 @@ class EnvPair(Settings):
 class RolloutModelConfig(Settings):
     """The policy that acts; its weights are the actor's."""
 
-    model_path: str | None = key("folder of a checkpoint; null: actor.model.model_path", place=True)
+    model_path: str | None = key(
+        "folder of a checkpoint; null: actor.model.model_path", place="read"
+    )
 
 
 @dataclass
@@ -253,7 +255,7 @@ class ModelConfig(Settings):
 
     model_type: str = key("registered name of the model", "???")
     model_path: str | None = key(
-        "folder of a checkpoint; null: random weights of this size", own=True, place=True
+        "folder of a checkpoint; null: random weights of this size", own=True, place="read"
     )
     precision: str = key(
         "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
@@ -374,7 +376,7 @@ class CollectConfig(Settings):
 
     path: str | None = key(
         "data set folder to write or to read; null: <run>/demonstrations",
-        place=True,
+        place="read or written",
         when=TO_LEARN,
     )
     episodes_per_task: int = key(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
-from rlcore.config.keys import Door, When
+from rlcore.config.keys import Door, Place, When
 from rlcore.config.schema import Range, RunConfig
 
 
@@ -24,7 +24,7 @@ class Key:
         range: the numbers it may take, if it holds numbers.
         door: of a key that lets code in, how.
         section: whether it holds keys of its own.
-        place: whether it is a path.
+        place: of a path, what is done with it.
         default: of the schema, whatever its value is.
         when: other keys that decide whether it is read.
     """
@@ -36,7 +36,7 @@ class Key:
     choices: tuple[str, ...]
     range: Range
     section: bool
-    place: bool
+    place: Place | None
     door: Door | None
     default: Any
     when: tuple[When, ...]
@@ -122,7 +122,7 @@ def _key(field: Field[Any], value: Any, path: str) -> Key:
         choices=field.metadata.get("choices", ()),
         range=field.metadata.get("range", Range()),
         section=section,
-        place=field.metadata.get("place", False),
+        place=field.metadata.get("place"),
         door=field.metadata.get("door"),
         default=None if section else _default(field),
         when=field.metadata.get("when", ()),

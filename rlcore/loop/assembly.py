@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rlcore.checks import announce, check
+from rlcore.checks.facts import NO_POLICY
 from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Plan, Seat, make_plan
@@ -45,9 +46,6 @@ class Assembly:
     def device(self) -> str:
         """Where the policy runs, in words."""
         return "cuda" if self.placement.inventory.kind == "GPU" else "cpu"
-
-
-NO_POLICY = PolicySpec("none", 0, 0, 0, 1, 1)  # where demonstrations are all that is wanted
 
 
 def assemble(

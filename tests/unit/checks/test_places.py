@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import pytest
+from rlcore_testing.toy_settings import ToyEnvConfig
 
 from rlcore.checks import places
 from rlcore.config.compose import compose
+from rlcore.config.keys import key
 
 LONG = "/" + "x" * 5000  # longer than a name may be
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
@@ -28,3 +32,32 @@ def test_places_that_no_run_can_be_at(registry, override, sentence):
     config = compose([*TOY, override], registry=registry)
     (said,) = places.violations(config)
     assert sentence in said
+
+
+@dataclass
+class ShelfConfig(ToyEnvConfig):
+    """An env with folders of its own."""
+
+    models: str | None = key("models to load", place="read")
+    cache: str | None = key("folder to write to", place="written")
+    scenes: str | None = key("made if it is missing", place="read or written")
+    file: str | None = key("any path", place="path")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"models": "/no/where"}, "env.train.models must be an existing folder, got '/no/where'"),
+        ({"cache": "/dev/null/x"}, "env.train.cache must be a folder, got '/dev/null/x'"),
+        ({"scenes": "/dev/null"}, "env.train.scenes must be a folder, got '/dev/null'"),
+        ({"scenes": "/proc"}, None),  # it is there, and only read: nobody may write to it
+        ({"file": "/no/where"}, None),
+        ({}, None),
+    ],
+)
+def test_a_key_of_a_plugin_says_what_is_done_with_its_folder(registry, settings, said):
+    config = compose(TOY, registry=registry)
+    shelf = ShelfConfig(env_type="toy", **settings)
+    found = list(places.violations(replace(config, env=replace(config.env, train=shelf))))
+    assert len(found) == (said is not None)
+    assert not found or found[0].startswith(said)

@@ -115,7 +115,8 @@ def test_a_module_that_is_not_there(wander, capsys):
             "error: no path\n  hint: walk\n",
         ),
         ("raise PermissionError(13, 'Permission denied', '/hut')", 2,
-         "error: can't read or write /hut: Permission denied\n"),
+         "error: can't read or write /hut: Permission denied\n"
+         "  hint: once that is fixed, give the command again\n"),
         ("raise KeyboardInterrupt", 130, "rlcore: interrupted\n"),
         ("return None", 1,
          "error: command 'wander' of acme-walks 1.0 must return its exit code, a whole number, "

@@ -181,12 +181,40 @@ def test_a_run_asks_only_the_plugins_it_uses(sick_plugin, loop, monkeypatch, cap
     assert len(loop.configs) == 1
 
 
-def test_what_the_file_system_refuses_is_one_error(loop: Loop, capsys):
-    loop.error = PermissionError(13, "Permission denied", "/runs/it")
-    assert main(COLLECT) == 2
-    said = capsys.readouterr().err
-    assert "error: can't read or write /runs/it: Permission denied\n" in said
-    assert "Traceback" not in said
+TRAIN = ["train", *COLLECT[1:], "model=toy", "algorithm=ppo"]
+RESUME = "rlcore resume RUN goes on from the last checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("words", "then"),
+    [(COLLECT, "give the command again"), (TRAIN, RESUME)],
+    ids=["collect", "train"],
+)
+@pytest.mark.parametrize(
+    ("error", "said", "first"),
+    [
+        (
+            PermissionError(13, "Permission denied", "/runs/it"),
+            "can't read or write /runs/it: Permission denied",
+            "once that is fixed, ",
+        ),
+        (
+            OSError(28, "No space left on device"),
+            "can't write: No space left on device",
+            "free some space; ",
+        ),
+    ],
+    ids=["refused", "full"],
+)
+def test_what_the_file_system_refuses_is_one_error(
+    loop: Loop, capsys, words: list[str], then: str, error: OSError, said: str, first: str
+):
+    """What can be resumed says so; for anything else the command is given again."""
+    loop.error = error
+    assert main(words) == 2
+    shown = capsys.readouterr().err
+    assert f"error: {said}\n  hint: {first}{then}\n" in shown
+    assert "Traceback" not in shown
 
 
 class TheirWarning(RunWarning):

@@ -89,7 +89,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
         least=0,
     )
     assets_path: str | None = key(
-        "put-on-plate: folder of the assets; null: stand-ins made of primitive shapes", place=True
+        "put-on-plate: folder of the assets; null: stand-ins made of primitive shapes", place="path"
     )
     state_size: int | None = key(
         "size of ManiSkill's flat state, for tasks that rlcore does not know",
