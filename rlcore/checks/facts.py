@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcore.config.needs import algorithm_needs, ask_spec
-from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.sentences import told
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.placement import COMPONENTS, Inventory, Plan, make_plan
@@ -103,8 +103,15 @@ def gather_facts(
         placement=plan,
         policy_env=policy_env,
         further=further,
-        trained_in=read_env_facts(Path(model.model_path)) if model.model_path else None,
+        trained_in=_trained_in(model),
     )
+
+
+def _trained_in(model: ModelConfig) -> EnvFacts | None:
+    """What the checkpoint says of its env: its adapters, or else the model that they adapt."""
+    paths = [path for path in (model.lora_path, model.model_path) if path is not None]
+    found = (read_env_facts(Path(path)) for path in paths)
+    return next((facts for facts in found if facts is not None), None)
 
 
 def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:

@@ -318,16 +318,18 @@ def _share_checkpoint(config: RunConfig) -> None:
     Raises:
         ConfigError: two different checkpoints are asked for, and training is meant.
     """
-    acting, model = config.rollout.model.model_path, config.actor.model
-    if acting is None or acting == model.model_path:
-        return
-    if model.model_path is not None and not config.runner.only_eval:
-        raise ConfigError(
-            "rollout.model.model_path must equal actor.model.model_path: the policy that acts is "
-            f"the one that is trained, got {acting!r} and {model.model_path!r}",
-            hint="leave rollout.model.model_path out",
-        )
-    model.model_path = acting
+    model = config.actor.model
+    for name, acting in vars(config.rollout.model).items():
+        trained = vars(model)[name]
+        if acting is None or acting == trained:
+            continue
+        if trained is not None and not config.runner.only_eval:
+            raise ConfigError(
+                f"rollout.model.{name} must equal actor.model.{name}: the policy that acts is "
+                f"the one that is trained, got {acting!r} and {trained!r}",
+                hint=f"leave rollout.model.{name} out",
+            )
+        setattr(model, name, acting)
 
 
 def _make_paths_absolute(config: RunConfig) -> None:

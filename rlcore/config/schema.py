@@ -7,7 +7,8 @@ keys of their own, declared with :func:`key` too. Its first argument is the help
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rlcore.config.keys import Door as Door
@@ -227,6 +228,7 @@ class RolloutModelConfig(Settings):
     model_path: str | None = key(
         "folder of a checkpoint; null: actor.model.model_path", place="read"
     )
+    lora_path: str | None = key("folder of adapters; null: actor.model.lora_path", place="read")
 
 
 @dataclass
@@ -257,6 +259,12 @@ class ModelConfig(Settings):
     model_path: str | None = key(
         "folder of a checkpoint; null: random weights of this size", own=True, place="read"
     )
+    lora_path: str | None = key(
+        "folder of low-rank adapters in peft's format for the model in model_path: trained on with "
+        "is_lora, else merged into it; null: none, or those in model_path",
+        own=True,
+        place="read",
+    )
     precision: str = key(
         "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
     )
@@ -274,6 +282,10 @@ class ModelConfig(Settings):
         False,
         when=When("is_lora", (True,)),
     )
+
+    def beginning_with(self, folder: str | Path) -> ModelConfig:
+        """The same model with the weights of a checkpoint that has all of its parts."""
+        return replace(self, model_path=str(folder), lora_path=None)
 
 
 @dataclass

@@ -233,11 +233,14 @@ def _plan(assembly: Assembly) -> dict[str, Any]:
 def _written(config: RunConfig) -> dict[str, dict[str, int]]:
     """By folder, when the policy's files were written, so that another policy at the same place is
     another; those of the model that it adapts too."""
-    if config.actor.model.model_path is None:
+    model = config.actor.model
+    if model.model_path is None:
         return {}
-    policy = Path(config.actor.model.model_path)
-    base = base_of_adapters(policy)
-    return {str(folder): _times(folder) for folder in (policy, *([Path(base)] if base else []))}
+    folders = [Path(path) for path in (model.model_path, model.lora_path) if path is not None]
+    base = base_of_adapters(folders[0])
+    if base is not None:
+        folders.append(Path(base))
+    return {str(folder): _times(folder) for folder in folders}
 
 
 def _times(folder: Path) -> dict[str, int]:

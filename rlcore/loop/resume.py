@@ -370,7 +370,7 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
 def _facts_with(config: RunConfig, policy: Path | None) -> Facts:
     """What is known of the run with the policy in a folder, which is judged by its files."""
     if policy is not None:
-        model = replace(config.actor.model, model_path=str(policy))
+        model = config.actor.model.beginning_with(policy)
         config = replace(config, actor=replace(config.actor, model=model))
     return gather_facts(config, load_plugins())
 

@@ -21,7 +21,9 @@ from rlcore.track.learned import MASTER, REFERENCE, TENSORS
 BEGAN = (
     "sft.enabled",
     "actor.model.model_path",
+    "actor.model.lora_path",
     "rollout.model.model_path",
+    "rollout.model.lora_path",
     "actor.model.is_lora",
 )
 """Keys that decide which weights a run begins with, and which of them it trains."""

@@ -103,6 +103,11 @@ def stored_weights(folder: Path, *, hint: str) -> StoredWeights:
     return stored_file(path)
 
 
+def full_scale(rank: int) -> float:
+    """alpha / rank where alpha is the rank, as RLinf's trainer and ours have it."""
+    return 1.0
+
+
 def file_headers(path: Path) -> dict[str, TensorHeader]:
     """Tensors of one file by name: of safetensors, or else of torch.save."""
     return read_headers(path) if path.suffix == ".safetensors" else read_pickled_headers(path)

@@ -19,6 +19,7 @@ from rlcore.track.damage import damaged
 from rlcore.track.files import replacing
 from rlcore.track.pickled import find_state, unsafe
 from rlcore.track.stored import Place, StoredWeights, file_headers
+from rlcore.track.stored import full_scale as full_scale
 
 ADAPTER = ".lora_"
 _BASE = ".base_layer."
@@ -65,7 +66,8 @@ def read_stored(
     """Weights of a checkpoint folder by name, file by file; adapters stored beside them are merged.
 
     Args:
-        scale: alpha / rank of such an adapter, given its rank; see :func:`full_scale`.
+        scale: alpha / rank of such an adapter, given its rank; see
+            :func:`rlcore.track.stored.full_scale`.
 
     Raises:
         CheckpointError: a file has gone bad since its headers were read.
@@ -82,11 +84,6 @@ def read_stored(
                     a, b = (_read_place(place, file) for place in (low.a, low.b))
                     tensor = add_low_rank(tensor, a, b, scale(low.rank))
                 yield name, tensor
-
-
-def full_scale(rank: int) -> float:
-    """alpha / rank where alpha is the rank, as RLinf's trainer and ours have it."""
-    return 1.0
 
 
 def add_low_rank(weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:

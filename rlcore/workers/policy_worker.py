@@ -11,7 +11,7 @@ can be named by a process that has none.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,7 @@ class PolicyWorker:
 
     def load(self, path: str) -> None:
         """Replace the policy by a saved one: weights, and whatever else it saves (statistics)."""
-        model = replace(self._settings.actor.model, model_path=path)
+        model = self._settings.actor.model.beginning_with(path)
         device = next(iter(self.policy.parameter_groups()["policy"])).device
         self._policy = self._make(model).to(device)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcore.checks.facts import gather_facts
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import ModelConfig, RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry
 from rlcore.targets import load_target
@@ -126,8 +126,10 @@ def _convert(
     """
     from rlcore.learner import trained
 
-    start = checkpoint.policy_path if not adapters_only else _start(config, checkpoint)
-    model = replace(config.actor.model, model_path=str(start), save_adapters_only=adapters_only)
+    model = config.actor.model.beginning_with(checkpoint.policy_path)
+    if adapters_only:
+        model = _start(config, checkpoint)
+    model = replace(model, save_adapters_only=adapters_only)
     facts = gather_facts(_with_model(config, model), registry)
     target = registry.get("model", model.model_type).spec.target
     policy = load_target(target)(model, env_spec=facts.policy_env)
@@ -138,24 +140,24 @@ def _convert(
     write_env_facts(folder, facts.policy_env)
 
 
-def _start(config: RunConfig, checkpoint: Checkpoint) -> Path:
-    """The folder of the weights that reinforcement began with."""
-    path = config.actor.model.model_path
+def _start(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
+    """The model with the weights that reinforcement began with."""
+    model = config.actor.model
     if config.sft.enabled:
-        return RunFolder.containing(checkpoint.path).sft
-    if path is None:
+        return model.beginning_with(RunFolder.containing(checkpoint.path).sft)
+    if model.model_path is None:
         raise ConfigError(
             "--adapter-only needs the model that the adapters adapt, but this run began with "
             "random weights, which were never saved",
             hint=f"rlcore export {checkpoint.path} DEST writes the merged weights",
         )
-    return Path(path)
+    return model
 
 
 def _judge(config: RunConfig, folder: Path, registry: Registry) -> None:
     """Refuse what could not be loaded again, by its headers."""
     adapters = (folder / ADAPTERS_CONFIG).is_file()
-    model = replace(config.actor.model, model_path=str(folder), save_adapters_only=adapters)
+    model = replace(config.actor.model.beginning_with(folder), save_adapters_only=adapters)
     gather_facts(_with_model(config, model), registry)
 
 

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 
 from rlcore.errors import CheckpointError
-from rlcore.track.stored import has_weights, stored_weights
-from rlcore.track.weights import full_scale, read_stored
+from rlcore.track.stored import full_scale, has_weights, stored_weights
+from rlcore.track.weights import read_stored
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.bias": torch.ones(4)}
 

@@ -96,6 +96,11 @@ def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: Env
         "actor.model.save_adapters_only must be false: besides the adapters the whole action "
         "expert is trained, so they are no policy alone",
     )
+    _require(
+        config.lora_path is None,
+        f"actor.model.lora_path must be null: {config.model_type} checkpoints hold whole weights, "
+        f"got {config.lora_path!r}",
+    )
 
 
 def _check_env(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:

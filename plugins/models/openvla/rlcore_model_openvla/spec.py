@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
+from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.spec import Resolved, checked_spec
 from rlcore_prismatic.spec import resolve as resolve_shared
 from rlcore_prismatic.trained import check_crop, check_kind, check_same, written_settings
@@ -25,8 +25,8 @@ def resolve(config: OpenVLAConfig, env: EnvSpec) -> Resolved:
         CheckpointError: the checkpoint was trained for other decisions.
     """
     resolved = replace(resolve_shared(config, env), epsilon=EPSILON)
-    if config.model_path is not None:
-        _check_trained(config, Path(config.model_path))
+    if resolved.folders is not None:
+        _check_trained(config, resolved.folders)
     return resolved
 
 
@@ -50,26 +50,26 @@ def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:
     return 2 * size.depth * tokens * size.kv_heads * (size.width // size.heads)
 
 
-def _check_trained(config: OpenVLAConfig, folder: Path) -> None:
+def _check_trained(config: OpenVLAConfig, folders: Folders) -> None:
     """Refuse settings that fit the weights, but that these were not trained with.
 
     Our checkpoints record how many actions they write and how many images they read. Published
     ones don't; for them both are one. Fewer actions are fine, as no token sees later ones.
     """
-    check_kind(config, folder)
-    check_same(config, folder, ("center_crop", "action_norm"))
-    check_crop(config, folder)
-    trained = written_settings(folder)
+    check_kind(config, folders)
+    check_same(config, folders, ("center_crop", "action_norm"))
+    check_crop(config, folders)
+    trained = written_settings(folders)
     chunks, images = (trained.get(name, 1) for name in ("num_action_chunks", "num_images_in_input"))
     if config.num_action_chunks > chunks:
         raise CheckpointError(
             f"actor.model.num_action_chunks must be at most {chunks}, the actions per decision "
-            f"that {folder} was trained to write, got {config.num_action_chunks}",
+            f"that {folders.own} was trained to write, got {config.num_action_chunks}",
             hint=f"set actor.model.num_action_chunks={chunks}; only a model trained from scratch "
             "can learn longer chunks, such as model=openvla_tiny",
         )
     if config.num_images_in_input != images:
         raise CheckpointError(
-            f"actor.model.num_images_in_input must be {images}, as in the training of {folder}, "
-            f"got {config.num_images_in_input}"
+            f"actor.model.num_images_in_input must be {images}, as in the training of "
+            f"{folders.own}, got {config.num_images_in_input}"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from rlcore_prismatic.layout import Shape, linear, network_shapes, norm
 from rlcore_prismatic.sizes import PrismaticSize
@@ -49,12 +48,11 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
             f"actor.model.proprio_dim must be {env.state_dim}, the state entries of env "
             f"{env.name!r}, got {config.proprio_dim}"
         )
-    if config.model_path is not None:
-        folder = Path(config.model_path)
-        check_kind(config, folder)
+    if shared.folders is not None:
+        check_kind(config, shared.folders)
         unused = () if config.use_proprio else ("proprio_dim",)
-        check_same(config, folder, [name for name in _TRAINED if name not in unused])
-        check_crop(config, folder)
+        check_same(config, shared.folders, [name for name in _TRAINED if name not in unused])
+        check_crop(config, shared.folders)
     parts = _parts(config, shared)
     return replace(
         shared,

@@ -231,12 +231,16 @@ def test_adapters_of_another_alpha(saved, env_spec, observe, tmp_path, alpha):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"use_rslora": True}, "does not describe plain LoRA adapters: use_rslora=True"),
-        ({"use_dora": True}, "use_dora=True"),
+        ({"use_dora": True}, "does not describe plain LoRA adapters: use_dora=True"),
+        ({"lora_bias": True}, "lora_bias=True"),
+        ({"bias": "lora_only"}, "bias='lora_only'"),
+        ({"trainable_token_indices": [3]}, r"trainable_token_indices=\[3\]"),
         ({"peft_type": "LOHA"}, "peft_type='LOHA'"),
         ({"peft_type": None}, "it has no peft_type"),
         ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa'"),
-        ({"rank_pattern": {"q_proj": 8}}, "rank_pattern={'q_proj': 8}"),
+        ({"rank_pattern": {"q_proj": 8}}, r"q_proj.lora_A.weight is \[4, 80\], .* is \[8, 80\]"),
+        ({"rank_pattern": {"q_proj": 0}}, "damaged .*rank_pattern is {'q_proj': 0}"),
+        ({"alpha_pattern": {"(": 8}}, "damaged .*'\\(' is no pattern"),
         ({"something_new": 3}, "something_new=3"),
         ({"lora_alpha": None}, "damaged .*lora_alpha is None"),
         ({"r": 0}, "damaged .*rank r is 0"),
@@ -571,22 +575,28 @@ def test_a_whole_policy_in_the_networks_files(env_spec, observe, tmp_path, film)
 
 def test_adapters_of_some_modules_are_merged(saved, env_spec, tmp_path):
     """As those of the original trainer, which adapts neither convolutions nor the output layer:
-    what has none stays as it was. Half an adapter is refused, and training on says what lacks."""
+    what has none stays as it was, also in training. Half an adapter is refused."""
     _, base = saved
     folder = tmp_path / "adapters"
     lora = settings(is_lora=True, lora_rank=4, save_adapters_only=True)
     shaken_adapters(made(at(lora, base), env_spec)).save_pretrained(folder)
     file = folder / "adapter_model.safetensors"
     some = {n: t for n, t in load_file(file).items() if ".lm_head." not in n and ".convs" not in n}
+    shutil.copy(file, file.with_name("whole"))
     save_file(some, file)
     merged = made(at(settings(), folder), env_spec).actor.network
     plain = made(at(settings(), base), env_spec).actor.network
     assert torch.equal(merged.language_model.lm_head.weight, plain.language_model.lm_head.weight)
     adapted = "language_model.model.layers.0.self_attn.q_proj.weight"
     assert not torch.equal(merged.get_parameter(adapted), plain.get_parameter(adapted))
-    with pytest.raises(CheckpointError, match=r"missing .*lm_head.lora_A.weight") as refused:
-        policy_spec(at(lora, folder), env_spec)
-    assert "is_lora=false" in refused.value.hint
+    trained = made(at(lora, folder), env_spec)
+    adapted = {
+        name.partition(".lora_")[0] for name, _ in trained.named_parameters() if ".lora_" in name
+    }
+    assert adapted == {f"actor.network.{n[17:].partition('.lora_')[0]}" for n in some}
+    whole = made(at(lora, base), env_spec).spec
+    lost = sum(t.numel() for n, t in load_file(file.with_name("whole")).items() if n not in some)
+    assert trained.spec.trainable_parameters == whole.trainable_parameters - lost
     del some[next(name for name in some if ".lora_B." in name)]
     save_file(some, file)
     refuse(at(settings(), folder), env_spec, r"missing \(1\)")

@@ -1,42 +1,48 @@
 """Low-rank adapters on disk, in peft's format, checked before any worker starts. No tensor library.
 
-adapter_model.safetensors   W + alpha / r B A: A and B by the name of the module they adapt; weights
-                            that are fully trained with them, by their own names
-adapter_config.json         r, alpha and so on, and the folder of the network
+adapter_model.safetensors   W + s B A: A and B by the name of the module they adapt; weights that
+                            are fully trained with them; and, of output layers, copies of W itself
+adapter_config.json         r, alpha and so on, and the model that they adapt
+
+s is alpha / r, or alpha / sqrt(r) with `use_rslora`; `rank_pattern` and `alpha_pattern` say which
+modules have others.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.track.damage import damaged
-from rlcore.track.headers import TensorHeader, check_fit, read_headers
-from rlcore_prismatic.layout import FILM, Shape, adapter_shapes, is_film
+from rlcore.track.headers import check_fit, read_headers
+from rlcore.track.pickled import resave
+from rlcore_prismatic.layout import FILM, Shape, is_film, low_rank_shapes
 from rlcore_prismatic.sizes import SIZE_HINT
 from rlcore_prismatic.statistics import read_json
 
 ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+PICKLED_ADAPTERS = "adapter_model.bin"
 ADAPTER_PREFIX = "base_model.model."
 
 # Keys that do not affect a loaded adapter. The tensors show which modules are adapted.
 _NO_EFFECT = frozenset(
     {
-        "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode",
-        "layers_pattern", "layers_to_transform", "lora_dropout", "megatron_core", "peft_version",
-        "qalora_group_size", "revision", "target_modules", "task_type",
+        "auto_mapping", "base_model_name_or_path", "ensure_weight_tying", "exclude_modules",
+        "fan_in_fan_out", "inference_mode", "layers_pattern", "layers_to_transform", "lora_dropout",
+        "megatron_core", "modules_to_save", "peft_version", "qalora_group_size", "revision",
+        "target_modules", "task_type",
     }
 )  # fmt: skip
 # Allowed values of a key, besides empty. Other initialisations change the weights they adapt.
 _MAY_BE: dict[str, tuple[object, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),
-    "init_lora_weights": (True, "gaussian"),
-    "modules_to_save": (list(FILM), list(reversed(FILM))),
+    "init_lora_weights": (True, "gaussian", "orthogonal", "eva"),
 }
 
 
@@ -46,75 +52,175 @@ class AdapterSettings:
 
     Attributes:
         rank: r.
-        alpha: alpha / r B A is added to a weight.
-        film: whether FiLM's weights, fully trained, are stored with them.
+        alpha: s is alpha / r.
+        rslora: or alpha / sqrt(r).
+        ranks, alphas: of the modules that match a pattern, by the pattern.
+        trained: last parts of the names of modules that are fully trained with them.
+        base: the model they adapt, as it is written; None if it is not.
     """
 
     rank: int
     alpha: float
-    film: bool
+    rslora: bool = False
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    alphas: Mapping[str, float] = field(default_factory=dict)
+    trained: tuple[str, ...] = ()
+    base: str | None = None
+
+    def rank_of(self, module: str) -> int:
+        """r of a module."""
+        return next((r for p, r in self.ranks.items() if _matches(p, module)), self.rank)
+
+    def scale_of(self, module: str) -> float:
+        """s of a module."""
+        rank = self.rank_of(module)
+        alpha = next((a for p, a in self.alphas.items() if _matches(p, module)), self.alpha)
+        return alpha / (math.sqrt(rank) if self.rslora else rank)
+
+    @property
+    def plain_alpha(self) -> float:
+        """alpha of the same adapters with s = alpha / r."""
+        return self.alpha * math.sqrt(self.rank) if self.rslora else self.alpha
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """A folder's adapters that fit a network.
+
+    Attributes:
+        file: with their tensors.
+        modules: that they adapt.
+        trained: weights of the network that were fully trained with them -> names in the file.
+        copies: weights of the model they adapt -> names in the file.
+    """
+
+    settings: AdapterSettings
+    file: Path
+    modules: tuple[str, ...]
+    trained: Mapping[str, str]
+    copies: Mapping[str, str]
 
 
 def has_adapters(folder: Path) -> bool:
     """Whether a checkpoint holds adapters."""
-    return (folder / ADAPTERS_FILE).is_file()
+    return any((folder / name).is_file() for name in (ADAPTERS_FILE, PICKLED_ADAPTERS))
 
 
 def adapter_settings(folder: Path) -> AdapterSettings:
-    """Rank and alpha of a folder's adapters.
+    """The settings of a folder's adapters.
 
     Raises:
-        CheckpointError: a damaged file, or adapters of another kind than plain LoRA.
+        CheckpointError: a damaged file, or adapters of another kind than LoRA.
     """
     path = folder / ADAPTERS_CONFIG
     content = read_json(path)
     rank, alpha = content.pop("r", None), content.pop("lora_alpha", None)
+    rslora = content.pop("use_rslora", None)
+    ranks, alphas = (content.pop(f"{name}_pattern", None) or {} for name in ("rank", "alpha"))
     others = [f"{name}={value!r}" for name, value in content.items() if not _is_plain(name, value)]
     if others or not content.get("peft_type"):
         raise CheckpointError(
             f"{path} does not describe plain LoRA adapters: "
             f"{', '.join(others) or 'it has no peft_type'}",
-            hint="merge them into the model with the program that made them, and use that folder",
+            hint="merge them into the model with the program that made them (in peft: "
+            "model.merge_and_unload().save_pretrained(FOLDER)), and use that folder",
         )
-    if type(rank) is not int or rank < 1:
-        raise damaged(path, f"its rank r is {rank!r}")
-    if type(alpha) not in (int, float) or not 0 < alpha < math.inf:
-        raise damaged(path, f"its lora_alpha is {alpha!r}")
-    return AdapterSettings(rank, alpha, film=bool(content.get("modules_to_save")))
+    for name, ranks_there in (("r", [rank]), ("rank_pattern", _values(path, ranks))):
+        if not all(type(each) is int and each >= 1 for each in ranks_there):
+            raise damaged(path, f"its rank {name} is {rank if name == 'r' else ranks!r}")
+    for name, there in (("lora_alpha", [alpha]), ("alpha_pattern", _values(path, alphas))):
+        if not all(type(each) in (int, float) and 0 < each < math.inf for each in there):
+            raise damaged(path, f"its {name} is {alpha if name == 'lora_alpha' else alphas!r}")
+    trained = content.get("modules_to_save") or ()
+    base = content.get("base_model_name_or_path")
+    return AdapterSettings(
+        rank, alpha, bool(rslora), ranks, alphas, tuple(map(str, trained)), base or None
+    )
 
 
-def check_adapters(folder: Path, weights: Mapping[str, Shape], lora_rank: int | None) -> None:
-    """Refuse adapters that don't fit the network, or the rank to train. Reads headers only.
+def read_adapters(
+    folder: Path,
+    weights: Mapping[str, Shape],
+    lora_rank: int | None,
+    *,
+    merged: tuple[str, ...] = (),
+) -> Adapters:
+    """A folder's adapters. Reads headers only.
 
     Args:
         weights: shapes of the network that they adapt.
         lora_rank: of the adapters to train; None if they are merged.
+        merged: beginnings of the names of weights that hold their adapters already.
+
+    Raises:
+        CheckpointError: they don't fit the network, or can't be trained with that rank.
     """
     settings = adapter_settings(folder)
-    if lora_rank not in (None, settings.rank):
+    file = folder / ADAPTERS_FILE
+    if not file.is_file():
+        raise CheckpointError(
+            f"{folder} holds {PICKLED_ADAPTERS}, not {ADAPTERS_FILE}",
+            hint=f"convert it: {resave(folder / PICKLED_ADAPTERS, file)}",
+        )
+    if lora_rank is not None:
+        _check_trainable(folder, settings, weights, lora_rank)
+    headers = {
+        name: header
+        for name, header in read_headers(file).items()
+        if not _bare(name).startswith(merged or (" ",))
+    }
+    modules = [_module(_bare(name)) for name in headers if ".lora_" in name]
+    whole = {name: _bare(name).replace(".base_layer.", ".") for name in headers}
+    whole = {name: own for name, own in whole.items() if own in weights}
+    wanted = {name: weights[own] for name, own in whole.items()}
+    for module in modules:
+        shape = weights.get(f"{module}.weight", ())
+        if len(shape) >= 2:
+            parts = low_rank_shapes(module, shape, settings.rank_of(module))
+            wanted |= {f"{ADAPTER_PREFIX}{name}": part for name, part in parts.items()}
+    if settings.trained and set(settings.trained) <= set(FILM):
+        film = {name: shape for name, shape in weights.items() if is_film(name)}
+        wanted |= {f"{ADAPTER_PREFIX}{name}": shape for name, shape in film.items()}
+    check_fit(file, headers, wanted, hint=SIZE_HINT)
+    if not modules:
+        raise damaged(file, "it holds no adapters")
+    trained = {own: name for name, own in whole.items() if _is_trained(name, settings)}
+    copies = {own: name for name, own in whole.items() if own not in trained}
+    return Adapters(settings, file, tuple(dict.fromkeys(modules)), trained, copies)
+
+
+def _check_trainable(
+    folder: Path, settings: AdapterSettings, weights: Mapping[str, Shape], lora_rank: int
+) -> None:
+    """Refuse to train adapters on that are not as ours: of one rank and alpha, and alone but for
+    FiLM's weights."""
+    if lora_rank != settings.rank:
         raise CheckpointError(
             f"{folder} holds adapters of rank {settings.rank}, actor.model.lora_rank is "
             f"{lora_rank}",
             hint=f"set actor.model.lora_rank={settings.rank}, or is_lora=false to merge them",
         )
-    headers = read_headers(folder / ADAPTERS_FILE)
-    shapes = adapter_shapes(weights, settings.rank)
-    hint = SIZE_HINT
-    if lora_rank is None:  # to be merged: any of them, if each is complete
-        shapes = {name: shape for name, shape in shapes.items() if _module(name) in _found(headers)}
-    else:
-        hint += "; actor.model.is_lora=false merges adapters of fewer modules"
-    if settings.film:
-        shapes |= {name: shape for name, shape in weights.items() if is_film(name)}
-    wanted = {f"{ADAPTER_PREFIX}{name}": shape for name, shape in shapes.items()}
-    check_fit(
-        folder / ADAPTERS_FILE,
-        headers,
-        wanted,
-        hint=hint,
-    )
-    if not _found(headers):
-        raise damaged(folder / ADAPTERS_FILE, "it holds no adapters")
+    further = [name for name in settings.trained if name not in FILM]
+    unequal = [
+        f"{name}={value!r}"
+        for name, value in (
+            ("rank_pattern", settings.ranks),
+            ("alpha_pattern", settings.alphas),
+            ("modules_to_save", further),
+        )
+        if value
+    ]
+    if unequal:
+        raise CheckpointError(
+            f"{folder} holds adapters that can be merged, but not trained on: {', '.join(unequal)}",
+            hint="set actor.model.is_lora=false to merge them; rlcore export writes the merged "
+            "model, and adapters of it can be trained",
+        )
+
+
+def _bare(name: str) -> str:
+    """A name of the file without what peft puts before it."""
+    return name.removeprefix(ADAPTER_PREFIX)
 
 
 def _module(name: str) -> str:
@@ -122,9 +228,27 @@ def _module(name: str) -> str:
     return name.partition(".lora_")[0]
 
 
-def _found(headers: Mapping[str, TensorHeader]) -> set[str]:
-    """Modules with at least one part of an adapter."""
-    return {_module(name.removeprefix(ADAPTER_PREFIX)) for name in headers if ".lora_" in name}
+def _is_trained(name: str, settings: AdapterSettings) -> bool:
+    """Whether a whole weight in the file was trained, and is no copy of the model's."""
+    module = name.rpartition(".")[0]
+    return ".base_layer." not in name and module.endswith(settings.trained or (" ",))
+
+
+def _matches(pattern: str, module: str) -> bool:
+    """Whether a pattern of peft means a module: all of its name, or its last parts."""
+    return re.fullmatch(rf"(.*\.)?({pattern})", module) is not None
+
+
+def _values(path: Path, patterns: object) -> list[Any]:
+    """Values of a mapping from patterns, which must be regular expressions."""
+    if not isinstance(patterns, dict):
+        raise damaged(path, f"its patterns are {patterns!r}, not a mapping")
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise damaged(path, f"{pattern!r} is no pattern: {error}") from None
+    return list(patterns.values())
 
 
 def _is_plain(name: str, value: Any) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -20,7 +20,6 @@ from rlcore.track.weights import (
     MergedWeights,
     WeightsFile,
     add_low_rank,
-    full_scale,
     plain_parameters,
     read_stored,
     shapes_of,
@@ -30,19 +29,19 @@ from rlcore_prismatic.adapters import (
     ADAPTER_PREFIX,
     ADAPTERS_CONFIG,
     ADAPTERS_FILE,
-    adapter_settings,
-    has_adapters,
+    Adapters,
 )
-from rlcore_prismatic.layout import FILM, LORA_TARGETS, VALUE_HEAD, is_film
-from rlcore_prismatic.network import lora_scale
+from rlcore_prismatic.folders import Folders
+from rlcore_prismatic.layout import FILM, VALUE_HEAD, is_film
+from rlcore_prismatic.network import adapted_modules, lora_scale
 from rlcore_prismatic.network.actor import TokenActor
+from rlcore_prismatic.runs import network_scale, trainer_scale
 from rlcore_prismatic.sizes import SIZE_HINT
 from rlcore_prismatic.stored import (
     COMPONENT_HINT,
     COMPONENT_SUFFIX,
     HEADS_FILE,
     Component,
-    base_folder,
     find_component,
     network_needs,
     network_part,
@@ -50,45 +49,45 @@ from rlcore_prismatic.stored import (
 )
 
 SHARD_BYTES = 5 * 10**9
-# In files of OpenVLA-OFT's trainer alpha is the rank, but at most this.
-_TRAINER_ALPHA = 16
 _FILM = "vision_backbone.vision_backbone."
 
 _log = logging.getLogger(__name__)
 
 
 def load_network(
-    actor: TokenActor, folder: Path, components: Sequence[Component], *, merge: bool
+    actor: TokenActor,
+    folders: Folders,
+    components: Sequence[Component],
+    merged: Adapters | None,
 ) -> None:
     """Load all weights of network and components, or raise.
 
     A network on the meta device takes over the files' tensors.
 
     Args:
-        merge: whether to merge the folder's adapters into the weights they adapt.
+        merged: adapters to merge into the weights they adapt.
 
     Raises:
         CheckpointError: a file is missing, damaged, or does not fit.
     """
-    base = base_folder(folder)
-    stored = stored_network(base)
+    stored = stored_network(folders.base)
     part = network_part(stored, components)
     own_names = {_published(name): name for name in _published_parameters(actor.network)}
     wanted = {
         name: tuple(actor.network.get_parameter(own).shape) for name, own in own_names.items()
     }
-    wanted = network_needs(wanted, folder, components, stored)
-    check_fit(base, part, wanted, hint=SIZE_HINT)
-    found = read_stored(stored, part, scale=_scale(stored))
+    wanted = network_needs(wanted, components, stored)
+    check_fit(folders.base, part, wanted, hint=SIZE_HINT)
+    found = read_stored(stored, part, scale=network_scale(folders.base, stored))
     tensors = {own_names[name]: tensor for name, tensor in found}
     for component in components:
-        state = _component_state(folder, component, stored)
+        state = _component_state(folders, component, stored)
         if component.in_network:
             tensors |= {f"{component.prefix}{name}": tensor for name, tensor in state.items()}
         else:
             _fill(actor.get_submodule(component.module), state)
-    if merge and has_adapters(folder):
-        _merge_into(tensors, folder)
+    if merged is not None:
+        _merge_into(tensors, merged)
     if any(parameter.is_meta for parameter in actor.network.parameters()):
         actor.network.load_state_dict(tensors, assign=True)
         actor.network.fill_buffers()
@@ -96,7 +95,7 @@ def load_network(
         _fill(actor.network, tensors)
 
 
-def load_value_head(actor: TokenActor, folder: Path) -> None:
+def load_value_head(actor: TokenActor, folders: Folders) -> None:
     """Load the critic from `rl_heads.safetensors`, or from the network's file, where RLinf stores
     it. If the folder has none, the critic keeps its fresh weights; this is logged.
 
@@ -105,27 +104,28 @@ def load_value_head(actor: TokenActor, folder: Path) -> None:
     """
     if actor.value_head is None:
         return
-    if (folder / HEADS_FILE).exists():
-        with WeightsFile(folder / HEADS_FILE) as file:
+    path = folders.find(HEADS_FILE)
+    if path.exists():
+        with WeightsFile(path) as file:
             found = {name: file.read(name) for name in file.headers}
             headers: Mapping[str, TensorHeader] = file.headers
     else:
-        stored = stored_network(base_folder(folder))
+        stored = stored_network(folders.base)
         names = [name for name in stored.headers if name.startswith(f"{VALUE_HEAD}.")]
-        found = dict(read_stored(stored, names, scale=_scale(stored)))
+        found = dict(read_stored(stored, names, scale=network_scale(folders.base, stored)))
         headers = {name: stored.headers[name] for name in names}
     if not found:
-        _log.info("%s has no critic: starting with fresh weights", folder)
+        _log.info("%s has no critic: starting with fresh weights", folders.own)
         return
     wanted = {f"{VALUE_HEAD}.{name}": p for name, p in actor.value_head.named_parameters()}
     hint = f"move {HEADS_FILE} away to start with a fresh critic"
-    check_fit(folder / HEADS_FILE, headers, shapes_of(wanted), hint=hint)
+    check_fit(path, headers, shapes_of(wanted), hint=hint)
     _fill(actor.value_head, {n.removeprefix(f"{VALUE_HEAD}."): t for n, t in found.items()})
 
 
-def load_adapters(actor: TokenActor, folder: Path) -> None:
+def fill_adapters(actor: TokenActor, adapters: Adapters) -> None:
     """Load the network's adapters, and FiLM's weights if they are stored with them."""
-    with WeightsFile(folder / ADAPTERS_FILE) as file, torch.no_grad():
+    with WeightsFile(adapters.file) as file, torch.no_grad():
         for name, parameter in _adapters(actor.network):
             if name in file.headers:  # adapters that do not fit were refused before
                 parameter.copy_(file.read(name))
@@ -179,7 +179,7 @@ def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
         "modules_to_save": list(FILM) if actor.network.film else None,
         "peft_type": "LORA",
         "r": rank,
-        "target_modules": list(LORA_TARGETS),
+        "target_modules": adapted_modules(actor.network),
     }
     write_text(folder / ADAPTERS_CONFIG, json.dumps(content, indent=2) + "\n")
 
@@ -222,23 +222,20 @@ def _adapters(network: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
             yield f"{ADAPTER_PREFIX}{name.replace('.default.', '.')}", parameter
 
 
-def _merge_into(tensors: dict[str, Tensor], folder: Path) -> None:
-    """Add a folder's adapters to the weights they adapt, W + alpha / r B A, and replace the weights
-    that were fully trained with them."""
-    settings = adapter_settings(folder)
-    scale = settings.alpha / settings.rank
-    with WeightsFile(folder / ADAPTERS_FILE) as file:
-        for name in [name for name in file.headers if is_film(name)]:
-            tensors[name.removeprefix(ADAPTER_PREFIX)] = file.read(name)
-        for name in [name for name in file.headers if name.endswith(".lora_A.weight")]:
-            module = name.removeprefix(ADAPTER_PREFIX).removesuffix(".lora_A.weight")
-            a, b = file.read(name), file.read(name.replace(".lora_A.", ".lora_B."))
-            weight = f"{module}.weight"
+def _merge_into(tensors: dict[str, Tensor], adapters: Adapters) -> None:
+    """Add adapters to the weights they adapt, W + s B A, after replacing the weights that were
+    fully trained with them."""
+    with WeightsFile(adapters.file) as file:
+        for name, key in adapters.trained.items():
+            tensors[name] = file.read(key)
+        for module in adapters.modules:
+            a, b = (file.read(f"{ADAPTER_PREFIX}{module}.lora_{x}.weight") for x in "AB")
+            weight, scale = f"{module}.weight", adapters.settings.scale_of(module)
             tensors[weight] = add_low_rank(tensors[weight], a, b, scale)
 
 
 def _component_state(
-    folder: Path, component: Component, stored: StoredWeights
+    folders: Folders, component: Component, stored: StoredWeights
 ) -> dict[str, Tensor]:
     """Weights of a component by the names in `component.shapes`: from its own file, or from the
     network's files, where trainers that save the whole policy put them.
@@ -246,29 +243,18 @@ def _component_state(
     Raises:
         CheckpointError: they are missing, damaged, or do not fit.
     """
-    path = find_component(folder, component, stored)
+    path = find_component(folders, component, stored)
     if path is None:
         own = component.names
         beside = [name for name in own if name in stored.headers]
-        found = read_stored(stored, beside, scale=_scale(stored))
+        found = read_stored(stored, beside, scale=network_scale(folders.base, stored))
         state = {own[name]: tensor for name, tensor in found}
     else:
         alone = stored_file(path)
-        state = dict(read_stored(alone, alone.headers, scale=_trainer_scale))
+        state = dict(read_stored(alone, alone.headers, scale=trainer_scale))
     headers = {name: TensorHeader("F32", tuple(tensor.shape)) for name, tensor in state.items()}
-    check_fit(path or folder, headers, component.shapes, hint=COMPONENT_HINT)
+    check_fit(path or folders.base, headers, component.shapes, hint=COMPONENT_HINT)
     return state
-
-
-def _scale(stored: StoredWeights) -> Callable[[int], float]:
-    """alpha / rank of adapters stored with the network, by who saved it: a trainer that wraps the
-    policy with peft, or the original one, which RLinf follows where it wraps FiLM's network."""
-    return full_scale if stored.peft else _trainer_scale
-
-
-def _trainer_scale(rank: int) -> float:
-    """alpha / rank as the original trainer sets it."""
-    return min(rank, _TRAINER_ALPHA) / rank
 
 
 def _shards(sizes: Mapping[str, int]) -> Iterator[list[str]]:

@@ -76,15 +76,14 @@ def preprocessor_config(size: PrismaticSize) -> dict[str, Any]:
     }
 
 
-def with_pixels(folder: Path, size: PrismaticSize) -> PrismaticSize:
-    """The size with the means and stds of pixels from `preprocessor_config.json`.
+def with_pixels(path: Path, size: PrismaticSize) -> PrismaticSize:
+    """The size with the means and stds of pixels from a `preprocessor_config.json`, if it is there.
 
     The published file has them twice, once rounded; the original code reads the rounded ones.
 
     Raises:
         CheckpointError: its images are prepared in a way that we don't have.
     """
-    path = folder / PREPROCESSOR_FILE
     if not path.exists():
         return size
     content = read_json(path)

@@ -60,14 +60,21 @@ def adapter_shapes(weights: Mapping[str, Shape], rank: int) -> dict[str, Shape]:
     Args:
         weights: shapes of a network.
     """
-    shapes = {}
+    shapes: dict[str, Shape] = {}
     for name, shape in weights.items():
         module, _, kind = name.rpartition(".")
         if kind == "weight" and module.rpartition(".")[2] in LORA_TARGETS:
-            outputs, inputs, *kernel = shape
-            shapes[f"{module}.lora_A.weight"] = (rank, inputs, *kernel)
-            shapes[f"{module}.lora_B.weight"] = (outputs, rank, *(1 for _ in kernel))
+            shapes |= low_rank_shapes(module, shape, rank)
     return shapes
+
+
+def low_rank_shapes(module: str, shape: Shape, rank: int) -> dict[str, Shape]:
+    """Shapes of the adapter of one module, whose weight has this shape."""
+    outputs, inputs, *kernel = shape
+    return {
+        f"{module}.lora_A.weight": (rank, inputs, *kernel),
+        f"{module}.lora_B.weight": (outputs, rank, *(1 for _ in kernel)),
+    }
 
 
 def is_unused(name: str, size: PrismaticSize) -> bool:

@@ -23,7 +23,6 @@ from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.track.files import write_text
 from rlcore_prismatic import checkpoint, sampling, statistics
-from rlcore_prismatic.adapters import adapter_settings, has_adapters
 from rlcore_prismatic.config_files import (
     PREPROCESSOR_FILE,
     preprocessor_config,
@@ -38,10 +37,10 @@ from rlcore_prismatic.network import (
 )
 from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor
 from rlcore_prismatic.processor import Processor, demonstrated
+from rlcore_prismatic.prompt import FILE_NAME as TOKENIZER_FILE
 from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
 from rlcore_prismatic.settings import PrismaticModelConfig
-from rlcore_prismatic.spec import Resolved, load_statistics, scaling
-from rlcore_prismatic.stored import base_folder
+from rlcore_prismatic.spec import Resolved, load_adapters, load_statistics, scaling
 
 MakeActor = Callable[[PrismaticModel, ValueHead | None], TokenActor]
 
@@ -70,24 +69,27 @@ def make_policy(
         head = ValueHead(
             size.width, config.critic_hidden, outputs=resolved.values, elapsed=config.critic_elapsed
         )
-    if config.model_path is None:
+    folders, adapters = resolved.folders, None
+    if folders is None:
         actor = make_actor(PrismaticModel(size, film=film), head)
         processor = _fresh_processor(config, resolved, env_spec)
     else:
-        folder = Path(config.model_path)
+        adapters = load_adapters(config, resolved)
         with torch.device("meta"):  # its billions of weights are overwritten right away
             network = PrismaticModel(size, film=film)
         actor = make_actor(network, head)
         # adapters either go on being trained, or are merged into the weights
-        checkpoint.load_network(actor, folder, resolved.components, merge=not config.is_lora)
-        checkpoint.load_value_head(actor, folder)
-        prompts = load_tokenizer(base_folder(folder), config.max_prompt_length, size)
+        merged = None if config.is_lora else adapters
+        checkpoint.load_network(actor, folders, resolved.components, merged)
+        checkpoint.load_value_head(actor, folders)
+        place = folders.find(TOKENIZER_FILE).parent
+        prompts = load_tokenizer(place, config.max_prompt_length, size)
         processor = Processor(config, resolved, prompts, load_statistics(config, resolved))
     set_precision(actor.network, config.precision)
-    if config.is_lora and config.model_path is not None and has_adapters(Path(config.model_path)):
-        adapters = adapter_settings(Path(config.model_path))
-        add_lora(actor.network, adapters.rank, adapters.alpha)
-        checkpoint.load_adapters(actor, Path(config.model_path))
+    if config.is_lora and adapters is not None:
+        settings = adapters.settings
+        add_lora(actor.network, settings.rank, settings.plain_alpha, adapters.modules)
+        checkpoint.fill_adapters(actor, adapters)
     elif config.is_lora:
         add_lora(actor.network, config.lora_rank, config.lora_rank)
     freeze_unused(actor.network, size)
@@ -220,9 +222,8 @@ class TokenPolicy(nn.Module):
         config, resolved = self.config, self.processor.resolved
         checkpoint.save_value_head(self.actor, path)
         if config.save_adapters_only:
-            assert config.model_path is not None
-            base = str(base_folder(Path(config.model_path)).resolve())
-            checkpoint.save_adapters(self.actor, path, base)
+            assert resolved.folders is not None
+            checkpoint.save_adapters(self.actor, path, str(resolved.folders.base.resolve()))
         else:
             checkpoint.save_network(self.actor, path)
         # with adapters only, parts inside the network stay in the network's folder
@@ -232,7 +233,7 @@ class TokenPolicy(nn.Module):
         statistics.write(path, found)
         self.processor.prompts.save(path)
         # the folder it was loaded from is not a property of the policy
-        settings = dataclasses.asdict(dataclasses.replace(config, model_path=None))
+        settings = dataclasses.asdict(dataclasses.replace(config, model_path=None, lora_path=None))
         content = transformers_config(resolved.size, found, settings)
         write_text(path / statistics.CONFIG_FILE, json.dumps(content, indent=2) + "\n")
         content = preprocessor_config(resolved.size)

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.reading import read_text
+from rlcore_prismatic.runs import missing_hint
 from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 
 FILE_NAME = "tokenizer.json"
@@ -123,7 +124,7 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
     if not path.is_file():
         raise CheckpointError(
             f"{folder} has no {FILE_NAME}",
-            hint=f"copy {FILE_NAME} of OpenVLA (Llama 2's tokenizer) to {folder}",
+            hint=missing_hint(folder, FILE_NAME),
         )
     try:
         tokenizer = Tokenizer.from_str(read_text(path))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlcore.errors import ConfigError
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_prismatic import statistics
-from rlcore_prismatic.config_files import with_pixels
-from rlcore_prismatic.files import check_folder
+from rlcore_prismatic.adapters import Adapters, read_adapters
+from rlcore_prismatic.config_files import PREPROCESSOR_FILE, with_pixels
+from rlcore_prismatic.files import check_folders
+from rlcore_prismatic.folders import Folders, find_folders
 from rlcore_prismatic.layout import (
     Shape,
     adapter_shapes,
@@ -22,7 +23,7 @@ from rlcore_prismatic.layout import (
 )
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.sizes import PrismaticSize, named_size
-from rlcore_prismatic.stored import Component, base_folder
+from rlcore_prismatic.stored import Component, merged_parts, stored_network
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Resolved:
 
     Attributes:
         size: the network; means and stds of pixels are the checkpoint's.
+        folders: of the checkpoint; None without one.
         action_dim: M, entries of the model's action.
         entries: the A of them that the env executes.
         num_images: cameras that the policy reads.
@@ -43,6 +45,7 @@ class Resolved:
     """
 
     size: PrismaticSize
+    folders: Folders | None
     action_dim: int
     entries: tuple[int, ...]
     num_images: int
@@ -67,8 +70,9 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
         CheckpointError: the checkpoint prepares its images in an unknown way.
     """
     size = named_size(config.size)
-    if config.model_path is not None:
-        size = with_pixels(base_folder(Path(config.model_path)), size)
+    folders = find_folders(config)
+    if folders is not None:
+        size = with_pixels(folders.find(PREPROCESSOR_FILE), size)
     width = config.action_dim
     if width is None:
         width = env.action_dim if config.action_entries is None else max(config.action_entries) + 1
@@ -97,6 +101,7 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
     values = config.num_action_chunks if config.value_type == "action_level" else 1
     return Resolved(
         size=size,
+        folders=folders,
         action_dim=width,
         entries=entries,
         num_images=config.num_images_in_input,
@@ -114,27 +119,31 @@ def checked_spec(
         ConfigError: the prompt of a sentence of the env is too long.
     """
     # imported here, as listing the models needs no tokenizer
+    from rlcore_prismatic.prompt import FILE_NAME as TOKENIZER_FILE
     from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
 
     head = head_shapes(config, resolved)
-    if config.model_path is None:
+    folders, adapters = resolved.folders, None
+    if folders is None:
         fresh_tokenizer(env.said, config.max_prompt_length, resolved.size)
     else:
-        folder = Path(config.model_path)
-        check_folder(
-            folder,
+        check_folders(
+            folders,
             resolved.size,
             shapes=network_shapes(resolved.size),
-            adapted=network_shapes(resolved.size, film=resolved.film),
             head=head,
             components=resolved.components,
             left_out=resolved.left_out,
-            lora_rank=config.lora_rank if config.is_lora else None,
         )
-        base = base_folder(folder)
-        load_tokenizer(base, config.max_prompt_length, resolved.size).checked(env.said)
+        adapters = load_adapters(config, resolved)
+        if adapters is not None and adapters.copies:
+            from rlcore_prismatic.copies import check_copies  # it needs torch
+
+            check_copies(adapters, folders.base)
+        place = folders.find(TOKENIZER_FILE).parent
+        load_tokenizer(place, config.max_prompt_length, resolved.size).checked(env.said)
         load_statistics(config, resolved)
-    total, trainable = _parameters(config, resolved, head)
+    total, trainable = _parameters(config, resolved, head, adapters)
     return PolicySpec(
         name=config.model_type,
         num_images=resolved.num_images,
@@ -148,6 +157,23 @@ def checked_spec(
         trainable_parameters=trainable,
         gradient_checkpointing=True,
         temperature=True,
+    )
+
+
+def load_adapters(config: PrismaticModelConfig, resolved: Resolved) -> Adapters | None:
+    """What the checkpoint's adapters are; None if it has none. Headers only.
+
+    Raises:
+        CheckpointError: they don't fit the network, or can't be trained as the settings want.
+    """
+    folders = resolved.folders
+    if folders is None or folders.adapters is None:
+        return None
+    return read_adapters(
+        folders.adapters,
+        network_shapes(resolved.size, film=resolved.film),
+        config.lora_rank if config.is_lora else None,
+        merged=merged_parts(folders, resolved.components, stored_network(folders.base)),
     )
 
 
@@ -174,10 +200,8 @@ def load_statistics(config: PrismaticModelConfig, resolved: Resolved) -> Scaling
     Raises:
         CheckpointError: they are missing, damaged, of another robot, or lack `unnorm_key`.
     """
-    assert config.model_path is not None
-    folder = Path(config.model_path)
-    if not (folder / statistics.FILE_NAME).is_file():  # adapters may have their own
-        folder = base_folder(folder)
+    assert resolved.folders is not None
+    folder = resolved.folders.find(statistics.FILE_NAME).parent  # adapters may have their own
     found = statistics.read(folder)
     key = statistics.choose(found, config.unnorm_key, folder)
     return scaling(config, resolved, found, key, origin=str(folder))
@@ -212,16 +236,26 @@ def head_shapes(config: PrismaticModelConfig, resolved: Resolved) -> dict[str, S
 
 
 def _parameters(
-    config: PrismaticModelConfig, resolved: Resolved, head: Mapping[str, Shape]
+    config: PrismaticModelConfig,
+    resolved: Resolved,
+    head: Mapping[str, Shape],
+    loaded: Adapters | None,
 ) -> tuple[int, int]:
-    """All parameters, and those that are trained."""
+    """All parameters, and those that are trained.
+
+    Args:
+        loaded: adapters of the checkpoint.
+    """
     size = resolved.size
     network = network_shapes(size, film=resolved.film)
     # FiLM's towers are counted with the network
     own = [part.shapes for part in resolved.components if not part.in_network]
     beside = count(head) + sum(count(shapes) for shapes in own)
     if config.is_lora:
-        adapters = adapter_shapes(network, config.lora_rank)
+        adapted = network
+        if loaded is not None:
+            adapted = {name: network[name] for name in (f"{m}.weight" for m in loaded.modules)}
+        adapters = adapter_shapes(adapted, config.lora_rank)
         film = {name: shape for name, shape in network.items() if is_film(name)}
         trained = {n: s for n, s in {**adapters, **film}.items() if not is_unused(n, size)}
         return count(network) + count(adapters) + beside, count(trained) + beside

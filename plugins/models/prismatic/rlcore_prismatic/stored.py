@@ -11,10 +11,9 @@ from pathlib import Path
 
 from rlcore.errors import CheckpointError
 from rlcore.track.headers import TensorHeader
-from rlcore.track.stored import StoredWeights, has_weights, stored_weights
-from rlcore_prismatic.adapters import ADAPTERS_CONFIG, has_adapters
+from rlcore.track.stored import StoredWeights, stored_file, stored_weights
+from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import VALUE_HEAD, Shape
-from rlcore_prismatic.statistics import read_json
 
 HEADS_FILE = "rl_heads.safetensors"
 COMPONENT_SUFFIX = "rlcore_checkpoint.safetensors"
@@ -53,29 +52,6 @@ class Component:
         return {f"{self.prefix}{name}": name for name in self.shapes}
 
 
-def base_folder(folder: Path) -> Path:
-    """The folder of a checkpoint's network: this one, or the one that its adapters name.
-
-    Raises:
-        CheckpointError: the folder does not exist.
-    """
-    if not folder.is_dir():
-        raise CheckpointError(
-            f"actor.model.model_path {str(folder)!r} is not a folder",
-            hint="give the folder of a checkpoint, or null to start from random weights",
-        )
-    if not has_adapters(folder) or has_weights(folder):
-        return folder
-    base = read_json(folder / ADAPTERS_CONFIG).get("base_model_name_or_path")
-    if not isinstance(base, str) or not Path(base).is_dir():
-        raise CheckpointError(
-            f"{folder} holds adapters for the model in {base!r}, which is not a folder",
-            hint="write the model's folder into base_model_name_or_path of "
-            f"{folder / ADAPTERS_CONFIG}",
-        )
-    return Path(base)
-
-
 def stored_network(folder: Path) -> StoredWeights:
     """Tensors of the network's files.
 
@@ -97,29 +73,26 @@ def network_part(stored: StoredWeights, components: Sequence[Component]) -> dict
 
 
 def network_needs(
-    shapes: Mapping[str, Shape],
-    folder: Path,
-    components: Sequence[Component],
-    stored: StoredWeights,
+    shapes: Mapping[str, Shape], components: Sequence[Component], stored: StoredWeights
 ) -> dict[str, Shape]:
-    """The tensors that the network's files must hold: all but those that a component in the same
-    files replaces."""
-    replaced = tuple(
-        part.prefix
-        for part in components
-        if part.in_network and find_component(folder, part, stored) is None
+    """The tensors that the network's files must hold: all but those of parts that a component
+    replaces, where none of these is there."""
+    replaced = [part.prefix for part in components if part.in_network]
+    left = network_part(stored, components)
+    absent = tuple(
+        prefix for prefix in replaced if not any(name.startswith(prefix) for name in left)
     )
-    return {name: shape for name, shape in shapes.items() if not name.startswith(replaced)}
+    return {name: shape for name, shape in shapes.items() if not name.startswith(absent or (" ",))}
 
 
-def find_component(folder: Path, component: Component, stored: StoredWeights) -> Path | None:
+def find_component(folders: Folders, component: Component, stored: StoredWeights) -> Path | None:
     """The file of a component, for adapters also looked for in the folder of their network; None if
     the network's files hold it.
 
     Raises:
         CheckpointError: none is there, or several.
     """
-    for place in (folder, base_folder(folder)):
+    for place in folders.places:
         files = component_files(component, place)
         if len(files) == 1:
             return files[0]
@@ -128,10 +101,21 @@ def find_component(folder: Path, component: Component, stored: StoredWeights) ->
     if not files and component.names.keys() & stored.headers.keys():
         return None
     raise CheckpointError(
-        f"{folder} must hold one file {component.name}--*_checkpoint, got "
+        f"{folders.own} must hold one file {component.name}--*_checkpoint, got "
         f"{', '.join(file.name for file in files) or 'none'}",
         hint=f"choose another actor.model.model_path, or set actor.model.{component.key}=false",
     )
+
+
+def merged_parts(
+    folders: Folders, components: Sequence[Component], stored: StoredWeights
+) -> tuple[str, ...]:
+    """Beginnings of the names of weights that were saved with their adapters, which are merged when
+    they are read: components inside the network, as OpenVLA-OFT's trainer saves FiLM's towers."""
+    found = [
+        (part, find_component(folders, part, stored)) for part in components if part.in_network
+    ]
+    return tuple(part.prefix for part, path in found if path and stored_file(path).adapters)
 
 
 def component_files(component: Component, folder: Path) -> list[Path]:

@@ -7,25 +7,22 @@ form of the sequence. Our checkpoints keep their settings in `config.json`; publ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rlcore.config.old_names import warn
 from rlcore.errors import CheckpointError
 from rlcore_prismatic.config_files import RLCORE
+from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.statistics import CONFIG_FILE, read_json
-from rlcore_prismatic.stored import base_folder
 
 AUGMENTED = "image_aug"  # the original trainer's name for random crops of 90%
 
 
-def written_settings(folder: Path) -> dict[str, Any]:
+def written_settings(folders: Folders) -> dict[str, Any]:
     """The settings that our checkpoint was saved with; empty for others. Adapters without settings
     have those of the model they adapt."""
-    path = folder / CONFIG_FILE
-    if not path.exists():
-        path = base_folder(folder) / CONFIG_FILE
+    path = folders.find(CONFIG_FILE)
     if not path.exists():
         return {}
     ours = read_json(path).get(RLCORE)
@@ -33,21 +30,21 @@ def written_settings(folder: Path) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-def check_kind(config: PrismaticModelConfig, folder: Path) -> None:
+def check_kind(config: PrismaticModelConfig, folders: Folders) -> None:
     """Refuse a checkpoint of another model.
 
     Raises:
         CheckpointError: names the model that it belongs to.
     """
-    kind = written_settings(folder).get("model_type", config.model_type)
+    kind = written_settings(folders).get("model_type", config.model_type)
     if kind != config.model_type:
         raise CheckpointError(
-            f"{folder} is a checkpoint of model {kind!r}, not of {config.model_type!r}",
+            f"{folders.own} is a checkpoint of model {kind!r}, not of {config.model_type!r}",
             hint=f"set model={kind}, or another actor.model.model_path",
         )
 
 
-def check_same(config: PrismaticModelConfig, folder: Path, names: Sequence[str]) -> None:
+def check_same(config: PrismaticModelConfig, folders: Folders, names: Sequence[str]) -> None:
     """Refuse settings that differ from those the checkpoint was trained with.
 
     Args:
@@ -56,7 +53,7 @@ def check_same(config: PrismaticModelConfig, folder: Path, names: Sequence[str])
     Raises:
         CheckpointError: one error for all that differ.
     """
-    trained, asked = written_settings(folder), vars(config)
+    trained, asked = written_settings(folders), vars(config)
     different = [name for name in names if trained.get(name, asked[name]) != asked[name]]
     if different:
         sentences = [
@@ -64,13 +61,13 @@ def check_same(config: PrismaticModelConfig, folder: Path, names: Sequence[str])
             for name in different
         ]
         raise CheckpointError(
-            f"{folder} was trained with other settings: {'; '.join(sentences)}",
+            f"{folders.own} was trained with other settings: {'; '.join(sentences)}",
             hint="set "
             + " ".join(f"actor.model.{name}={_written(trained[name])}" for name in different),
         )
 
 
-def check_crop(config: PrismaticModelConfig, folder: Path) -> None:
+def check_crop(config: PrismaticModelConfig, folders: Folders) -> None:
     """A published checkpoint does not record whether it was trained on cropped images; only its
     name may tell, if the original code chose it. With the wrong setting the policy sees other
     images.
@@ -78,17 +75,17 @@ def check_crop(config: PrismaticModelConfig, folder: Path) -> None:
     Raises:
         CheckpointError: its name says that it was, and center_crop is false.
     """
-    if config.center_crop or written_settings(folder):
+    if config.center_crop or written_settings(folders):
         return
     key = "actor.model.center_crop"
-    if AUGMENTED in str(folder):
+    if any(AUGMENTED in str(place) for place in folders.places):
         raise CheckpointError(
-            f"{folder} was trained with random crops (its name contains {AUGMENTED}): {key} must "
-            "be true, got false",
+            f"{folders.own} was trained with random crops (its name contains {AUGMENTED}): {key} "
+            "must be true, got false",
             hint=f"set {key}=true",
         )
     warn(
-        f"{key}=false: {folder} does not tell whether it was trained with random crops "
+        f"{key}=false: {folders.own} does not tell whether it was trained with random crops "
         f"({AUGMENTED}), like most published fine-tunes; those need {key}=true"
     )
 

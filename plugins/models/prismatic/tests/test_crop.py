@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.trained import check_crop
 
@@ -16,12 +17,16 @@ from rlcore.errors import CheckpointError
 WHOLE = PrismaticModelConfig(model_type="token_model")
 
 
+def alone(folder: Path) -> Folders:
+    return Folders(folder, folder, None)
+
+
 def test_the_name_of_a_published_checkpoint(tmp_path: Path, recwarn: pytest.WarningsRecorder):
     folder = tmp_path / "7b+libero_spatial+lr-5e-4--image_aug"
     folder.mkdir()
     with pytest.raises(CheckpointError, match="center_crop must be true, got false"):
-        check_crop(WHOLE, folder)
-    check_crop(replace(WHOLE, center_crop=True), folder)
+        check_crop(WHOLE, alone(folder))
+    check_crop(replace(WHOLE, center_crop=True), alone(folder))
     assert not recwarn
 
 
@@ -29,10 +34,10 @@ def test_one_that_does_not_say(tmp_path: Path, recwarn: pytest.WarningsRecorder)
     with pytest.warns(
         ConfigWarning, match="does not tell whether it was trained with random crops"
     ):
-        check_crop(WHOLE, tmp_path)
-    check_crop(replace(WHOLE, center_crop=True), tmp_path)
+        check_crop(WHOLE, alone(tmp_path))
+    check_crop(replace(WHOLE, center_crop=True), alone(tmp_path))
     (tmp_path / "config.json").write_text(
         json.dumps({"rlcore": {"model": {"model_type": "token_model", "center_crop": False}}})
     )
-    check_crop(WHOLE, tmp_path)  # one of ours says
+    check_crop(WHOLE, alone(tmp_path))  # one of ours says
     assert not recwarn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,9 +21,15 @@ def set_precision(network: nn.Module, precision: str) -> None:
         parameter.data = parameter.data.to(DTYPES[precision])
 
 
-def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
-    """Add low-rank adapters (without dropout) to the projections that the reference adapts, in
-    place, and freeze everything else but FiLM. At first they change nothing: B is zero."""
+def add_lora(
+    network: nn.Module, rank: int, alpha: float, modules: Sequence[str] = LORA_TARGETS
+) -> None:
+    """Add low-rank adapters (without dropout) in place, and freeze everything else but FiLM. At
+    first they change nothing: B is zero.
+
+    Args:
+        modules: names of modules, or their last parts; by default what the reference adapts.
+    """
     from peft import LoraConfig, inject_adapter_in_model
 
     config = LoraConfig(
@@ -30,7 +37,7 @@ def add_lora(network: nn.Module, rank: int, alpha: float) -> None:
         lora_alpha=alpha,  # type: ignore[arg-type]  # any number, though declared an integer
         lora_dropout=0.0,
         init_lora_weights="gaussian",
-        target_modules=list(LORA_TARGETS),
+        target_modules=list(modules),
     )
     inject_adapter_in_model(config, network)
     for name, parameter in network.named_parameters():
@@ -48,6 +55,24 @@ def output_entries(layer: Any, x: Tensor, entries: slice) -> Tensor:
         a, b = layer.lora_A[name].weight, layer.lora_B[name].weight[entries]
         y = y + layer.scaling[name] * F.linear(F.linear(x.to(a.dtype), a), b)
     return y
+
+
+def adapted_modules(network: nn.Module) -> list[str]:
+    """The modules with adapters, as peft's settings name them: the last parts of their names where
+    all such modules have adapters, or else whole names."""
+    from peft.tuners.lora import LoraLayer
+
+    parts = dict(network.named_modules())
+    adapted = [name for name, part in parts.items() if isinstance(part, LoraLayer)]
+    ends = {_last(name) for name in adapted}
+    if len(adapted) < sum(_last(name) in ends for name in parts):
+        return adapted
+    reference = {_last(name) for name in parts} & {*LORA_TARGETS}
+    return list(LORA_TARGETS) if ends == reference else sorted(ends)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def lora_scale(network: nn.Module) -> tuple[int, float]:

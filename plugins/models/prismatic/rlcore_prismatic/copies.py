@@ -1,0 +1,44 @@
+"""Weights of the base that lie with its adapters: they must be those of the base at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rlcore.errors import CheckpointError
+from rlcore.track.weights import WeightsFile, read_stored
+from rlcore_prismatic.adapters import ADAPTERS_CONFIG, Adapters
+from rlcore_prismatic.runs import network_scale
+from rlcore_prismatic.stored import stored_network
+
+_COARSE = (torch.bfloat16, torch.float16, torch.float32, torch.float64)  # the coarsest first
+
+
+def check_copies(adapters: Adapters, base: Path) -> None:
+    """Compare the copies of weights that peft writes wherever an output layer is adapted.
+
+    Raises:
+        CheckpointError: one differs from the network in `base` by more than rounding to its dtype:
+            the adapters were trained on another one.
+    """
+    stored = stored_network(base)
+    names = [name for name in adapters.copies if name in stored.headers]
+    with WeightsFile(adapters.file) as file:
+        for name, there in read_stored(stored, names, scale=network_scale(base, stored)):
+            if not _same(there, file.read(adapters.copies[name])):
+                path = adapters.file.parent / ADAPTERS_CONFIG
+                raise CheckpointError(
+                    f"{adapters.file} holds a copy of {name}, which is not that of {base}: the "
+                    f"adapters were trained on another model ({path} names "
+                    f"{adapters.settings.base!r})",
+                    hint="set actor.model.model_path to the folder of the model that they were "
+                    f"trained on, and actor.model.lora_path={adapters.file.parent}",
+                )
+
+
+def _same(there: Tensor, here: Tensor) -> bool:
+    """Whether two tensors are equal in the coarser of their dtypes."""
+    dtype = min(there.dtype, here.dtype, key=_COARSE.index)
+    return torch.equal(there.to(dtype), here.to(dtype))

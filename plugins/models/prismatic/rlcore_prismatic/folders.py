@@ -1,0 +1,147 @@
+"""Which folders a checkpoint is made of: its own, the network's, and that of adapters. No torch.
+
+actor.model.model_path                        a network, or adapters that name their network
+actor.model.model_path and lora_path          a network, and adapters for it, whatever they name
+
+A folder that OpenVLA-OFT's trainer leaves without merging has its adapters in `lora_adapter/`;
+where the merged network lies beside them, they are in it already.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.track.stored import has_weights
+from rlcore_prismatic.adapters import ADAPTERS_CONFIG, has_adapters
+from rlcore_prismatic.settings import PrismaticModelConfig
+from rlcore_prismatic.statistics import read_json
+
+TRAINERS_ADAPTERS = "lora_adapter"  # where OpenVLA-OFT's trainer and RLinf's converter put them
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders of a checkpoint.
+
+    Attributes:
+        own: what `lora_path` or else `model_path` says.
+        base: of the network.
+        adapters: of its low-rank adapters; None without any.
+    """
+
+    own: Path
+    base: Path
+    adapters: Path | None
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Where files beside the weights are looked for, in this order."""
+        return tuple(dict.fromkeys((self.own, self.base)))
+
+    def find(self, name: str) -> Path:
+        """A file beside the weights: the checkpoint's own, or else its network's; where neither is
+        there, the network's."""
+        return next((f / name for f in self.places if (f / name).is_file()), self.base / name)
+
+
+def find_folders(config: PrismaticModelConfig) -> Folders | None:
+    """The folders that the settings name; None if the model starts from random weights.
+
+    Raises:
+        ConfigError: `lora_path` without `model_path`.
+        CheckpointError: a folder does not exist, or holds neither a network nor adapters.
+    """
+    if config.model_path is None:
+        if config.lora_path is not None:
+            raise ConfigError(
+                "actor.model.lora_path needs actor.model.model_path: the folder of the model that "
+                "the adapters adapt",
+                hint=f"set actor.model.model_path=BASE; or actor.model.model_path="
+                f"{config.lora_path} alone if its {ADAPTERS_CONFIG} names that folder",
+            )
+        return None
+    folder = _existing("model_path", config.model_path)
+    if config.lora_path is None:
+        adapters = _adapters_of(folder)
+        return Folders(folder, _base_of(folder, adapters), adapters)
+    own = _existing("lora_path", config.lora_path)
+    adapters = _adapters_of(own)
+    if adapters is None:
+        raise CheckpointError(
+            f"actor.model.lora_path {str(own)!r} holds no adapters",
+            hint=f"give the folder with {ADAPTERS_CONFIG}",
+        )
+    beside = _adapters_of(folder)
+    if beside is not None:
+        raise CheckpointError(
+            f"actor.model.model_path {str(folder)!r} holds adapters itself: those of "
+            f"actor.model.lora_path {str(own)!r} would be for another model",
+            hint="set actor.model.model_path to the folder of the model that they adapt",
+        )
+    return Folders(own, folder, adapters)
+
+
+def _existing(key: str, path: str) -> Path:
+    if not Path(path).is_dir():
+        raise CheckpointError(
+            f"actor.model.{key} {path!r} is not a folder",
+            hint="give the folder of a checkpoint, or null to start from random weights"
+            if key == "model_path"
+            else f"give the folder with {ADAPTERS_CONFIG}, or null",
+        )
+    return Path(path)
+
+
+def _adapters_of(folder: Path) -> Path | None:
+    """Where a folder's adapters are; None if it has none, or holds the network they are merged
+    into."""
+    if has_adapters(folder):
+        return folder
+    inner = folder / TRAINERS_ADAPTERS
+    return inner if has_adapters(inner) and not has_weights(folder) else None
+
+
+def _base_of(folder: Path, adapters: Path | None) -> Path:
+    """The folder of the network that a folder holds, or that its adapters name: as it is written,
+    from where the adapters are, or in Hugging Face's cache."""
+    if adapters is None or has_weights(folder):
+        return folder
+    content = read_json(adapters / ADAPTERS_CONFIG)
+    base, revision = content.get("base_model_name_or_path"), content.get("revision")
+    if not isinstance(base, str) or not base:
+        raise CheckpointError(
+            f"{adapters / ADAPTERS_CONFIG} does not name the model that the adapters adapt",
+            hint=f"set actor.model.lora_path={folder}, and actor.model.model_path to the folder of "
+            "that model",
+        )
+    cached = _cached(base, revision)
+    for place in (Path(base), adapters / base, *([cached] if cached else [])):
+        if place.is_dir():
+            return place
+    first = "set"
+    if _HUB_ID.fullmatch(base):
+        first = f"download it: hf download {base} --local-dir BASE, then set"
+    raise CheckpointError(
+        f"{folder} holds adapters for the model in {base!r}, which is not a folder here"
+        + (", nor a model in the cache of Hugging Face" if _HUB_ID.fullmatch(base) else ""),
+        hint=f"{first} actor.model.model_path=BASE actor.model.lora_path={folder}, where BASE is "
+        "the folder of that model",
+    )
+
+
+def _cached(name: str, revision: object) -> Path | None:
+    """Where Hugging Face's cache has a model; nothing is downloaded."""
+    if not _HUB_ID.fullmatch(name):
+        return None
+    from huggingface_hub import snapshot_download  # takes a while to import
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    wanted = revision if isinstance(revision, str) else None
+    try:
+        return Path(snapshot_download(name, revision=wanted, local_files_only=True))
+    except (HFValidationError, LocalEntryNotFoundError):
+        return None

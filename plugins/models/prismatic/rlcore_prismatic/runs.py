@@ -1,0 +1,84 @@
+"""Folders that RLinf's trainer leaves: what they don't hold, and where it is. No torch.
+
+RUN/checkpoints/global_step_N/actor/model_state_dict/full_weights.pt    weights, and nothing else
+RUN/tensorboard/config.yaml, or RUN/config.yaml                         the run's configuration
+
+The files beside the weights are those of the model that the run began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcore.config.old_names import warn
+from rlcore.reading import read_yaml
+from rlcore.track.stored import FULL_WEIGHTS, StoredWeights, full_scale, weights_file
+from rlcore_prismatic.adapters import ADAPTERS_CONFIG, adapter_settings
+
+_ABOVE = 6  # folders above the weights in which the configuration is looked for
+# In OpenVLA-OFT's trainer alpha is the rank, but at most this. RLinf follows it where it wraps a
+# network with FiLM.
+_TRAINER_ALPHA = 16
+
+
+def trainer_scale(rank: int) -> float:
+    """alpha / rank as OpenVLA-OFT's trainer sets it."""
+    return min(rank, _TRAINER_ALPHA) / rank
+
+
+def network_scale(base: Path, stored: StoredWeights) -> Callable[[int], float]:
+    """alpha / rank of adapters that were saved with a network without being merged; their alpha is
+    not saved. By who saved them: RLinf's trainer, where peft wrapped the policy, or else the
+    original one.
+
+    RLinf's sets alpha to the rank, unless the run began with adapters from `lora_path`: then it is
+    theirs, as their `adapter_config.json` says, which is looked for beside the weights and where
+    the run's configuration says.
+
+    Args:
+        base: the network's folder.
+        stored: its weights.
+    """
+    if not stored.adapters:
+        return full_scale
+    if not stored.peft:
+        return trainer_scale
+    began_with = _run_model(base).get("lora_path")
+    places = [base, *([Path(began_with)] if isinstance(began_with, str) else [])]
+    for place in places:
+        if (place / ADAPTERS_CONFIG).is_file():
+            alpha = adapter_settings(place).plain_alpha
+            return lambda rank: alpha / rank
+    warn(
+        f"{base} holds adapters that were not merged, without their alpha: it is taken to be their "
+        "rank, as RLinf's trainer sets it. If the run began with a lora_path, copy the "
+        f"{ADAPTERS_CONFIG} from there to {base}"
+    )
+    return full_scale
+
+
+def missing_hint(base: Path, name: str) -> str:
+    """What to do about a file beside the weights that a folder lacks."""
+    weights = weights_file(base)
+    if weights is None or weights.name != FULL_WEIGHTS:
+        return f"copy {name} of the model that it was trained from to {base}"
+    began_with = _run_model(base).get("model_path")
+    start = f" ({began_with})" if isinstance(began_with, str) else ""
+    return (
+        "a run's folder holds weights only: copy the .json files of the model that the run began "
+        f"with, its actor.model.model_path{start}, to {base}"
+    )
+
+
+def _run_model(base: Path) -> Mapping[str, Any]:
+    """`actor.model` of the configuration of the run that left a folder; empty if there is none."""
+    for folder in (base, *base.resolve().parents[:_ABOVE]):
+        for file in (folder / "config.yaml", folder / "tensorboard" / "config.yaml"):
+            try:
+                model = read_yaml(file)["actor"]["model"]
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            return model if isinstance(model, dict) else {}
+    return {}
