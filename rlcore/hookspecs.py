@@ -91,6 +91,10 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 # --     @hookimpl    it steers: the run ends with one error that names the plugin, once the
 # --                  finished updates are in a checkpoint
 # --     @observer    it watches: one warning that names plugin and hook, and the run goes on
+# --
+# -- A hook that steers and does not return ends the run. An observer is called on a thread of its
+# -- own, while the run waits; if it does not return, it is left behind with a warning, and its
+# -- plugin's observers are called no more.
 
 
 @hookspec

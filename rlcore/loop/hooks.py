@@ -1,18 +1,22 @@
 """The hooks that plugins have during a run. One that fails is named, and costs no update.
 
-An observer that fails is warned of once. What others raise is kept until the loop has come to a
-good place: the updates that are finished are in a checkpoint by then (see
-:func:`rlcore.loop.train.reinforce`). Metrics are handed out as a copy, and what hooks add comes
-back only where it can be logged.
+An observer that fails is warned of once, and one that does not come back is left behind: it is
+called on a thread of its own, which the loop waits for, so what is done in which order stays the
+same. What others raise is kept until the loop has come to a good place: the updates that are
+finished are in a checkpoint by then (see :func:`rlcore.loop.train.reinforce`). Metrics are handed
+out as a copy, and what hooks add comes back only where it can be logged.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import numbers
 import traceback
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +25,7 @@ import pluggy
 from rlcore import watchdog
 from rlcore.errors import PluginError, RunWarning, UserError
 from rlcore.hookspecs import OBSERVER
+from rlcore.loop.aside import waited_for
 
 LEAVE_OUT = "RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out"
 FINISHED = "rlcore_after_run"
@@ -33,7 +38,7 @@ class HookError(PluginError):
 
 
 class ObserverWarning(RunWarning):
-    """A hook of a plugin that only watches raised."""
+    """A hook of a plugin that only watches raised, or did not come back."""
 
 
 class RunHooks:
@@ -41,7 +46,8 @@ class RunHooks:
 
     Args:
         manager: of the registry.
-        timeout: seconds a hook may take; only the command line's process is ended for it.
+        timeout: seconds a hook may take. An observer is then left behind; for another one the
+            process is ended, if it is the command line's.
     """
 
     def __init__(self, manager: pluggy.PluginManager, timeout: float) -> None:
@@ -49,6 +55,7 @@ class RunHooks:
         self._timeout = timeout
         self._failure: HookError | None = None
         self._warned: set[tuple[str, str]] = set()  # plugin, hook
+        self._left: set[str] = set()  # plugins with an observer that has not come back
 
     @property
     def failed(self) -> bool:
@@ -68,6 +75,8 @@ class RunHooks:
         """
         impls = self._manager.subset_hook_caller(hook, []).get_hookimpls()
         for impl in reversed(impls):  # as pluggy does
+            if _observes(impl) and impl.plugin_name in self._left:
+                continue
             if metrics is None:
                 error = self._call(hook, impl, arguments)
             else:
@@ -93,20 +102,43 @@ class RunHooks:
     ) -> HookError | None:
         """Call one plugin's hook; what it raised, with the plugin's name."""
         others = [plugin for plugin in self._manager.get_plugins() if plugin is not impl.plugin]
-        late = HookError(
-            f"plugin {impl.plugin_name!r}: its {hook} has not returned within "
-            f"{self._timeout:.0f} s",
-            hint=f"raise cluster.timeouts.hook; {LEAVE_OUT}",
-        )
+        call = partial(self._manager.subset_hook_caller(hook, others), **arguments)
+        late = self._late(hook, impl)
+        if _observes(impl):
+            return self._watch(hook, impl, call, late)
         with watchdog.limit(late, self._timeout):
             try:
-                self._manager.subset_hook_caller(hook, others)(**arguments)
+                call()
             except KeyboardInterrupt:
                 raise
             # SystemExit, GeneratorExit, an exception of the plugin's own: all the same
             except BaseException as error:
                 return _named(hook, impl, error)
         return None
+
+    def _watch(
+        self, hook: str, impl: pluggy.HookImpl, call: partial[Any], late: HookError
+    ) -> HookError | None:
+        """Call an observer, for as long as it may take; what it raised, or that it is late."""
+        run = call.keywords["run"]
+        own = replace(run, steering=copy.deepcopy(run.steering))
+        try:
+            error = waited_for(partial(call, run=own), self._timeout)
+        except TimeoutError:
+            self._left.add(impl.plugin_name)
+            return late
+        vars(run.steering).update(vars(own.steering))  # not what it may do later, left behind
+        return None if error is None else _named(hook, impl, error)
+
+    def _late(self, hook: str, impl: pluggy.HookImpl) -> HookError:
+        hint = f"raise cluster.timeouts.hook; {LEAVE_OUT}"
+        if _observes(impl):
+            hint = f"the run goes on without what this plugin observes; {hint}"
+        return HookError(
+            f"plugin {impl.plugin_name!r}: its {hook} has not returned within "
+            f"{self._timeout:.0f} s",
+            hint=hint,
+        )
 
     def _note(self, hook: str, impl: pluggy.HookImpl, error: HookError) -> None:
         if not _observes(impl):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +78,17 @@ class Watching:
     def rlcore_after_run(self) -> None:
         self.called.append("after_run")
         self._fail()
+
+
+class Steering:
+    """A plugin that does something before each update, as it is told."""
+
+    def __init__(self, act: Callable[[Run], None]) -> None:
+        self._act = act
+
+    @hookimpl
+    def rlcore_after_rollout(self, run: Run) -> None:
+        self._act(run)
 
 
 def divide() -> None:
@@ -155,6 +168,66 @@ def test_an_observer_costs_nothing_and_is_warned_of_once(
     assert all("the run goes on" in text and "resume" not in text for text in said)
     assert watching.called == ["after_rollout", "after_update"] * 4 + ["after_run"]
     assert_same(log_path / "watched", whole)
+
+
+class Stuck:
+    """An observer that remembers things, until it does not come back from an update; once it is
+    let go it steers."""
+
+    def __init__(self, update: int) -> None:
+        self._update = update
+        self.release = threading.Event()
+        self.called: list[int] = []
+        self.steered = threading.Event()
+
+    @observer
+    def rlcore_after_rollout(self, run: Run, metrics: dict[str, float]) -> None:
+        self.called.append(run.update)
+        run.keep("seen", run.update)
+        if run.update == self._update:
+            self.release.wait()
+            metrics["late"] = 1.0
+            run.stop("too late")
+            self.steered.set()
+
+    @observer
+    def rlcore_after_update(self, run: Run) -> None:
+        self.called.append(-run.update)
+
+
+def test_an_observer_that_hangs_costs_no_run(log_path: Path, whole: Path):
+    """What it kept before it hung stays; nothing that it does afterwards reaches the run."""
+    stuck = Stuck(update=1)
+
+    def let_go(run: Run) -> None:
+        if run.update == 2:
+            stuck.release.set()
+            assert stuck.steered.wait(10)
+
+    told = words(log_path, "hung", "runner.val_check_interval=2", "cluster.timeouts.hook=2")
+    with plugged_in(stuck), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with plugged_in(Steering(let_go), "steering"):
+            train.run(assemble(compose(told)))
+    said = [str(one.message) for one in caught if one.category is ObserverWarning]
+    assert len(said) == 1 and "its rlcore_after_rollout has not returned within 2 s" in said[0]
+    assert "the run goes on" in said[0] and "cluster.timeouts.hook" in said[0]
+    assert stuck.called == [0, -1, 1]  # and then no more
+    run = log_path / "hung"
+    saved = load_checkpoint(run)
+    assert saved.step == 4 and saved.state["steering"]["kept"] == {"seen": 0}
+    assert all("late" not in line for line in read_metrics(run / "metrics.jsonl"))
+    assert "stopped" not in json.loads((run / "summary.json").read_text())
+
+
+def test_the_command_ends_though_an_observer_hangs(
+    log_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with plugged_in(Stuck(update=0)):
+        told = words(log_path, "left", "runner.max_epochs=1", "cluster.timeouts.hook=1")
+        assert main(["train", *told]) == 0
+    err = capsys.readouterr().err
+    assert "warning: plugin 'nosy': its rlcore_after_rollout has not returned within 1 s" in err
 
 
 def test_the_command_announces_an_observer_that_fails(
