@@ -24,7 +24,7 @@ help: ## what there is
 install: $(STAMP) ## .venv with everything; does nothing when nothing changed
 
 $(STAMP): pyproject.toml $(PLUGINS) $(wildcard requirements/*)
-	@bash requirements/install.sh $(VENV)
+	@bash requirements/install.sh --venv $(VENV)
 	@touch $@
 
 train: install ## demonstrations, supervised start, fine-tuning, evaluation (ARGS="runner.seed=1")

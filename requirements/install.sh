@@ -1,16 +1,83 @@
 #!/usr/bin/env bash
-# Make the virtual environment .venv with rlcore, its plugins and the test tools, editable.
+# Make the virtual environment .venv with rlcore and its plugins, editable.
 #
-#   requirements/install.sh [VENV]
+#   requirements/install.sh                                      everything, and the test tools
+#   requirements/install.sh embodied --model MODEL --env ENV     what this model and env need
+#
+# --model and --env may be given several times; `embodied` may be left out.
+#   --venv FOLDER   another folder than .venv
+#   --use-mirror    take packages from PIP_INDEX_URL, or if it is not set from a mirror in mainland
+#                   China (docs/china.md)
+#   --dry-run       say what would be done, and do nothing
 #
 # Packages of the system that simulators and Python need are installed with apt-get, by root or with
 # sudo where it asks for no password, and said before; INSTALL_SYSTEM=no leaves the system alone.
 # PYTHON=... chooses the interpreter; pip's own variables (PIP_INDEX_URL, ...) are honoured.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-venv=${1:-.venv}
+venv=.venv
+models=() envs=() mirror= dry=
+
+MIRROR=https://pypi.tuna.tsinghua.edu.cn/simple
+HUB_MIRROR=https://hf-mirror.com
 
 say() { printf 'install: %s\n' "$*"; }
+die() {
+  printf 'install: %s\n' "$1" >&2
+  [ -z "${2:-}" ] || printf '  hint: %s\n' "$2" >&2
+  exit 2
+}
+
+# -- words: all are read before anything is made ---------------------------------------------------
+# The models or envs that are extras of rlcore, one a line.
+extras() { grep -o "rlcore-$1-[a-z0-9-]*" pyproject.toml | sed "s/rlcore-$1-//" | sort -u; }
+listed() { extras "$1" | paste -sd ' '; }
+known() { extras "$1" | grep -qx -- "$2"; }
+plain() { printf %s "$1" | tr 'A-Z_' 'a-z-'; }
+
+add_model() {
+  local name
+  name=$(plain "$1")
+  known model "$name" || die "there is no model '$1'; choose from: $(listed model)"
+  models+=("$name")
+}
+add_env() { # several may be joined, as in maniskill_libero
+  local name part
+  name=$(plain "$1")
+  if known env "$name"; then envs+=("$name"); return; fi
+  for part in ${name//-/ }; do
+    known env "$part" || die "there is no env '$part'$([ "$part" = "$name" ] || echo " (of $1)");"` \
+      `" choose from: $(listed env)" "--env NAME, once for each"
+    envs+=("$part")
+  done
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    embodied) shift ;;
+    --model | --env | --venv)
+      [ -n "${2:-}" ] || die "$1 needs a name behind it"
+      case $1 in
+        --model) add_model "$2" ;;
+        --env) add_env "$2" ;;
+        --venv) venv=$2 ;;
+      esac
+      shift 2
+      ;;
+    --use-mirror) mirror=yes; shift ;;
+    --dry-run) dry=yes; shift ;;
+    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$PWD/requirements/install.sh"; exit ;;
+    -*) die "unknown option '$1'; choose from: --model --env --venv --use-mirror --dry-run" ;;
+    *) die "unknown word '$1'" "--venv $1 makes the environment in that folder" ;;
+  esac
+done
+chosen=(${envs[@]+"${envs[@]}"} ${models[@]+"${models[@]}"})
+
+if [ -n "$mirror" ]; then
+  export PIP_INDEX_URL=${PIP_INDEX_URL:-$MIRROR}
+  say "packages from $PIP_INDEX_URL"
+fi
+run() { if [ -n "$dry" ]; then say "would run: $*"; else "$@"; fi; }
 
 # shellcheck source=requirements/apt.sh
 . requirements/apt.sh
@@ -46,16 +113,30 @@ install_gl() {
   say "simulators can't render without ${missing[*]}: apt-get install -y ${missing[*]}" >&2
 }
 
+# -- what pip gets ----------------------------------------------------------------------------
 pip_install() {
-  "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$@"
+  run "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$@"
 }
+if [ ${#chosen[@]} = 0 ]; then
+  wanted=(-r requirements/install.txt -r requirements/dev.txt)
+  places=$(cat requirements/install.txt)
+else
+  python=python3
+  [ -n "$dry" ] || bash requirements/venv.sh "$venv"
+  [ ! -x "$venv/bin/python" ] || python=$venv/bin/python
+  places=$("$python" requirements/projects.py "${chosen[@]}")
+  # shellcheck disable=SC2206  # one word each
+  wanted=(-c requirements/torch.txt $places)
+fi
 
-install_gl
-bash requirements/vulkan.sh
-bash requirements/venv.sh "$venv"
+if [[ $places == *envs/mujoco* ]]; then run install_gl; fi
+if [[ $places == *envs/maniskill* ]]; then run bash requirements/vulkan.sh; fi
+run bash requirements/venv.sh "$venv"
 say "torch (a large download the first time)"
 pip_install -r requirements/torch.txt
 say "rlcore, plugins and tools"
 pip_install -r requirements/build.txt
-pip_install --no-build-isolation -r requirements/install.txt -r requirements/dev.txt
-say "done: source $venv/bin/activate"
+pip_install --no-build-isolation "${wanted[@]}"
+run cp requirements/switch_env "$venv/bin/switch_env"
+[ -z "$mirror" ] || say "for downloads from the hub: export HF_ENDPOINT=$HUB_MIRROR"
+say "${dry:+when }done: source $venv/bin/activate"

@@ -147,7 +147,7 @@ def test_installing_rlcore_leaves_the_system_alone_too(system: System, asked, in
         "LOG": str(system.folder / "log"), "INSTALL_SYSTEM": asked, "MAY_SUDO": "",
     }  # fmt: skip
     done = subprocess.run(
-        ["bash", str(system.folder / "requirements/install.sh"), str(system.folder / "venv")],
+        ["bash", f"{system.folder}/requirements/install.sh", "--venv", f"{system.folder}/venv"],
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert ("apt-get install" in system.log) == installs

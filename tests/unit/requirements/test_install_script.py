@@ -1,0 +1,223 @@
+"""requirements/install.sh, switch_env and the Dockerfile, without installing anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = {"PATH": os.environ["PATH"], "INSTALL_SYSTEM": "no"}
+TUNA = "https://pypi.tuna.tsinghua.edu.cn/simple"
+
+
+def install(*words: str, root: Path = ROOT, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "requirements/install.sh", *words],
+        cwd=root, env=ENVIRONMENT | settings, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def projects(*extras: str) -> list[str]:
+    command = [sys.executable, "requirements/projects.py", *extras]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone as far as the scripts look at it, and a python that only notes its arguments."""
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    for file in [ROOT / "pyproject.toml", *ROOT.glob("plugins/**/pyproject.toml")]:
+        to = tmp_path / file.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, to)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        '#!/bin/bash\necho "$PIP_INDEX_URL|$*" >>"$(dirname "$0")/log"\n'
+        f'case "$1" in requirements/*) exec {sys.executable} "$@" ;; esac\n'
+    )
+    python.chmod(0o755)
+    return tmp_path
+
+
+def pip_lines(clone: Path) -> list[str]:
+    return [
+        line for line in (clone / ".venv/bin/log").read_text().splitlines() if "install" in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "extras", "others"),
+    [
+        ("embodied --model openpi --env metaworld", "metaworld,openpi", "plugins/envs/mujoco"),
+        ("embodied --model openvla --env maniskill",
+         "maniskill,openvla", "plugins/models/prismatic"),
+        ("--model OpenPI --env MetaWorld", "metaworld,openpi", "plugins/simulation"),
+        ("embodied --env metaworld_maniskill --model openvla_oft",
+         "metaworld,maniskill,openvla-oft", "plugins/envs/maniskill"),
+    ],
+)  # fmt: skip
+def test_the_lines_of_the_documents_install_what_they_name(clone, line, extras, others):
+    done = install(*line.split(), root=clone)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("install: done: source .venv/bin/activate\n")
+    torch, _, everything = (each.partition("-m pip install ")[2] for each in pip_lines(clone)[-3:])
+    assert torch.endswith("-r requirements/torch.txt")
+    assert f"-e .[{extras}] " in everything and f"-e {others}" in everything
+    assert "plugins/testing" not in everything and "dev.txt" not in everything
+    unnamed = {"metaworld", "maniskill"} - set(extras.split(","))
+    assert not any(f"plugins/envs/{name}" in everything for name in unnamed)
+    assert (clone / ".venv/bin/switch_env").is_file()
+
+
+def test_without_words_everything_is_installed(clone):
+    assert install(root=clone).returncode == 0
+    everything = pip_lines(clone)[-1]
+    assert "-r requirements/install.txt -r requirements/dev.txt" in everything
+
+
+def test_the_mirror_is_pips_own_variable_or_the_one_of_the_page(clone):
+    words = ("embodied", "--model", "openpi", "--env", "metaworld", "--use-mirror")
+    done = install(*words, root=clone)
+    assert {line.split("|")[0] for line in pip_lines(clone)} == {TUNA}
+    assert "export HF_ENDPOINT=https://hf-mirror.com" in done.stdout
+    assert TUNA in (ROOT / "docs/china.md").read_text()
+    (clone / ".venv/bin/log").unlink()
+    install(*words, root=clone, PIP_INDEX_URL="https://mirror.example/simple")
+    assert {line.split("|")[0] for line in pip_lines(clone)} == {"https://mirror.example/simple"}
+    (clone / ".venv/bin/log").unlink()
+    install(*words[:-1], root=clone)
+    assert {line.split("|")[0] for line in pip_lines(clone)} == {""}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("embodied --model openpi --env metawold", "there is no env 'metawold'; choose from: mani"),
+        ("embodied --model pi0 --env metaworld", "there is no model 'pi0'; choose from: openpi"),
+        ("embodied --env maniskill_nowhere", "no env 'nowhere' (of maniskill_nowhere); choose"),
+        ("embodied --modle openpi", "unknown option '--modle'; choose from: --model --env"),
+        ("embodied --model", "--model needs a name behind it"),
+        ("embodied --env=metaworld", "unknown option '--env=metaworld'"),
+        ("my-venv", "--venv my-venv makes the environment in that folder"),
+    ],
+)
+def test_what_is_not_known_is_refused_before_anything_is_made(clone, line, said):
+    before = sorted(clone.rglob("*"))
+    done = install(*line.split(), root=clone)
+    assert done.returncode == 2 and done.stdout == ""
+    assert said in done.stderr and len(done.stderr.splitlines()) <= 2
+    assert sorted(clone.rglob("*")) == before
+
+
+def test_a_dry_run_does_nothing(clone):
+    shutil.rmtree(clone / ".venv")
+    before = sorted(clone.rglob("*"))
+    done = install("embodied", "--model", "openpi", "--env", "metaworld", "--dry-run", root=clone)
+    assert done.returncode == 0, done.stderr
+    assert "would run: .venv/bin/python -m pip install" in done.stdout
+    assert sorted(clone.rglob("*")) == before
+
+
+def test_all_extras_are_what_a_clone_installs():
+    """One list is written by hand, the other one is found."""
+    text = (ROOT / "requirements/install.txt").read_text()
+    listed = [line for line in text.splitlines() if line.startswith("-e")]
+    found = projects(*listed[0].partition("[")[2].strip("]").split(","))
+    assert sorted(found) == sorted(listed)
+
+
+@pytest.fixture
+def switched(clone: Path):
+    """`switched(WORD)`: source it, as from a shell that has it on its path."""
+    bin = clone / ".venv/bin"
+    shutil.copy(ROOT / "requirements/switch_env", bin)
+    (bin / "activate").write_text(f"VIRTUAL_ENV={clone / '.venv'}\n")
+    (bin / "python").write_text('#!/bin/bash\n[[ "$2" == *rlcore-model-openvla-oft* ]]\n')
+
+    def source(word: str) -> subprocess.CompletedProcess[str]:
+        script = f'source switch_env {word}; code=$?; echo "$VIRTUAL_ENV"; exit $code'
+        path = {"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
+        return subprocess.run(["bash", "-c", script], env=path, capture_output=True, text=True)
+
+    return source
+
+
+def test_switch_env_activates_the_one_environment(switched, clone):
+    for word in ("openvla-oft", "openvla_oft", "OpenVLA-OFT"):
+        done = switched(word)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{clone / '.venv'}\n", "")
+
+
+def test_switch_env_says_how_to_install_what_is_missing(switched):
+    done = switched("OpenPI")
+    assert done.returncode == 2 and done.stdout == "\n"
+    assert "bash requirements/install.sh embodied --model openpi" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def dockerfile() -> str:
+    """Comments left out, and lines joined that go on."""
+    text = (ROOT / "requirements/Dockerfile").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return "\n".join(lines).replace("\\\n", " ")
+
+
+def test_the_image_has_the_system_packages_that_the_scripts_ask_for(dockerfile):
+    (listed,) = re.findall(r"--no-install-recommends(.*?)&&", dockerfile)
+    gl = re.search(r"for package in (lib.*?);", (ROOT / "requirements/install.sh").read_text())
+    vulkan = re.search(r"PACKAGES=\((.*?)\)", (ROOT / "requirements/vulkan.sh").read_text())
+    assert gl and vulkan
+    wanted = {*gl[1].split(), *vulkan[1].split(), "python3", "python3-venv"}
+    assert set(listed.split()) - {"ca-certificates", "git", "make"} == wanted
+
+
+@pytest.mark.parametrize(
+    ("models", "envs"),
+    [(None, None), ("openpi openvla-oft", "metaworld maniskill")],
+    ids=["as it stands", "several"],
+)
+def test_the_images_install_line_is_one_that_install_sh_takes(dockerfile, clone, models, envs):
+    arguments = dict(re.findall(r"^ARG (\w+)=?(.*)$", dockerfile, re.MULTILINE))
+    assert set(arguments) == {"BASE", "MODELS", "ENVS", "PIP_INDEX_URL"}
+    given = {"MODELS": models or arguments["MODELS"], "ENVS": envs or arguments["ENVS"]}
+    (line,) = re.findall(r"^RUN (words=.*)$", dockerfile, re.MULTILINE)
+    line = re.sub(r"&& ln -s .*", "", line).replace("--venv", "--dry-run --venv")
+    done = subprocess.run(
+        ["sh", "-ec", line], cwd=clone, env=ENVIRONMENT | given, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    extras = ",".join([*given["ENVS"].split(), *given["MODELS"].split()])
+    assert f"-e .[{extras}] " in done.stdout
+    assert "/opt/rlcore/.venv/bin/python -m pip install" in done.stdout
+
+
+def test_what_the_docker_page_types_is_in_the_file(dockerfile):
+    page = (ROOT / "docs/docker.md").read_text()
+    given = set(re.findall(r"--build-arg (\w+)=", page)) | set(
+        re.findall(r"^\| `(\w+)` \|", page, re.M)
+    )
+    assert given == set(re.findall(r"^ARG (\w+)", dockerfile, re.MULTILINE))
+    assert re.search(r"^WORKDIR (.+)$", dockerfile, re.M)[1] == re.search(r"-v \.:(\S+)", page)[1]
+
+
+def docker_builds() -> bool:
+    """Whether a daemon answers, and the builder that can check a file is there."""
+    asked = (["docker", "info"], ["docker", "buildx", "version"])
+    return bool(shutil.which("docker")) and not any(
+        subprocess.run(line, capture_output=True, timeout=30).returncode for line in asked
+    )
+
+
+@pytest.mark.skipif(not docker_builds(), reason="no docker builds here; the file is read above")
+def test_docker_takes_the_file():
+    line = ["docker", "build", "--check", "-f", "requirements/Dockerfile", "."]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
