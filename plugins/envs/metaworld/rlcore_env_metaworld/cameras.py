@@ -38,7 +38,8 @@ CAMERAS: dict[str, CameraMount] = {
 def view_of(camera: str, size: int, *, fast: bool = False, reflection: bool = False) -> View:
     """One of :data:`CAMERAS`, its frames upright, `size` pixels high and wide.
 
-    MetaWorld has no reflecting materials; `reflection` is here for the test that shows it.
+    The walls of the table reflect, which only corner, corner2 and corner3 see; those frames differ
+    from MetaWorld's own in up to 4 of 100 pixels. `reflection` is here for the test that shows it.
     """
     mount = CAMERAS[camera]
     upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)

@@ -21,6 +21,7 @@ from metaworld.policies import ENV_POLICY_MAP
 from metaworld.policies.policy import Policy
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from metaworld.types import Task
+from rlcore_mujoco.model import Kept
 from rlcore_mujoco.render import Renderers, prepare_model
 from rlcore_simulation.simulator import Step
 
@@ -36,6 +37,8 @@ MOTION = slice(0, 3)
 NO_MOTION = np.zeros(4, dtype=np.float32)
 # MetaWorld refuses to step beyond its own limit; ours is applied outside.
 NO_LIMIT = 10**9
+# What MetaWorld changes in a model when it sets up an episode.
+CHANGED = ("body_pos", "site_pos")
 
 
 class MetaWorldSimulator:
@@ -63,8 +66,7 @@ class MetaWorldSimulator:
         prepare_model(self._env.model, renderers.view)
         _move_cameras(self._env.model, renderers.view.cameras)
         renderers.join(task)
-        self._body_positions = self._env.model.body_pos.copy()
-        self._site_positions = self._env.model.site_pos.copy()
+        self._built = Kept(self._env.model, CHANGED)
         self.observation = np.zeros(39)
 
     @property
@@ -125,8 +127,7 @@ class MetaWorldSimulator:
     def _restore(self) -> None:
         """Restore model and state as they were built."""
         env = self._env
-        env.model.body_pos[:] = self._body_positions
-        env.model.site_pos[:] = self._site_positions
+        self._built.put(env.model)
         mujoco.mj_resetData(env.model, env.data)
         mujoco.mj_forward(env.model, env.data)
 

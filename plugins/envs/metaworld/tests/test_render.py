@@ -10,7 +10,7 @@ import pytest
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.types import Task
 from metaworld_cases import BUTTON, CAMERA, REACH, EnvMaker, small_config
-from rlcore_env_metaworld.cameras import view_of
+from rlcore_env_metaworld.cameras import CAMERAS, view_of
 from rlcore_env_metaworld.pool import make_pool
 from rlcore_env_metaworld.simulator import MetaWorldSimulator
 from rlcore_mujoco.render import Renderers
@@ -93,6 +93,17 @@ def test_the_reflection_pass_changes_no_pixel(fast: bool) -> None:
     with_pass = frame_of(view_of(CAMERA, SIZE, fast=fast, reflection=True))
     np.testing.assert_array_equal(without, with_pass)
     assert without.std() > 10
+
+
+@pytest.mark.parametrize("camera", sorted(CAMERAS))
+def test_only_three_cameras_see_what_the_walls_reflect(camera: str) -> None:
+    frames = []
+    for reflection in (False, True):
+        simulator = started(view_of(camera, SIZE, fast=True, reflection=reflection))
+        frames.append(drawn(simulator))
+    differ = (frames[0] != frames[1]).any(axis=-1).mean()
+    assert (differ > 0) == (camera in ("corner", "corner2", "corner3"))
+    assert differ < 0.04
 
 
 def test_frames_are_metaworlds_own_turned_upright() -> None:

@@ -14,9 +14,10 @@ from metaworld.policies import ENV_POLICY_MAP
 from metaworld.types import Task
 from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker
 from rlcore_env_metaworld.cameras import view_of
-from rlcore_env_metaworld.simulator import MetaWorldSimulator
+from rlcore_env_metaworld.simulator import CHANGED, MetaWorldSimulator
 from rlcore_env_metaworld.spec import HELDOUT_TRIALS, TRAIN_TRIALS
 from rlcore_env_metaworld.tasks import SENTENCES
+from rlcore_mujoco.model import differing_arrays
 from rlcore_mujoco.render import Renderers
 from rlcore_simulation.env import SimulatedEnv
 
@@ -147,6 +148,8 @@ def test_every_task_starts_exactly_and_its_expert_solves_it(task: str, make: Env
     used = simulator_of(task)
     for trial in (0, 10_000):
         make_dirty(used, trial=77)
+        changed = differing_arrays(used._env.model, simulator_of(task)._env.model)
+        assert changed <= set(CHANGED)
         ours = our_start(used, trial)
         layout = used._env._last_rand_vec.copy()
         np.testing.assert_array_equal(ours, metaworlds_own_start(task, layout))

@@ -4,11 +4,14 @@
     view     which cameras a frame shows, in what size and quality
     env      simulators on MuJoCo as an rlcore Env: `make_env`
     render   frames: `prepare_model` before the first one, then `Renderers`, one set per process
+    model    what an episode changes in a compiled model: `Kept` puts it back
+    physics  forward passes that need not be made in full
 
 A plugin calls `env.make_env` with its spec and its pool of simulators, and `gl.doctor_checks` in
 its doctor hook. Its pool makes one `Renderers(view)`. A simulator calls `prepare_model` on its
 model and `renderers.join(scene)`, draws with `renderers.of(scene, model).draw(model, data, out)`,
 and ends with `renderers.leave(scene)`; simulators of one scene share what was uploaded.
 
-Only `render` imports MuJoCo, and only the process that simulates imports it.
+`gl`, `view` and `env` are light. The others import MuJoCo, and only the process that simulates
+imports them.
 """
