@@ -31,6 +31,8 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+POINTER = b"version https://git-lfs"
+"""How a file begins that Git LFS has not downloaded yet."""
 _TOO_DEEP = "its values are nested too deeply"
 _BRACKETS = re.compile(r"[\[\]{}]")
 
@@ -67,6 +69,8 @@ def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
         content = file.read(most + 1)  # a size of 0 says nothing: files of the kernel have it
     if len(content) > most:
         raise Unreadable(f"it is larger than {_size(most)}")
+    if content.startswith(POINTER):
+        raise Unreadable("it is a pointer of Git LFS: run git lfs pull in its folder")
     return content
 
 

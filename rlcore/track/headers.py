@@ -14,13 +14,12 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from rlcore.errors import CheckpointError
-from rlcore.reading import open_regular
+from rlcore.reading import POINTER, open_regular
 from rlcore.track.damage import damaged
 
 FLOATS = frozenset({"F16", "BF16", "F32", "F64"})
 """The dtypes that weights come in."""
 _WHERE = "Error while deserializing header: "  # before the reason, in safetensors' words
-_POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not downloaded yet
 _NAMES_SHOWN = 8
 
 
@@ -64,7 +63,7 @@ def check_here(path: Path) -> None:
         raise CheckpointError(f"{path.parent} holds no {path.name}")
     try:
         with open_regular(path) as file:
-            pointer = file.read(len(_POINTER)) == _POINTER
+            pointer = file.read(len(POINTER)) == POINTER
     except OSError as error:
         raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
     except ValueError as error:
