@@ -331,7 +331,7 @@ def _spec_problem(spec: Any) -> str:
         value = vars(spec)[field.name]
         if not isinstance(value, str) and not (value is None and field.default is None):
             return f"{field.name} of a component must be a string, got {type(value).__name__}"
-        if field.name in ("target", "config", "spec") and value is not None:
+        if field.name in ("target", "config", "spec", "imports") and value is not None:
             module, _, attribute = value.partition(":")
             if not module or not attribute.isidentifier():
                 return f"{field.name} must read 'module:attr', got {value!r}"

@@ -27,6 +27,8 @@ class ComponentSpec:
             one in :mod:`rlcore.config.schema`); light: imports neither torch nor a simulator.
         spec: `"module:attr"`, a light function from settings to :class:`EnvSpec` /
             :class:`PolicySpec` / :class:`AlgorithmNeeds`.
+        imports: `"module:attr"`, a tuple of :class:`rlcore.config.imports.ImportRule`: how the
+            configuration files of other systems name its settings; light.
     """
 
     kind: Kind
@@ -35,6 +37,7 @@ class ComponentSpec:
     summary: str = ""
     config: str | None = None
     spec: str | None = None
+    imports: str | None = None
 
 
 class Episode(NamedTuple):

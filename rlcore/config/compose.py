@@ -297,7 +297,7 @@ def _chosen(config: RunConfig, group: str) -> bool:
     names = {
         "env": config.env.train.env_type and config.env.eval.env_type,
         "model": config.actor.model.model_type,
-        "algorithm": config.algorithm.name,
+        "algorithm": config.algorithm.name or config.runner.only_eval,  # it trains nothing
     }
     return bool(names[group])
 

@@ -54,10 +54,11 @@ def _modernise(values: Values, told: bool) -> Values:
             warn(f"{old}={_written(value)} is an old spelling of {said}")
             for new, mapped in found_new.items():
                 _put(values, new, mapped)
-    for path, only in ONE_VALUE.items():
+    for path, harmless in ONE_VALUE.items():
         found, value = _take(values, path)
-        if found and value != only:
-            raise ConfigError(f"{path} must be {only}, or left out, got {value!r}")
+        if found and value not in harmless:
+            allowed = " or ".join(map(str, harmless))
+            raise ConfigError(f"{path} must be {allowed}, or left out, got {value!r}")
     return values
 
 
@@ -110,14 +111,14 @@ RENAMED = {
     "rollout.sampling_params.temperature_train": "actor.model.temperature",
     "rollout.sampling_params.top_k": "actor.model.top_k",
 }
-ONE_VALUE = {
-    "runner.task_type": "embodied",
-    "actor.fsdp_config.sharding_strategy": "no_shard",
-    "env.eval.group_size": 1,
-    "rollout.sampling_params.top_p": 1,
-    "rollout.sampling_params.repetition_penalty": 1,
+ONE_VALUE: dict[str, tuple[Any, ...]] = {
+    "runner.task_type": ("embodied", "embodied_eval"),
+    "actor.fsdp_config.sharding_strategy": ("no_shard",),
+    "env.eval.group_size": (1,),
+    "rollout.sampling_params.top_p": (1,),
+    "rollout.sampling_params.repetition_penalty": (1,),
 }
-"""Keys that decided something in earlier systems; here they have one value that nothing reads."""
+"""Keys that decided something in earlier systems; here they have values that nothing reads."""
 _PLACES = ("", "env.eval.", "algorithm.", "rollout.", "rollout.sampling_params.")
 DO_SAMPLE = tuple(
     f"{place}do_sample" for place in (*_PLACES, "algorithm.sampling_params.")

@@ -14,6 +14,7 @@ COMMANDS = {
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
+    "config": "config import FILE: translate a YAML file of RLinf into a recipe",
 }
 TRACKERS = {
     "tensorboard": ("TensorBoardTracker", "event files in the run's folder"),

@@ -20,6 +20,7 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="ManiSkill3: tabletop tasks by id, SAPIEN on the CPU or batched on the GPU",
             config="rlcore_env_maniskill.settings:ManiSkillConfig",
             spec="rlcore_env_maniskill.spec:env_spec",
+            imports="rlcore_env_maniskill.imports:RULES",
         ),
         ComponentSpec(
             kind="protocol",

@@ -1,0 +1,28 @@
+"""How RLinf's files name the settings of PPO. Light."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.config.imports import Foreign, ImportRule
+
+NO_GROUPS = "PPO has no groups"
+
+
+def _bootstrap(value: Any, foreign: Foreign) -> Any:
+    """They bootstrap where an episode ends inside a column; without that a time limit is an end."""
+    return value if foreign.get("env.train.auto_reset") else "none"
+
+
+RULES = (
+    ImportRule(
+        "algorithm.bootstrap_type",
+        "algorithm.bootstrap_type",
+        "only with auto_reset there; without, a time limit is an end",
+        _bootstrap,
+        silent="standard",
+    ),
+    ImportRule("algorithm.filter_rewards", None, NO_GROUPS, only=(False,)),
+    ImportRule("algorithm.rewards_lower_bound", None, NO_GROUPS),
+    ImportRule("algorithm.rewards_upper_bound", None, NO_GROUPS),
+)

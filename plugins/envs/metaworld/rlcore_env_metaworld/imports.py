@@ -1,0 +1,72 @@
+"""How RLinf's files name the settings of MetaWorld. Light."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore_env_metaworld.tasks import BENCHMARKS
+
+SUITES = {
+    "metaworld_50": "mt50",
+    "metaworld_45_ind": "ml45_train",
+    "metaworld_45_ood": "ml45_test",
+}
+SENTENCES = "rlinf/envs/metaworld/metaworld_config.json"
+EXECUTED = [0, 1, 2, 6]  # of position, rotation and gripper: the arm does not turn
+OF_THE_ARM = 7
+
+
+def _benchmark(suite: Any, _: Foreign) -> str:
+    if suite not in SUITES:
+        raise ValueError(f"the task suites are {', '.join(SUITES)}")
+    return SUITES[suite]
+
+
+def _square(height: Any, foreign: Foreign) -> Any:
+    if any(
+        foreign.get(f"env.{side}.init_params.camera_widths", height) != height
+        for side in ("train", "eval")
+    ):
+        raise ValueError("frames are square here")
+    return height
+
+
+def _sentences(_: Any, foreign: Foreign) -> str:
+    """Those that their env tells a policy, from the file in their checkout."""
+    found = foreign.nearby(SENTENCES)
+    if found is None:
+        raise ValueError(
+            f"what RLinf tells the policy is in {SENTENCES} of its checkout: give it as "
+            "FILE:TASK_DESCRIPTIONS (docs/sentences.md). Left out, the policy hears rlcore's words"
+        )
+    return f"{found}:TASK_DESCRIPTIONS"
+
+
+def _entries(_: Any, foreign: Foreign) -> Any:
+    """A model with a turning arm moves this one by four of its seven entries."""
+    return EXECUTED if foreign.get("actor.model.action_dim") == OF_THE_ARM else UNSAID
+
+
+def _trials(_: Any, foreign: Foreign) -> int:
+    """Their evaluation plays that many episodes, on tasks drawn at random."""
+    played = foreign.get("env.eval.total_num_envs") or 0
+    suite = foreign.get("env.eval.task_suite_name")
+    return max(1, played // len(BENCHMARKS[SUITES.get(suite, "mt50")]))
+
+
+RULES = (
+    ImportRule("env.*.task_suite_name", "env.*.benchmark", "the set of tasks", _benchmark),
+    ImportRule(
+        "env.*.init_params.camera_heights", "env.*.image_size", "frames are square", _square
+    ),
+    ImportRule("env.*.init_params.camera_widths", None, "env.*.image_size is both"),
+    ImportRule("", "env.*.sentences", "what RLinf tells the policy", _sentences),
+    ImportRule(
+        "",
+        "env.eval.trials_per_task",
+        "as many episodes as theirs, each start once; theirs are drawn at random",
+        _trials,
+    ),
+    ImportRule("", "actor.model.action_entries", "the arm does not turn", _entries),
+)

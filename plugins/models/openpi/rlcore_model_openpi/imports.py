@@ -1,0 +1,77 @@
+"""How RLinf's files name the settings of π0 and π0.5. Light."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.config.imports import Foreign, ImportRule
+
+SAMPLING = "of token policies: a flow policy draws noise (openpi.noise_method)"
+DSRL = "of DSRL, an algorithm that rlcore does not have"
+
+
+def _as(other: str) -> Any:
+    """Nothing is lost where another key has the same value, or none."""
+
+    def of(value: Any, foreign: Foreign) -> Any:
+        if foreign.get(other, value) != value:
+            raise ValueError(f"{other} decides")
+        return value
+
+    return of
+
+
+RULES = (
+    ImportRule("actor.model.num_steps", "actor.model.openpi.num_steps", "it stands below openpi"),
+    ImportRule(
+        "actor.model.openpi.action_chunk",
+        "actor.model.num_action_chunks",
+        "one key for both",
+        _as("actor.model.num_action_chunks"),
+    ),
+    ImportRule(
+        "actor.model.openpi.action_env_dim",
+        "actor.model.action_dim",
+        "one key for both",
+        _as("actor.model.action_dim"),
+    ),
+    ImportRule(
+        "actor.model.openpi.add_value_head",
+        "actor.model.add_value_head",
+        "one key for both",
+        _as("actor.model.add_value_head"),
+    ),
+    ImportRule("actor.model.use_proprio", None, "config_name decides whether the state is read"),
+    ImportRule(
+        "actor.model.precision",
+        "actor.model.precision",
+        "null is theirs for bf16 with some weights in fp32; here fp32 unless bf16 is asked for",
+        lambda value, _: "fp32" if value is None else value,
+    ),
+    ImportRule(
+        "actor.model.openpi.detach_critic_input",
+        "actor.model.openpi.detach_critic_input",
+        "null is false",
+        lambda value, _: bool(value),
+    ),
+    ImportRule("actor.model.openpi.use_dsrl", None, DSRL, only=(False,)),
+    *(
+        ImportRule(f"actor.model.openpi.{name}", None, DSRL)
+        for name in (
+            "dsrl_state_dim",
+            "dsrl_action_noise_dim",
+            "dsrl_num_q_heads",
+            "dsrl_agg_q",
+            "dsrl_image_latent_dim",
+            "dsrl_state_latent_dim",
+            "dsrl_hidden_dims",
+        )
+    ),
+    ImportRule(
+        "actor.model.openpi.rtc_enabled", None, "there is no real-time chunking", only=(False,)
+    ),
+    ImportRule("actor.model.policy_setup", None, "openpi.config_name is the robot"),
+    ImportRule("actor.model.model_name", None, "model_type says it"),
+    ImportRule("actor.config_name", None, "of supervised training beside RL", only=(None,)),
+    ImportRule("rollout.sampling_params.*", None, SAMPLING),
+)

@@ -1,0 +1,1 @@
+"""Configuration files of RLinf as recipes of ours: file -> values -> verdicts -> recipe."""

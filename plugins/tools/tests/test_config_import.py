@@ -1,0 +1,278 @@
+"""Files in RLinf's form become recipes that compose, and each of their keys is accounted for."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from rlcore_tools.rlinf.reading import leaves, read
+from rlcore_tools.rlinf.translate import translate
+from rlinf_checkout import RECIPES, checkout, pi_on_metaworld, put, write
+
+from rlcore.cli.main import main
+from rlcore.config.compose import compose
+from rlcore.plugins import load_plugins
+
+pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    return checkout(tmp_path_factory.mktemp("theirs"))
+
+
+@pytest.fixture
+def imported(theirs, tmp_path):
+    """`imported(name)`: the translation's verdicts by key, and the composed configuration."""
+
+    def run(name):
+        assert (
+            main(["config", "import", f"{theirs}/{name}.yaml", "--out", f"{tmp_path}/{name}.yaml"])
+            == 0
+        )
+        file = theirs / f"{name}.yaml"
+        verdicts = translate(file, read(file), load_plugins()).verdicts
+        config = compose(
+            [f"experiment={name}"],
+            config_dirs=[tmp_path],
+            require=("env", "model") if "eval" in name else ("env", "model", "algorithm"),
+        )
+        return {each.theirs or each.ours: each for each in verdicts}, config
+
+    return run
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_no_key_is_lost(theirs, name):
+    """Every value of the composed file has one verdict, under its own name."""
+    file = theirs / f"{name}.yaml"
+    composed = read(file)
+    verdicts = translate(file, composed, load_plugins()).verdicts
+    told = [each.theirs for each in verdicts if each.theirs]
+    assert len(told) == len(set(told))
+    for path, _ in leaves(composed, ()):
+        assert any(path == each or path.startswith(f"{each}.") for each in told), path
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_what_is_imported_passes_the_dry_run(theirs, tmp_path, name, capsys):
+    out = tmp_path / "experiment" / f"{name}.yaml"
+    assert main(["config", "import", f"{theirs}/{name}.yaml", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert f"written: {out}" in said and "--dry-run" in said
+    here = "cluster.component_placement={env: 0, rollout: 0, actor: 0}"
+    assert main(["train", "--config-dir", str(tmp_path), name, here, "--dry-run"]) == 0
+
+
+def test_pi_with_ppo_on_metaworld(imported, capsys):
+    verdicts, config = imported("metaworld_ppo_pi")
+    assert config.env.train.env_type == "metaworld"
+    assert (config.env.train.benchmark, config.env.train.image_size) == ("mt50", 480)
+    assert (config.env.train.total_num_envs, config.env.train.rollout_epoch) == (64, 8)
+    assert config.env.eval.trials_per_task == 10  # 500 episodes on 50 tasks
+    model = config.actor.model
+    assert (model.num_action_chunks, model.openpi.num_steps) == (5, 5)
+    assert (model.openpi.config_name, model.openpi.detach_critic_input) == ("pi0_metaworld", True)
+    algorithm = config.algorithm
+    assert (algorithm.name, algorithm.gae_lambda) == ("ppo", 0.95)
+    assert algorithm.bootstrap_type == "none"  # without auto_reset they bootstrap nothing
+    assert algorithm.loss_agg_func == "seq-mean-token-mean"  # what they do when steps are masked
+    assert algorithm.clip_ratio_c is None  # they don't read it
+    assert config.runner.seed == 42  # actor.seed
+    assert config.actor.optim.weight_decay == 0.01  # theirs where the file does not say
+    assert verdicts["actor.model.precision"].word == "renamed"
+    assert verdicts["algorithm.clip_ratio_c"].word == "dropped"
+    assert verdicts["actor.optim.weight_decay"].word == "assumed"
+    assert verdicts["env.train.sentences"].word == "choose"
+    said = capsys.readouterr().out
+    assert "  runner.max_epochs=1000\n" in said
+    assert "  actor.seed=42 -> runner.seed=42: " in said
+    assert "  critic.use_critic_model=false: the critic is a head of the policy" in said
+
+
+def test_interpolations_of_keys_that_are_kept_stay(theirs, tmp_path):
+    main(["config", "import", f"{theirs}/metaworld_ppo_pi.yaml", "--out", f"{tmp_path}/a.yaml"])
+    written = yaml.safe_load((tmp_path / "experiment/a.yaml").read_text())
+    video = written["env"]["eval"]["video_cfg"]["video_base_dir"]
+    assert video == "${runner.logger.log_path}/video/eval"
+
+
+def test_their_cosine_counts_updates(imported):
+    """64 envs x 8 x 20 decisions = 10240 samples, 5 batches of 2048, 4 epochs: 20 steps."""
+    _, config = imported("metaworld_ppo_pi_cosine")
+    assert config.actor.optim.total_training_steps == 1000 * 20
+
+
+def test_each_side_has_its_tasks(imported):
+    _, config = imported("metaworld_45_ppo_pi")
+    assert (config.env.train.benchmark, config.env.eval.benchmark) == ("ml45_train", "ml45_test")
+    assert config.env.eval.trials_per_task == 100  # 500 episodes on 5 tasks
+
+
+def test_tokens_with_grpo_on_metaworld(imported):
+    verdicts, config = imported("metaworld_grpo_oft")
+    model = config.actor.model
+    assert (model.temperature, model.top_k) == (1.6, -1)
+    assert (config.rollout.eval_temperature, config.rollout.eval_deterministic) == (0.6, False)
+    assert model.action_entries == [0, 1, 2, 6]  # four of the seven that it writes
+    assert (config.algorithm.name, config.algorithm.group_size) == ("grpo", 8)
+    assert config.algorithm.gamma == 1.0  # theirs, 0.99, is not used by GRPO
+    assert config.env.train.reward_coef == 5.0  # ${algorithm.reward_coef}
+    assert (config.algorithm.filter_rewards, config.algorithm.rewards_upper_bound) == (True, 0.9)
+    assert verdicts["algorithm.gamma"].word == "dropped"
+    assert verdicts["env.train.group_size"].word == "dropped"  # ${algorithm.group_size}
+    assert verdicts["rollout.sampling_params.temperature_train"].ours == "actor.model.temperature"
+
+
+def test_tokens_with_ppo_on_maniskill(imported):
+    _, config = imported("maniskill_ppo_openvla")
+    train = config.env.train
+    assert train.tasks == ["PutOnPlateInScene25Main-v3"]
+    assert (train.sim_backend, train.object_set, train.obs_mode) == ("gpu", "train", "rgb")
+    # what their code does with a policy_setup of widowx_bridge
+    assert (train.reward, train.action_units, train.gripper) == ("grasp", "metric", "binary")
+    assert not train.use_rel_reward  # the reward is a difference already
+    assert (train.auto_reset, train.max_steps_per_rollout_epoch) == (True, 160)
+    assert config.algorithm.bootstrap_type == "always"
+    assert config.algorithm.loss_agg_func == "token-mean"  # nothing is masked with auto_reset
+    assert config.env.eval.trials_per_task == 16
+    assert config.env.eval.max_steps_per_rollout_epoch is None
+
+
+def test_a_file_for_evaluation(imported):
+    verdicts, config = imported("maniskill_oft_eval")
+    assert config.runner.only_eval and config.algorithm.name == ""
+    assert config.actor.model.unnorm_key == "bridge_orig"
+    assert config.env.train.action_units == config.env.eval.action_units == "metric"
+    assert verdicts["rollout.model.unnorm_key"].word == "taken"
+    assert verdicts["rollout.model.model_path"].word == "choose"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "word", "says"),
+    [
+        ("runner.max_epochz", 3, "choose", "rlcore has no such key; is runner.max_epochs meant?"),
+        ("algorithm.new_trick", 0.1, "choose", "rlcore has no such key"),
+        ("runner.ckpt_path", "/x.pt", "choose", "actor.model.model_path"),
+        ("runner.max_epochs", "many", "choose", "must be int"),
+        ("actor.optim.lr", -1.0, "choose", "more than 0"),
+        ("env.train.task_suite_name", "metaworld_60", "choose", "metaworld_45_ind"),
+        ("env.train.seed", "${oc.env:NO_SUCH_VARIABLE}", "choose", "NO_SUCH_VARIABLE"),
+        ("env.train.rollout_epoch", "???", "choose", "leaves it open"),
+        ("rollout.model.precision", "bf16", "choose", "it decides"),
+        ("actor.optim.critic_warmup_steps", 100, "choose", "critic_warmup_updates"),
+        ("actor.model.openpi.use_dsrl", True, "choose", "DSRL"),
+        ("actor.fsdp_config.sharding_strategy", "full_shard", "choose", "no_shard"),
+        ("runner.max_steps", 7, "dropped", "runner.max_epochs"),
+        ("rollout.sampling_params.top_k", 50, "dropped", "flow policy"),
+    ],
+)
+def test_what_has_no_counterpart_is_said(theirs, tmp_path, path, value, word, says, capsys):
+    content = pi_on_metaworld()
+    put(content, path, value)
+    file = write(theirs, "changed", content)
+    out = tmp_path / "experiment/changed.yaml"
+    assert main(["config", "import", str(file), "--out", str(out)]) == 0
+    verdicts = {each.theirs: each for each in translate(file, read(file), load_plugins()).verdicts}
+    assert verdicts[path].word == word
+    assert says in verdicts[path].says
+    line = next(row for row in capsys.readouterr().out.splitlines() if row.startswith(f"  {path}="))
+    assert says in line
+    assert (f"#   {path}=" in out.read_text()) == (word == "choose")
+    compose(["experiment=changed"], config_dirs=[tmp_path])
+
+
+def test_their_limit_of_updates_is_the_smaller_one(theirs, tmp_path):
+    content = pi_on_metaworld()
+    put(content, "runner.max_steps", 7)
+    main(["config", "import", str(write(theirs, "short", content)), "--out", f"{tmp_path}/a.yaml"])
+    config = compose(["experiment=a"], config_dirs=[tmp_path])
+    assert (config.runner.max_epochs, config.runner.max_steps) == (7, -1)
+
+
+def test_sentences_of_the_checkout_are_taken(tmp_path, imported):
+    root = tmp_path / "RLinf"
+    told = write(root / "rlinf/envs/metaworld", "x", {}).with_name("metaworld_config.json")
+    told.write_text('{"TASK_DESCRIPTIONS": {}}')
+    folder = checkout(root / "examples/embodiment/config")
+    file = folder / "metaworld_ppo_pi.yaml"
+    verdicts = {each.ours: each for each in translate(file, read(file), load_plugins()).verdicts}
+    assert verdicts["env.train.sentences"].new == f"{told}:TASK_DESCRIPTIONS"
+
+
+def test_groups_are_found_in_the_checkout_and_where_one_says(theirs, tmp_path, capsys):
+    alone = write(tmp_path / "elsewhere", "lone", pi_on_metaworld())
+    assert main(["config", "import", str(alone)]) == 2
+    said = capsys.readouterr().err
+    assert "its defaults name env/metaworld_50, but there is no env/metaworld_50.yaml in" in said
+    assert "--config-dir FOLDER" in said
+    out = f"{tmp_path}/lone.yaml"
+    assert main(["config", "import", str(alone), "--config-dir", str(theirs), "--out", out]) == 0
+    root = tmp_path / "RLinf"
+    checkout(root / "examples/embodiment/config")
+    inside = write(root / "evaluations/metaworld", "lone", pi_on_metaworld())
+    assert main(["config", "import", str(inside), "--out", f"{tmp_path}/b.yaml"]) == 0
+
+
+def changed(**more):
+    content = pi_on_metaworld()
+    for path, value in more.items():
+        put(content, path.replace("__", "."), value)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (changed(env__train__env_type="kitchen"), "env.train.env_type: there is no env 'kitchen'"),
+        (changed(actor__model__model_type="gr00t"), "there is no model 'gr00t'"),
+        (changed(algorithm__loss_type="embodied_sac"), "algorithm.loss_type=embodied_sac; choose"),
+        (changed(defaults=["env/metaworld_5@env.train"]), "Did you mean 'metaworld_50'?"),
+        (changed(defaults={"env": "x"}), "defaults must be a list"),
+        (changed(defaults=[]), "names no env"),
+    ],
+)
+def test_a_file_that_cant_be_translated_is_one_error(theirs, tmp_path, content, said, capsys):
+    file = write(theirs, "bad", content)
+    assert main(["config", "import", str(file), "--out", f"{tmp_path}/a.yaml"]) != 0
+    error = capsys.readouterr().err
+    assert said in error and "bad.yaml" in error and "Traceback" not in error
+    assert not list(tmp_path.rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("text", ["a: [1", "- a\n- b\n", "a: &x [*x]\n", "\x00", "1: 2\n"])
+def test_a_damaged_file_is_one_error(tmp_path, text, capsys):
+    file = tmp_path / "damaged.yaml"
+    file.write_text(text)
+    assert main(["config", "import", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert "damaged.yaml" in error and error.startswith("error: ") and "Traceback" not in error
+
+
+def test_a_damaged_group_is_named(tmp_path, capsys):
+    folder = checkout(tmp_path / "theirs")
+    (folder / "model/pi0.yaml").write_text("a: [1")
+    assert main(["config", "import", f"{folder}/metaworld_ppo_pi.yaml"]) == 2
+    assert "pi0.yaml can't be read as YAML" in capsys.readouterr().err
+
+
+def test_no_file_is_overwritten(theirs, tmp_path, capsys):
+    words = ["config", "import", f"{theirs}/metaworld_ppo_pi.yaml", "--out", f"{tmp_path}/a.yaml"]
+    assert (main(words), main(words)) == (0, 2)
+    assert f"{tmp_path}/experiment/a.yaml exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["import", "nothing.yaml"], "nothing.yaml does not exist"),
+        (["import", "."], ". is a folder"),
+        (["export", "x.yaml"], "export"),
+        (["import"], "FILE"),
+        (["import", "{file}", "--out", "a.json"], "--out must be a file NAME.yaml, got 'a.json'"),
+        (["import", "{file}", "--config-dir", "nowhere"], "'nowhere' does not exist"),
+    ],
+)
+def test_words_that_mean_nothing(theirs, words, said, capsys):
+    file = f"{theirs}/metaworld_ppo_pi.yaml"
+    assert main(["config", *(word.replace("{file}", file) for word in words)]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""How a configuration file of another system is read, key by key. Light.
+
+A component says it for its own section (:attr:`rlcore.specs.ComponentSpec.imports`). Keys that are
+called the same and mean the same need no rule, and old spellings that every run understands stand
+in :mod:`rlcore.config.old_names`. Who reads the file, and what becomes of it, is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+UNSAID = object()
+"""In place of a value: there is none."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """The file that is read.
+
+    Attributes:
+        file: where it is.
+        values: its values by dotted path, interpolations resolved.
+    """
+
+    file: Path
+    values: Mapping[str, Any]
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """The value at a dotted path; `default` where the file has none."""
+        return self.values.get(path, default)
+
+    def nearby(self, name: str) -> Path | None:
+        """A file of the checkout it is from: `name` below one of the folders above it."""
+        found = (folder / name for folder in self.file.absolute().parents)
+        return next((path for path in found if path.is_file()), None)
+
+
+@dataclass(frozen=True)
+class ImportRule:
+    """What becomes of one key of such a file. The first rule that fits a key decides.
+
+    Attributes:
+        theirs: its dotted path there; `*` is any one name, at the end any names. Empty: no key, but
+            what their code does without one.
+        ours: the path here, with as many `*`; None: there is no such key.
+        says: how ours differs, or why there is none; for behind a colon.
+        value: from the value there to the one here, :data:`UNSAID` for none; None: they are equal.
+            A ValueError says that the value has no counterpart, and why.
+        only: of a key with none here, the values without which nothing is lost; None: all.
+        silent: what their code takes where the file does not say.
+    """
+
+    theirs: str
+    ours: str | None
+    says: str
+    value: Callable[[Any, Foreign], Any] | None = None
+    only: tuple[Any, ...] | None = None
+    silent: Any = UNSAID
+
+    def match(self, path: str) -> str | None:
+        """The name that `*` stands for if the rule is for this key ("" if it has none), else
+        None."""
+        wanted, names = self.theirs.split("."), path.split(".")
+        if wanted[-1] == "*" and len(names) >= len(wanted):
+            wanted, names = wanted[:-1], names[: len(wanted) - 1]
+        if len(wanted) != len(names):
+            return None
+        stars = [name for want, name in zip(wanted, names, strict=True) if want == "*"]
+        same = all(want in ("*", name) for want, name in zip(wanted, names, strict=True))
+        return (stars[0] if stars else "") if same else None
