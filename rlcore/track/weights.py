@@ -125,6 +125,13 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
         partial.chmod(0o644)  # safetensors writes for the owner alone
 
 
+def write_pickled(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """As :func:`write_weights`, for loaders that read files of torch.save."""
+    alone = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+    with replacing(path) as partial, partial.open("wb") as file:
+        torch.save(alone, file)  # given a path, it would write that into the file
+
+
 def plain_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
     """Parameters by the names they would have without adapters; those of adapters left out."""
     return {

@@ -22,6 +22,8 @@ from rlcore.errors import CheckpointError, ConfigError, UserError
 from rlcore.rng import RowKeys
 from rlcore.specs import StateChannel
 from rlcore.track.headers import read_headers
+from rlcore.track.stored import full_scale, stored_file
+from rlcore.track.weights import read_stored
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 OFFICIAL = {"implement_version": "official", "use_proprio": True, "proprio_dim": 4}
@@ -123,8 +125,8 @@ def test_round_trip_with_all_components(env_spec, observe, tmp_path):
                 parameter.normal_(std=0.1)
     policy.save_pretrained(tmp_path)
     assert sorted(p.name for p in tmp_path.glob("*checkpoint*")) == [
-        "proprio_projector--rlcore_checkpoint.safetensors",
-        "vision_backbone--rlcore_checkpoint.safetensors",
+        "proprio_projector--rlcore_checkpoint.pt",
+        "vision_backbone--rlcore_checkpoint.pt",
     ]
     assert_equal_outputs(policy, made(at(config, tmp_path), env_spec, 1), observe(env_spec, 3))
     # the network's own file is that of a policy without FiLM
@@ -281,11 +283,11 @@ def test_files_of_the_original_trainer(env_spec, observe, tmp_path):
     policy = made(config, env_spec)
     policy.save_pretrained(tmp_path)
     (path,) = tmp_path.glob("proprio_projector*")
-    state = {f"module.{name}": tensor for name, tensor in load_file(path).items()}
+    state = {f"module.{name}": tensor for name, tensor in tensors(path).items()}
     torch.save(state, tmp_path / "proprio_projector--100_checkpoint.pt")
     path.unlink()
     (path,) = tmp_path.glob("vision_backbone*")
-    state = load_file(path)
+    state = tensors(path)
     name = "vision_backbone.featurizer.blocks.0.block.attn.qkv"
     rank, (outputs_, inputs_) = 32, state[f"{name}.weight"].shape
     a, b = torch.randn(rank, inputs_) * 0.1, torch.randn(outputs_, rank) * 0.1
@@ -445,6 +447,12 @@ def test_another_critic(saved, env_spec):
     refuse(at(settings(critic_hidden=[32]), folder), env_spec, "rl_heads.safetensors does not fit")
 
 
+def tensors(path) -> dict[str, torch.Tensor]:
+    """Of a component, by their names in the policy."""
+    stored = stored_file(path)
+    return dict(read_stored(stored, stored.headers, scale=full_scale))
+
+
 def unsigned(folder) -> None:
     """As others publish it: without our record of the settings."""
     path = folder / "config.json"
@@ -483,13 +491,13 @@ def test_a_part_that_was_trained_and_is_not_asked_for(env_spec, tmp_path):
         config, replace(env_spec, states=(StateChannel("arm", 5),)), "proprio_dim must be 4, got 5"
     )
     unsigned(tmp_path)
-    left = "holds proprio_projector--rlcore_checkpoint.safetensors, .*use_proprio=false ignores it"
+    left = "holds proprio_projector--rlcore_checkpoint.pt, .*use_proprio=false ignores it"
     refuse(official, env_spec, left)
     refuse(at(settings(), tmp_path), env_spec, left)
     made(at(settings(**OFFICIAL), tmp_path), env_spec)
     # or beside the network, as trainers put them that save the whole policy
-    path = tmp_path / "proprio_projector--rlcore_checkpoint.safetensors"
-    whole = {f"proprio_projector.{name}": tensor for name, tensor in load_file(path).items()}
+    path = tmp_path / "proprio_projector--rlcore_checkpoint.pt"
+    whole = {f"proprio_projector.{name}": tensor for name, tensor in tensors(path).items()}
     save_file(load_file(tmp_path / "model.safetensors") | whole, tmp_path / "model.safetensors")
     path.unlink()
     refuse(official, env_spec, "holds proprio_projector.fc1.*use_proprio=false ignores it")
@@ -561,12 +569,12 @@ def test_a_whole_policy_in_the_networks_files(env_spec, observe, tmp_path, film)
     policy.save_pretrained(tmp_path)
     whole = load_file(tmp_path / "model.safetensors")
     (path,) = tmp_path.glob("proprio_projector*")
-    whole |= {f"proprio_projector.{name}": tensor for name, tensor in load_file(path).items()}
+    whole |= {f"proprio_projector.{name}": tensor for name, tensor in tensors(path).items()}
     path.unlink()
     if film:
         (path,) = tmp_path.glob("vision_backbone*")
         whole = {n: t for n, t in whole.items() if not n.startswith("vision_backbone.")}
-        whole |= {f"vision_backbone.{name}": tensor for name, tensor in load_file(path).items()}
+        whole |= {f"vision_backbone.{name}": tensor for name, tensor in tensors(path).items()}
         path.unlink()
     save_file(whole, tmp_path / "model.safetensors")
     other = made(at(config, tmp_path), env_spec, 1)

@@ -89,7 +89,8 @@ class Adapters:
 
     Attributes:
         file: with their tensors.
-        modules: that they adapt.
+        modules: of the network that they adapt.
+        beside: modules that they adapt in parts besides the network.
         trained: weights of the network that were fully trained with them -> names in the file.
         copies: weights of the model they adapt -> names in the file.
     """
@@ -97,6 +98,7 @@ class Adapters:
     settings: AdapterSettings
     file: Path
     modules: tuple[str, ...]
+    beside: tuple[str, ...]
     trained: Mapping[str, str]
     copies: Mapping[str, str]
 
@@ -143,6 +145,7 @@ def read_adapters(
     weights: Mapping[str, Shape],
     lora_rank: int | None,
     *,
+    beside: Mapping[str, Shape],
     merged: tuple[str, ...] = (),
 ) -> Adapters:
     """A folder's adapters. Reads headers only.
@@ -150,6 +153,8 @@ def read_adapters(
     Args:
         weights: shapes of the network that they adapt.
         lora_rank: of the adapters to train; None if they are merged.
+        beside: shapes of parts besides the network, which RLinf's trainer adapts too; these are
+            merged always.
         merged: beginnings of the names of weights that hold their adapters already.
 
     Raises:
@@ -174,7 +179,7 @@ def read_adapters(
     whole = {name: own for name, own in whole.items() if own in weights}
     wanted = {name: weights[own] for name, own in whole.items()}
     for module in modules:
-        shape = weights.get(f"{module}.weight", ())
+        shape = {**weights, **beside}.get(f"{module}.weight", ())
         if len(shape) >= 2:
             parts = low_rank_shapes(module, shape, settings.rank_of(module))
             wanted |= {f"{ADAPTER_PREFIX}{name}": part for name, part in parts.items()}
@@ -186,7 +191,9 @@ def read_adapters(
         raise damaged(file, "it holds no adapters")
     trained = {own: name for name, own in whole.items() if _is_trained(name, settings)}
     copies = {own: name for name, own in whole.items() if own not in trained}
-    return Adapters(settings, file, tuple(dict.fromkeys(modules)), trained, copies)
+    of_network = tuple(dict.fromkeys(m for m in modules if f"{m}.weight" in weights))
+    others = tuple(dict.fromkeys(m for m in modules if m not in of_network))
+    return Adapters(settings, file, of_network, others, trained, copies)
 
 
 def _check_trainable(

@@ -23,6 +23,7 @@ from rlcore.track.weights import (
     plain_parameters,
     read_stored,
     shapes_of,
+    write_pickled,
     write_weights,
 )
 from rlcore_prismatic.adapters import (
@@ -50,6 +51,7 @@ from rlcore_prismatic.stored import (
 
 SHARD_BYTES = 5 * 10**9
 _FILM = "vision_backbone.vision_backbone."
+_TRAINER_RANK = 32  # of the original trainer, and of its loader
 
 _log = logging.getLogger(__name__)
 
@@ -58,14 +60,18 @@ def load_network(
     actor: TokenActor,
     folders: Folders,
     components: Sequence[Component],
-    merged: Adapters | None,
+    adapters: Adapters | None,
+    *,
+    merge: bool,
 ) -> None:
     """Load all weights of network and components, or raise.
 
     A network on the meta device takes over the files' tensors.
 
     Args:
-        merged: adapters to merge into the weights they adapt.
+        adapters: of the checkpoint.
+        merge: whether to merge them into the weights they adapt. Those of parts besides the network
+            are merged always.
 
     Raises:
         CheckpointError: a file is missing, damaged, or does not fit.
@@ -85,9 +91,11 @@ def load_network(
         if component.in_network:
             tensors |= {f"{component.prefix}{name}": tensor for name, tensor in state.items()}
         else:
+            if adapters is not None:
+                _add_to_part(state, component, adapters)
             _fill(actor.get_submodule(component.module), state)
-    if merged is not None:
-        _merge_into(tensors, merged)
+    if merge and adapters is not None:
+        _merge_into(tensors, adapters)
     if any(parameter.is_meta for parameter in actor.network.parameters()):
         actor.network.load_state_dict(tensors, assign=True)
         actor.network.fill_buffers()
@@ -160,10 +168,12 @@ def save_network(actor: TokenActor, folder: Path) -> None:
 
 
 def save_components(actor: TokenActor, folder: Path, components: Sequence[Component]) -> None:
-    """Write each given part of the policy into its own file."""
+    """Write each given part of the policy into its own file, as OpenVLA-OFT's loader reads it."""
     for component in components:
-        module = actor.get_submodule(component.module)
-        write_weights(folder / f"{component.name}--{COMPONENT_SUFFIX}", _whole(module))
+        state = _whole(actor.get_submodule(component.module))
+        if component.in_network:
+            state = _with_empty_adapters(state)
+        write_pickled(folder / f"{component.name}--{COMPONENT_SUFFIX}", state)
 
 
 def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
@@ -195,6 +205,25 @@ def _whole(module: nn.Module) -> dict[str, Tensor]:
     """Weights by their names without adapters, with adapters merged."""
     plain = {name: parameter.detach() for name, parameter in plain_parameters(module).items()}
     return {**plain, **MergedWeights(module)}
+
+
+def _with_empty_adapters(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """FiLM's towers by the names that the original loader expects: it gives each linear map an
+    adapter before it loads them, all names or none. These add nothing."""
+    rank = _TRAINER_RANK
+    named: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        module, _, kind = name.rpartition(".")
+        linear = state.get(f"{module}.weight", tensor).ndim == 2 and kind in ("weight", "bias")
+        if not linear or module.rpartition(".")[2] in FILM:
+            named[name] = tensor
+            continue
+        named[f"{module}.base_layer.{kind}"] = tensor
+        if kind == "weight":
+            outputs, inputs = tensor.shape
+            named[f"{module}.lora_A.default.weight"] = tensor.new_zeros(rank, inputs)
+            named[f"{module}.lora_B.default.weight"] = tensor.new_zeros(outputs, rank)
+    return named
 
 
 def _published_parameters(network: nn.Module) -> list[str]:
@@ -229,9 +258,23 @@ def _merge_into(tensors: dict[str, Tensor], adapters: Adapters) -> None:
         for name, key in adapters.trained.items():
             tensors[name] = file.read(key)
         for module in adapters.modules:
-            a, b = (file.read(f"{ADAPTER_PREFIX}{module}.lora_{x}.weight") for x in "AB")
-            weight, scale = f"{module}.weight", adapters.settings.scale_of(module)
-            tensors[weight] = add_low_rank(tensors[weight], a, b, scale)
+            weight = f"{module}.weight"
+            tensors[weight] = _added(tensors[weight], module, adapters, file)
+
+
+def _add_to_part(state: dict[str, Tensor], component: Component, adapters: Adapters) -> None:
+    """Add the adapters of a part besides the network to its weights."""
+    with WeightsFile(adapters.file) as file:
+        for module in adapters.beside:
+            name = component.names.get(f"{module}.weight")
+            if name is not None:
+                state[name] = _added(state[name], module, adapters, file)
+
+
+def _added(weight: Tensor, module: str, adapters: Adapters, file: WeightsFile) -> Tensor:
+    """W + s B A."""
+    a, b = (file.read(f"{ADAPTER_PREFIX}{module}.lora_{x}.weight") for x in "AB")
+    return add_low_rank(weight, a, b, adapters.settings.scale_of(module))
 
 
 def _component_state(

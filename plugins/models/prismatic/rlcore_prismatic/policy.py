@@ -13,6 +13,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from rlcore.rng import RowKeys
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.track.files import write_text
 from rlcore_prismatic import checkpoint, sampling, statistics
+from rlcore_prismatic.beside import keep_files, kept_config
 from rlcore_prismatic.config_files import (
     PREPROCESSOR_FILE,
     preprocessor_config,
@@ -79,8 +81,9 @@ def make_policy(
             network = PrismaticModel(size, film=film)
         actor = make_actor(network, head)
         # adapters either go on being trained, or are merged into the weights
-        merged = None if config.is_lora else adapters
-        checkpoint.load_network(actor, folders, resolved.components, merged)
+        checkpoint.load_network(
+            actor, folders, resolved.components, adapters, merge=not config.is_lora
+        )
         checkpoint.load_value_head(actor, folders)
         place = folders.find(TOKENIZER_FILE).parent
         prompts = load_tokenizer(place, config.max_prompt_length, size)
@@ -234,10 +237,14 @@ class TokenPolicy(nn.Module):
         self.processor.prompts.save(path)
         # the folder it was loaded from is not a property of the policy
         settings = dataclasses.asdict(dataclasses.replace(config, model_path=None, lora_path=None))
-        content = transformers_config(resolved.size, found, settings)
-        write_text(path / statistics.CONFIG_FILE, json.dumps(content, indent=2) + "\n")
         content = preprocessor_config(resolved.size)
         write_text(path / PREPROCESSOR_FILE, json.dumps(content, indent=2) + "\n")
+        began: dict[str, Any] = {}
+        if resolved.folders is not None:
+            keep_files(resolved.folders, path)
+            began = kept_config(resolved.folders, path)
+        content = {**began, **transformers_config(resolved.size, found, settings)}
+        write_text(path / statistics.CONFIG_FILE, json.dumps(content, indent=2) + "\n")
 
     # -- helpers ------------------------------------------------------------------------------
 

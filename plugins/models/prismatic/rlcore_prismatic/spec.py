@@ -173,6 +173,12 @@ def load_adapters(config: PrismaticModelConfig, resolved: Resolved) -> Adapters 
         folders.adapters,
         network_shapes(resolved.size, film=resolved.film),
         config.lora_rank if config.is_lora else None,
+        beside={
+            name: part.shapes[own]
+            for part in resolved.components
+            if not part.in_network
+            for name, own in part.names.items()
+        },
         merged=merged_parts(folders, resolved.components, stored_network(folders.base)),
     )
 

@@ -16,7 +16,7 @@ from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import VALUE_HEAD, Shape
 
 HEADS_FILE = "rl_heads.safetensors"
-COMPONENT_SUFFIX = "rlcore_checkpoint.safetensors"
+COMPONENT_SUFFIX = "rlcore_checkpoint.pt"
 COMPONENT_HINT = "check actor.model.proprio_dim, action_dim, num_action_chunks and size"
 
 
@@ -111,11 +111,17 @@ def merged_parts(
     folders: Folders, components: Sequence[Component], stored: StoredWeights
 ) -> tuple[str, ...]:
     """Beginnings of the names of weights that were saved with their adapters, which are merged when
-    they are read: components inside the network, as OpenVLA-OFT's trainer saves FiLM's towers."""
+    they are read: components inside the network that lie with the adapters, as OpenVLA-OFT's
+    trainer saves FiLM's towers."""
     found = [
         (part, find_component(folders, part, stored)) for part in components if part.in_network
     ]
-    return tuple(part.prefix for part, path in found if path and stored_file(path).adapters)
+    return tuple(
+        part.prefix
+        for part, path in found
+        if path is not None and path.parent == folders.own != folders.base
+        if stored_file(path).adapters
+    )
 
 
 def component_files(component: Component, folder: Path) -> list[Path]:

@@ -1,0 +1,471 @@
+"""Folders as RLinf's and OpenVLA-OFT's trainers and converters leave them, and what ours are to
+their loaders. Names of files and weights are those of the public code of both."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rlcore_model_openvla_oft.policy import make
+from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
+from rlcore_model_openvla_oft.spec import policy_spec
+from rlcore_prismatic import checkpoint
+from rlcore_prismatic.layout import LORA_TARGETS, network_shapes
+from rlcore_prismatic.sizes import SIZES
+from safetensors.torch import load_file, save_file
+
+from rlcore.errors import CheckpointError
+from rlcore.rng import RowKeys
+
+SIZE = "tiny_published"
+KEYS = RowKeys(tuple((1, row) for row in range(3)))
+OFFICIAL = {"implement_version": "official", "use_proprio": True, "proprio_dim": 4}
+FILM = {**OFFICIAL, "use_film": True}
+
+
+def settings(**changes) -> OpenVLAOFTConfig:
+    base = {"size": SIZE, "num_action_chunks": 2, "critic_hidden": [16], "add_value_head": True,
+            "center_crop": True}  # fmt: skip
+    return OpenVLAOFTConfig(**{**base, **changes})
+
+
+def policy_of(env_spec, folder: Path | None = None, **changes):
+    torch.manual_seed(0 if folder is None else 1)
+    path = None if folder is None else str(folder)
+    return make(replace(settings(**changes), model_path=path), env_spec=env_spec)
+
+
+def assert_same(policy, other, observation, *, atol: float = 0.0) -> None:
+    out, again = (p.act(p.prepare(observation), KEYS, deterministic=True) for p in (policy, other))
+    torch.testing.assert_close(again.values, out.values, rtol=0, atol=atol)
+    torch.testing.assert_close(again.logprobs, out.logprobs, rtol=0, atol=atol)
+    assert (out.actions == again.actions).all()
+
+
+def refuse(env_spec, folder: Path, match: str, **changes) -> CheckpointError:
+    config = replace(settings(**changes), model_path=str(folder))
+    with pytest.raises(CheckpointError, match=match):
+        make(config, env_spec=env_spec)
+    with pytest.raises(CheckpointError, match=match) as refused:
+        policy_spec(config, env_spec)
+    return refused.value
+
+
+def stirred(policy):
+    """With FiLM's maps, which begin as zero, doing something."""
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            if ".scale." in name or ".shift." in name:
+                parameter.normal_(std=0.1)
+    return policy
+
+
+def published(policy, folder: Path) -> Path:
+    """Its folder, without our record of the settings."""
+    policy.save_pretrained(folder)
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    del content["rlcore"]
+    path.write_text(json.dumps(content))
+    return folder
+
+
+def whole_state(policy) -> dict[str, torch.Tensor]:
+    """`model.state_dict()` of RLinf's policy, which holds projector and critic."""
+    actor = policy.actor
+    state = dict(actor.network.state_dict())
+    for name in ("value_head", "proprio_projector"):
+        part = getattr(actor, name, None)
+        if part is not None:
+            state |= {f"{name}.{key}": tensor for key, tensor in part.state_dict().items()}
+    return {name: tensor.clone() for name, tensor in state.items()}
+
+
+def in_shards(state: dict[str, torch.Tensor], folder: Path) -> None:
+    """As RLinf's converter cuts them: sorted by name."""
+    names = sorted(state)
+    parts = [names[0::2], names[1::2]]
+    index = {}
+    for number, part in enumerate(parts, 1):
+        file = f"model-{number:05d}-of-{len(parts):05d}.safetensors"
+        save_file({name: state[name].contiguous() for name in part}, folder / file)
+        index |= dict.fromkeys(part, file)
+    content = {"metadata": {"total_size": 0}, "weight_map": index}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(content))
+
+
+def adapted(state: dict[str, torch.Tensor], rank: int, scale: float) -> dict[str, torch.Tensor]:
+    """The same state by peft's names, with adapters that are not merged: W - s B A, A and B."""
+    torch.manual_seed(2)
+    named: dict[str, torch.Tensor] = {}
+    for name, tensor in state.items():
+        module, _, kind = name.rpartition(".")
+        weight = state.get(f"{module}.weight", tensor)
+        if module.rpartition(".")[2] not in LORA_TARGETS or weight.ndim < 2:
+            named[name] = tensor
+            continue
+        if kind == "weight":
+            outputs, inputs, *kernel = tensor.shape
+            a, b = torch.randn(rank, inputs, *kernel) * 0.1, torch.randn(outputs, rank) * 0.1
+            tensor = tensor - scale * torch.einsum("or,r...->o...", b, a)
+            named[f"{module}.lora_A.default.weight"] = a
+            named[f"{module}.lora_B.default.weight"] = b.reshape(
+                outputs, rank, *(1 for _ in kernel)
+            )
+        named[f"{module}.base_layer.{kind}"] = tensor
+    return named
+
+
+# -- RLinf's converter ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_rlinfs_export_with_film(env_spec, observe, tmp_path, merged):
+    """Wrapped towers in the shards, and once more beside them, `vision_backbone--0_checkpoint.pt`.
+    A run without is_lora still has the adapters that wrap FiLM's network: alpha is min(r, 16)."""
+    policy = stirred(policy_of(env_spec, **FILM))
+    folder = published(policy, tmp_path / "export")
+    for path in [*folder.glob("*checkpoint*"), *folder.glob("*.safetensors")]:
+        path.unlink()
+    state = whole_state(policy)
+    if not merged:
+        state = adapted(state, 32, 0.5)
+    in_shards(state, folder)
+    for part in ("vision_backbone", "proprio_projector"):
+        own = {n.removeprefix(f"{part}."): t for n, t in state.items() if n.startswith(f"{part}.")}
+        torch.save(own, folder / f"{part}--0_checkpoint.pt")
+    other = policy_of(env_spec, folder, **FILM)
+    assert_same(policy, other, observe(env_spec, 3), atol=0 if merged else 1e-4)
+    (folder / "vision_backbone--0_checkpoint.pt").unlink()  # the shards hold it too
+    other = policy_of(env_spec, folder, **FILM)
+    assert_same(policy, other, observe(env_spec, 3), atol=0 if merged else 1e-4)
+    refuse(env_spec, folder, "holds vision_backbone.vision_backbone.*use_film=false", **OFFICIAL)
+
+
+# -- RLinf's runs ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(env_spec, tmp_path):
+    """A policy, and the folder of a run's step without the files beside its weights."""
+    policy = policy_of(env_spec)
+    published(policy, tmp_path / "base")
+    step = tmp_path / "run" / "checkpoints" / "global_step_10"
+    (step / "actor" / "model_state_dict").mkdir(parents=True)
+    return policy, tmp_path / "base", step
+
+
+def beside(base: Path, folder: Path) -> None:
+    for file in base.glob("*.json"):
+        if "index" not in file.name:
+            shutil.copy(file, folder)
+
+
+@pytest.mark.parametrize("place", ["", "actor", "actor/model_state_dict"])
+def test_a_run_of_rlinf(run, env_spec, observe, place):
+    """`actor/model_state_dict/full_weights.pt` below the step: any of the three folders is one."""
+    policy, base, step = run
+    torch.save(whole_state(policy), step / "actor/model_state_dict/full_weights.pt")
+    folder = step / place
+    error = refuse(env_spec, folder, "has no tokenizer.json|has no dataset_statistics.json")
+    assert f"its actor.model.model_path, to {folder}" in error.hint
+    (step.parents[1] / "tensorboard").mkdir()
+    (step.parents[1] / "tensorboard" / "config.yaml").write_text(
+        "actor: {model: {model_path: /weights/openvla-oft, lora_path: null}}\n"
+    )
+    error = refuse(env_spec, folder, "has no tokenizer.json|has no dataset_statistics.json")
+    assert f"actor.model.model_path (/weights/openvla-oft), to {folder}" in error.hint
+    beside(base, folder)
+    assert_same(policy, policy_of(env_spec, folder), observe(env_spec, 3))
+
+
+@pytest.mark.parametrize("alpha", ["rank", "beside", "where the run began"])
+def test_a_run_of_rlinf_with_adapters(run, env_spec, observe, tmp_path, alpha, recwarn):
+    """peft's wrapper is saved with them. Their alpha is not: it is the rank, or that of the
+    adapters in the run's lora_path."""
+    policy, base, step = run
+    scale = 1.0 if alpha == "rank" else 0.5
+    state = {
+        f"base_model.model.{name}": tensor
+        for name, tensor in adapted(whole_state(policy), 4, scale).items()
+    }
+    torch.save(state, step / "actor/model_state_dict/full_weights.pt")
+    beside(base, step)
+    place = step if alpha == "beside" else tmp_path / "began"
+    place.mkdir(exist_ok=True)
+    content = {"peft_type": "LORA", "r": 4, "lora_alpha": 2}
+    (place / "adapter_config.json").write_text(json.dumps(content))
+    if alpha == "where the run began":
+        (step / "config.yaml").write_text(f"actor: {{model: {{lora_path: '{place}'}}}}\n")
+    assert_same(policy, policy_of(env_spec, step), observe(env_spec, 3), atol=1e-4)
+    said = [str(w.message) for w in recwarn if "without their alpha" in str(w.message)]
+    assert bool(said) == (alpha == "rank")
+
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, ("evil",)
+
+
+@pytest.mark.parametrize("where", ["weights", "component"])
+def test_an_unsafe_pickle(run, env_spec, tmp_path, monkeypatch, where):
+    """It is refused by its name before any worker starts, and nothing of it is run."""
+    policy, base, step = run
+    monkeypatch.chdir(tmp_path)
+    if where == "weights":
+        beside(base, step)
+        torch.save({**whole_state(policy), "x": Evil()}, step / "full_weights.pt")
+        error = refuse(env_spec, step, "full_weights.pt is an unsafe pickle.*posix.mkdir")
+    else:
+        torch.save({"fc1.weight": Evil()}, base / "proprio_projector--1_checkpoint.pt")
+        error = refuse(env_spec, base, "unsafe pickle: .*posix.mkdir", **OFFICIAL)
+    assert "safetensors" in error.hint and not (tmp_path / "evil").exists()
+    assert "damaged" not in str(error) and "weights_only=False" not in str(error)
+
+
+# -- OpenVLA-OFT's trainer ------------------------------------------------------------------------
+
+
+def test_film_of_a_trainer_that_did_not_merge(env_spec, observe, tmp_path):
+    """Its towers hold their adapters (alpha min(r, 16)), and the same adapters are in
+    `lora_adapter/`: they are added once."""
+    policy = stirred(policy_of(env_spec, **FILM))
+    folder, base = tmp_path / "run--100_chkpt", tmp_path / "openvla-7b"
+    published(policy_of(env_spec), base)
+    language = load_file(base / "model.safetensors")
+    state = adapted(dict(policy.actor.network.state_dict()), 32, 0.5)
+    for name in language:
+        if not name.startswith("vision_backbone."):
+            plain = name if name in state else name.replace(".weight", ".base_layer.weight")
+            plain = plain if plain in state else name.replace(".bias", ".base_layer.bias")
+            language[name] = state[plain].contiguous()
+    save_file(language, base / "model.safetensors")
+    (folder / "lora_adapter").mkdir(parents=True)
+    low = {n: t.contiguous() for n, t in state.items() if ".lora_" in n}
+    low = {f"base_model.model.{n.replace('.default.', '.')}": t for n, t in low.items()}
+    save_file(low, folder / "lora_adapter" / "adapter_model.safetensors")
+    content = {"peft_type": "LORA", "r": 32, "lora_alpha": 16,
+               "base_model_name_or_path": str(base)}  # fmt: skip
+    (folder / "lora_adapter" / "adapter_config.json").write_text(json.dumps(content))
+    part = "vision_backbone."
+    towers = {n.removeprefix(part): t for n, t in state.items() if n.startswith(part)}
+    torch.save(towers, folder / "vision_backbone--100_checkpoint.pt")
+    projector = policy.actor.proprio_projector.state_dict()
+    projector = {f"module.{name}": tensor for name, tensor in projector.items()}
+    torch.save(projector, folder / "proprio_projector--100_checkpoint.pt")
+    published(policy, tmp_path / "whole")
+    for name in ("dataset_statistics.json", "tokenizer.json", "preprocessor_config.json",
+                 "rl_heads.safetensors"):  # fmt: skip
+        shutil.copy(tmp_path / "whole" / name, folder)
+    assert_same(policy, policy_of(env_spec, folder, **FILM), observe(env_spec, 3), atol=1e-4)
+
+
+@pytest.mark.parametrize("is_lora", [False, True])
+def test_adapters_of_parts_besides_the_network(env_spec, observe, tmp_path, is_lora):
+    """RLinf's policy holds the projector of the state, so peft adapts its fc1 and fc2 as well. Here
+    it is trained as a whole, so its adapters are merged, also where the others are trained on."""
+    policy = policy_of(env_spec, **OFFICIAL)
+    base = published(policy, tmp_path / "base")
+    state = adapted(dict(policy.actor.proprio_projector.state_dict()), 4, 1.0)
+    plain = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
+    (path,) = base.glob("proprio_projector--*")
+    torch.save(plain, path)
+    prefix = "base_model.model.proprio_projector."
+    low = {f"{prefix}{n.replace('.default.', '.')}": t for n, t in state.items() if ".lora_" in n}
+    weights = load_file(base / "model.safetensors")
+    name = "language_model.model.layers.0.self_attn.q_proj"
+    low[f"base_model.model.{name}.lora_A.weight"] = torch.ones(4, 64)
+    low[f"base_model.model.{name}.lora_B.weight"] = torch.zeros(64, 4)
+    assert weights[f"{name}.weight"].shape == (64, 64)
+    (tmp_path / "a").mkdir()
+    save_file(low, tmp_path / "a" / "adapter_model.safetensors")
+    content = {"peft_type": "LORA", "r": 4, "lora_alpha": 4}
+    (tmp_path / "a" / "adapter_config.json").write_text(json.dumps(content))
+    more = {"lora_path": str(tmp_path / "a"), "is_lora": is_lora, "lora_rank": 4}
+    assert_same(
+        policy, policy_of(env_spec, base, **OFFICIAL, **more), observe(env_spec, 3), atol=1e-5
+    )
+
+
+# -- ours in the originals ------------------------------------------------------------------------
+
+
+def test_names_and_files_of_ours_are_those_of_the_original_classes(env_spec, tmp_path):
+    """What `from_pretrained` of OpenVLA's classes finds: modeling_prismatic.py's modules, of timm's
+    and transformers' names, with LayerScale's factor under the name that it is given there."""
+    policy_of(env_spec).save_pretrained(tmp_path)
+    names = set(load_file(tmp_path / "model.safetensors"))
+    assert names == set(network_shapes(SIZES[SIZE]))
+    tops = {".".join(name.split(".")[:2]) for name in names}
+    assert tops == {
+        "vision_backbone.featurizer", "vision_backbone.fused_featurizer", "projector.fc1",
+        "projector.fc2", "projector.fc3", "language_model.model", "language_model.lm_head",
+    }  # fmt: skip
+    assert not any(".gamma" in name or name.startswith("value_head") for name in names)
+    content = json.loads((tmp_path / "config.json").read_text())
+    assert content["architectures"] == ["OpenVLAForActionPrediction"]
+    arguments = {
+        "use_fused_vision_backbone", "image_resize_strategy", "text_config", "norm_stats",
+        "llm_max_length", "pad_token_id", "pad_to_multiple_of", "n_action_bins",
+    }  # fmt: skip
+    assert content.keys() >= arguments  # of OpenVLAConfig
+    assert content["text_config"]["model_type"] == "llama"
+    statistics = json.loads((tmp_path / "dataset_statistics.json").read_text())
+    assert content["norm_stats"] == statistics and "action" in next(iter(statistics.values()))
+
+
+def test_components_of_ours_are_what_the_original_loader_expects(env_spec, tmp_path):
+    """experiments/robot/openvla_utils.py: one file with the component's name and "checkpoint" in
+    its own, of torch.save, loaded strictly; FiLM's towers after peft has given each of their linear
+    maps an adapter of rank 32, but neither FiLM's own maps nor the convolution."""
+    policy = stirred(policy_of(env_spec, **FILM))
+    policy.save_pretrained(tmp_path)
+    states = {}
+    for part in ("vision_backbone", "proprio_projector"):
+        (file,) = (f for f in os.listdir(tmp_path) if part in f and "checkpoint" in f)
+        assert file.endswith(".pt")
+        states[part] = torch.load(tmp_path / file, weights_only=True)
+    own = policy.actor.proprio_projector.state_dict()
+    assert states["proprio_projector"].keys() == own.keys() == {
+        "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias",
+    }  # fmt: skip
+    towers, block = states["vision_backbone"], "vision_backbone.featurizer.blocks.0"
+    for name, shape in {
+        f"{block}.block.attn.qkv.base_layer.weight": (144, 48),
+        f"{block}.block.attn.qkv.base_layer.bias": (144,),
+        f"{block}.block.attn.qkv.lora_A.default.weight": (32, 48),
+        f"{block}.block.attn.qkv.lora_B.default.weight": (144, 32),
+        f"{block}.block.norm1.weight": (48,),
+        f"{block}.scale.weight": (48, 64),
+        f"{block}.shift.bias": (48,),
+    }.items():
+        assert tuple(towers[name].shape) == shape, name
+    assert "vision_backbone.featurizer.patch_embed.proj.weight" in towers
+    lora = [name for name in towers if ".lora_" in name]
+    assert lora and not any(".scale." in n or ".shift." in n or "patch_embed" in n for n in lora)
+    assert not any(towers[name].any() for name in lora)
+
+
+def test_what_the_original_classes_need_besides_is_kept(env_spec, tmp_path):
+    """Code, processor and settings of the model that training began with, also by a checkpoint of a
+    checkpoint. Classes whose code is not there are no longer named, and nothing is taken through a
+    link that leads out."""
+    base = published(policy_of(env_spec), tmp_path / "base")
+    content = json.loads((base / "config.json").read_text())
+    maps = {"AutoConfig": "configuration_prismatic.OpenVLAConfig",
+            "AutoModelForVision2Seq": "modeling_prismatic.OpenVLAForActionPrediction"}  # fmt: skip
+    extra = {"auto_map": maps, "arch_specifier": "no-align+fused-gelu-mlp", "n_action_bins": 256}
+    (base / "config.json").write_text(json.dumps({**content, **extra}))
+    (base / "configuration_prismatic.py").write_text("# code")
+    (base / "tokenizer_config.json").write_text("{}")
+    path = base / "preprocessor_config.json"
+    pixels = {**json.loads(path.read_text()), "processor_class": "PrismaticProcessor"}
+    path.write_text(json.dumps(pixels))
+    (tmp_path / "secret").write_text("x")
+    (base / "added_tokens.json").symlink_to(tmp_path / "secret")
+    policy_of(env_spec, base).save_pretrained(tmp_path / "one")
+    policy_of(env_spec, tmp_path / "one").save_pretrained(tmp_path / "two")
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        found = json.loads((folder / "config.json").read_text())
+        assert found["arch_specifier"] == "no-align+fused-gelu-mlp"
+        assert found["auto_map"] == {"AutoConfig": "configuration_prismatic.OpenVLAConfig"}
+        assert (folder / "configuration_prismatic.py").read_text() == "# code"
+        assert json.loads((folder / "preprocessor_config.json").read_text()) == pixels
+        assert (folder / "tokenizer_config.json").exists()
+        assert not (folder / "added_tokens.json").exists()
+
+
+# -- full size ------------------------------------------------------------------------------------
+
+
+def sparse(path: Path, shapes: dict[str, tuple[int, ...]], dtype: str, width: int) -> None:
+    """A safetensors file with its header and, in place of its numbers, a hole."""
+    header, place = {}, 0
+    for name, shape in shapes.items():
+        end = place + width * torch.Size(shape).numel()
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [place, end]}
+        place = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + place)
+
+
+def full_folder(folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+    """All weights of a network of full size in three shards with an index, as it is published."""
+    names = list(shapes)
+    third = len(names) // 3 + 1
+    index = {}
+    for number in range(3):
+        part = names[number * third : (number + 1) * third]
+        file = f"model-{number + 1:05d}-of-00003.safetensors"
+        sparse(folder / file, {name: shapes[name] for name in part}, "BF16", 2)
+        index |= dict.fromkeys(part, file)
+    content = {"metadata": {}, "weight_map": index}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(content))
+
+
+def test_the_published_network_of_full_size(tmp_path):
+    """7.54 billion weights by their names and shapes alone, 15 GB that take no room: accepted; one
+    of another shape is refused. The network itself, on the meta device, has just those."""
+    from rlcore_prismatic.files import check_folders
+    from rlcore_prismatic.folders import Folders
+    from rlcore_prismatic.network import PrismaticModel
+
+    size = SIZES["openvla_7b"]
+    with torch.device("meta"):
+        network = PrismaticModel(size)
+    shapes = {name: tuple(p.shape) for name, p in network.named_parameters()}
+    assert shapes == network_shapes(size) and len(shapes) > 900
+    folders = Folders(tmp_path, tmp_path, None)
+    how = {"shapes": network_shapes(size), "head": {}, "components": (), "left_out": ()}
+    full_folder(tmp_path, shapes)
+    total = sum(file.stat().st_size for file in tmp_path.glob("*.safetensors"))
+    assert total / 1e9 == pytest.approx(15.08, abs=0.01)
+    assert sum(file.stat().st_blocks for file in tmp_path.glob("*")) * 512 < 1e6
+    check_folders(folders, size, **how)
+    full_folder(tmp_path, {**shapes, "projector.fc2.weight": (4096, 4096)})
+    with pytest.raises(CheckpointError, match=r"projector.fc2.weight is \[4096, 4096\]"):
+        check_folders(folders, size, **how)
+
+
+def test_adapters_of_full_size(tmp_path):
+    """RLinf's, of rank 32 on all of its targets, with their copy of the output layer."""
+    from rlcore_prismatic.adapters import read_adapters
+    from rlcore_prismatic.layout import adapter_shapes
+
+    size = SIZES["openvla_7b"]
+    weights = network_shapes(size)
+    shapes = {f"base_model.model.{n}": s for n, s in adapter_shapes(weights, 32).items()}
+    copied = "base_model.model.language_model.lm_head.base_layer.weight"
+    shapes[copied] = weights["language_model.lm_head.weight"]
+    sparse(tmp_path / "adapter_model.safetensors", shapes, "BF16", 2)
+    content = {"peft_type": "LORA", "r": 32, "lora_alpha": 32, "target_modules": [*LORA_TARGETS],
+               "base_model_name_or_path": "openvla/openvla-7b"}  # fmt: skip
+    (tmp_path / "adapter_config.json").write_text(json.dumps(content))
+    for rank in (None, 32):
+        adapters = read_adapters(tmp_path, weights, rank, beside={})
+        assert adapters.copies == {"language_model.lm_head.weight": copied}
+        assert len(adapters.modules) * 2 + 1 == len(shapes)
+
+
+def test_film_of_full_size():
+    """OpenVLA-OFT's towers with FiLM, 0.73 billion weights and FiLM's 0.45 billion."""
+    from rlcore_model_openvla_oft.spec import resolve
+    from rlcore_testing.conformance.paper import paper_env
+
+    config = OpenVLAOFTConfig(implement_version="official", use_film=True, add_value_head=False)
+    (part,) = resolve(config, paper_env()).components
+    billions = sum(torch.Size(shape).numel() for shape in part.shapes.values()) / 1e9
+    assert billions == pytest.approx(0.303 + 0.428 + 0.45, abs=0.02)
+    assert part.shapes["vision_backbone.fused_featurizer.blocks.26.scale.weight"] == (1152, 4096)
+
+
+def test_shards_that_we_write_are_cut_below_five_gigabytes():
+    assert checkpoint.SHARD_BYTES == 5 * 10**9
