@@ -8,9 +8,9 @@ that are called otherwise, or are of another kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, distribution, requires
 
 from rlcore.shipped import core_configs
 
@@ -26,18 +26,40 @@ def extra_that_ships(kind: str, name: str, loaded: Collection[str]) -> str | Non
     beginning (`NAME_50` belongs to `NAME`). An extra whose distribution is among `loaded` (names
     of those already loaded) is not the answer.
     """
-    # the longest name that fits; then the extra that brings the least
+    # the longest name that fits; then the extra of that name, or that brings the least
     ranked = [
-        (-len(short), len(extras()[extra]), extra)
+        (-len(short), _normal(name) != extra, len(extras()[extra]), extra)
         for short, extra in _absent(kind, loaded)
         if belongs(name, short)
     ]
-    return min(ranked)[2] if ranked else None
+    return min(ranked)[-1] if ranked else None
 
 
 def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
     """Names of `kind` that extras bring whose distribution is not among `loaded`."""
     return sorted({short for short, _ in _absent(kind, loaded)})
+
+
+def lacking(packages: Iterable[str]) -> list[str]:
+    """Those of some distributions that are not installed."""
+    absent = []
+    for package in packages:
+        try:
+            distribution(package)
+        except PackageNotFoundError:
+            absent.append(package)
+    return absent
+
+
+def installing(packages: Collection[str]) -> str:
+    """The command that installs distributions: an extra that brings them all, if there is one."""
+    wanted = {_normal(package) for package in packages}
+    fitting = [(len(brought), extra) for extra, brought in extras().items() if wanted <= {*brought}]
+    return (
+        f'pip install "{DISTRIBUTION}[{min(fitting)[1]}]"'
+        if fitting
+        else (f"pip install {' '.join(packages)}")
+    )
 
 
 def not_installed(loaded: Collection[str]) -> list[str]:
@@ -60,9 +82,9 @@ def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
     return [
         (short, extra)
         for extra, distributions in extras().items()
-        for distribution in distributions
-        if distribution not in loaded
-        for short in names_of(distribution, kind)
+        for each in distributions
+        if each not in loaded
+        for short in names_of(each, kind)
     ]
 
 

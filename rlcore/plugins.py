@@ -123,6 +123,21 @@ class Registry:
             )
         raise self.not_found(kind, name, self.names(kind))
 
+    def usable(self, kind: Kind, name: str) -> Component:
+        """The component of that name, all of whose packages are installed.
+
+        Raises:
+            PluginError: as for :meth:`get`, or a package is missing.
+        """
+        component = self.get(kind, name)
+        absent = extras.lacking(component.spec.packages)
+        if absent:
+            raise PluginError(
+                f"{kind} {name!r} needs {' and '.join(absent)}, not installed",
+                hint=extras.installing(absent),
+            )
+        return component
+
     def names(self, kind: Kind) -> list[str]:
         """Names of that kind, sorted."""
         return sorted(name for known, name in self._components if known == kind)
@@ -329,7 +344,10 @@ def _spec_problem(spec: Any) -> str:
         return f"rlcore_components listed a {type(spec).__name__}, not a ComponentSpec"
     for field in fields(spec):
         value = vars(spec)[field.name]
-        if not isinstance(value, str) and not (value is None and field.default is None):
+        if isinstance(field.default, tuple):
+            if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
+                return f"{field.name} of a component must be a tuple of strings, got {value!r}"
+        elif not isinstance(value, str) and not (value is None and field.default is None):
             return f"{field.name} of a component must be a string, got {type(value).__name__}"
         if field.name in ("target", "config", "spec", "imports") and value is not None:
             module, _, attribute = value.partition(":")

@@ -29,6 +29,8 @@ class ComponentSpec:
             :class:`PolicySpec` / :class:`AlgorithmNeeds`.
         imports: `"module:attr"`, a tuple of :class:`rlcore.config.imports.ImportRule`: how the
             configuration files of other systems name its settings; light.
+        packages: distributions that it imports and that its own does not bring, as pip knows them.
+            Whoever chooses it must have them.
     """
 
     kind: Kind
@@ -38,6 +40,7 @@ class ComponentSpec:
     config: str | None = None
     spec: str | None = None
     imports: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 class Episode(NamedTuple):

@@ -45,14 +45,14 @@ def check(
     Raises:
         ConfigError: one sentence per problem.
         CheckpointError: demonstrations that are damaged.
-        PluginError: a component or tracker that does not exist, or no plugin to write the
-            videos that are asked for.
+        PluginError: a component or tracker that does not exist or lacks a package, or no plugin
+            to write the videos that are asked for.
         PlacementError: a placement that can't be carried out.
     """
     registry = registry or load_plugins()
     for tracker in config.runner.logger.logger_backends:
         try:
-            registry.get("tracker", tracker)
+            registry.usable("tracker", tracker)
         except PluginError as error:
             named = f"runner.logger.logger_backends: {error.message}"
             raise PluginError(named, hint=error.hint) from None

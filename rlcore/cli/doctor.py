@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rlcore import extras
 from rlcore.cli.request import parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
+from rlcore.config.schema import RunConfig
 from rlcore.kernels import MKL, by_hand, in_effect, processor
 from rlcore.plugins import Registry, load_plugins
 
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
 
         config = compose(request.overrides, config_dirs=request.config_dirs, require=())
         plugins = chosen_plugins(config, registry)
-    results = [*registry.doctor(config, plugins), _kernels()]
+    results = [*registry.doctor(config, plugins), *_packages(registry, config), _kernels()]
     if config is None:
         results += _kinds(registry)
     bad = [row for row in registry.rows() if row.status == "BAD"]
@@ -42,6 +43,26 @@ def main(arguments: Sequence[str]) -> int:
             print(f"         fix: {item['fix']}")
     missing = [item for item in results if item["status"] == "missing"]
     return 1 if missing or bad else 0
+
+
+def _packages(registry: Registry, config: RunConfig | None) -> list[dict[str, str]]:
+    """Packages that a tracker needs and its plugin does not bring: missing where the tracker is
+    asked for, otherwise only told of."""
+    asked = [] if config is None else config.runner.logger.logger_backends
+    found = []
+    for component in registry.components("tracker"):
+        name, absent = component.spec.name, extras.lacking(component.spec.packages)
+        if absent and (config is None or name in asked):
+            found.append(
+                {
+                    "name": f"tracker {name}",
+                    "status": "missing" if name in asked else "warning",
+                    "detail": f"{' and '.join(absent)} not installed; "
+                    f"runner.logger.logger_backends=[{name}] needs it",
+                    "fix": extras.installing(absent),
+                }
+            )
+    return found
 
 
 def _kinds(registry: Registry) -> list[dict[str, str]]:

@@ -16,10 +16,10 @@ COMMANDS = {
     "report": "write a run's report again, or compare several runs",
     "config": "config import FILE: translate a YAML file of RLinf into a recipe",
 }
-TRACKERS = {
-    "tensorboard": ("TensorBoardTracker", "event files in the run's folder"),
-    "wandb": ("WandbTracker", "Weights & Biases"),
-    "swanlab": ("SwanLabTracker", "SwanLab"),
+TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "tensorboard": ("TensorBoardTracker", "event files in the run's folder", ()),
+    "wandb": ("WandbTracker", "Weights & Biases", ("wandb",)),
+    "swanlab": ("SwanLabTracker", "SwanLab", ("swanlab",)),
 }
 
 
@@ -39,7 +39,8 @@ def rlcore_components() -> list[ComponentSpec]:
                 name=name,
                 target=f"rlcore_tools.trackers:{attribute}",
                 summary=summary,
+                packages=packages,
             )
-            for name, (attribute, summary) in TRACKERS.items()
+            for name, (attribute, summary, packages) in TRACKERS.items()
         ),
     ]

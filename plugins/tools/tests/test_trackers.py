@@ -1,11 +1,18 @@
 """TensorBoard, W&B and SwanLab are told what the log is told."""
 
+import os
+import struct
+import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from rlcore import extras
+from rlcore.cli.main import main
 from rlcore.config.schema import LoggerConfig
 from rlcore.errors import PluginError
 from rlcore.plugins import Registry
@@ -76,3 +83,81 @@ def test_optional_trackers_are_told_project_folder_and_steps(folder, monkeypatch
     assert any(str(folder.path) in str(value) for value in settings.values())
     assert logged == (3, {"env/return": 2.0})
     assert finished == "finished"
+
+
+PLAY = """
+import sys
+from pathlib import Path
+from rlcore.config.schema import LoggerConfig
+from rlcore.plugins import Registry
+from rlcore.track.folder import RunFolder
+from rlcore.track.trackers import open_trackers
+asked = LoggerConfig(logger_backends=[sys.argv[1]], project_name="project")
+folder = RunFolder.create(Path.cwd(), "run")
+with open_trackers(asked, folder, Registry.load()) as trackers:
+    trackers.log({"env/return": 2.0}, step=3)
+    trackers.log({"env/return": 2.5}, step=4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "number"),
+    [
+        ("wandb", "wandb/offline-run-*/run-*.wandb", b"2.5"),
+        ("swanlab", "swanlab/run-*/run-*.swanlab", struct.pack("<d", 2.5)),
+    ],
+)
+def test_the_library_itself_writes_into_the_run_offline(tmp_path, name, pattern, number):
+    """In a process of its own, as the libraries begin others, and with a home of its own."""
+    pytest.importorskip(name, reason=f"pip install {name}; a smaller test stands above")
+    offline = {"WANDB_MODE": "offline", "SWANLAB_MODE": "offline", "HOME": str(tmp_path)}
+    subprocess.run(
+        [sys.executable, "-c", PLAY, name],
+        cwd=tmp_path, env=os.environ | offline, check=True, capture_output=True, timeout=200,
+    )  # fmt: skip
+    (file,) = (tmp_path / "run").glob(pattern)
+    written = file.read_bytes()
+    assert b"env/return" in written and number in written
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *absent: str) -> None:
+    """Let packages look as if they were not installed."""
+    known = extras.distribution
+
+    def find(name: str):
+        if name in absent:
+            raise PackageNotFoundError(name)
+        return known(name)
+
+    monkeypatch.setattr(extras, "distribution", find)
+
+
+TOY = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local")
+
+
+@pytest.mark.parametrize("name", ["wandb", "swanlab"])
+@pytest.mark.parametrize("dry", [("--dry-run",), ()])
+def test_a_missing_library_is_found_before_anything_starts(
+    elsewhere, monkeypatch, capsys, name, dry
+):
+    without(monkeypatch, name)
+    asked = f"runner.logger.logger_backends=[tensorboard,{name}]"
+    assert main(["train", *TOY, asked, *dry]) == PluginError.exit_code
+    said = capsys.readouterr().err
+    assert f"runner.logger.logger_backends: tracker '{name}' needs {name}, not installed" in said
+    assert f'hint: pip install "rlcore[{name}]"' in said
+    assert not list(Path.cwd().iterdir())
+
+
+def test_the_doctor_says_which_library_is_missing(elsewhere, monkeypatch, capsys):
+    without(monkeypatch, "wandb", "swanlab")
+    main(["doctor"])
+    said = capsys.readouterr().out
+    for name in ("wandb", "swanlab"):
+        assert f"warning  tracker {name}: {name} not installed; " in said
+    main(["doctor", *TOY])
+    assert "tracker" not in capsys.readouterr().out
+    assert main(["doctor", *TOY, "runner.logger.logger_backends=[wandb]"]) == 1
+    said = capsys.readouterr().out
+    assert "missing  tracker wandb: wandb not installed" in said and "swanlab" not in said
+    assert 'fix: pip install "rlcore[wandb]"' in said

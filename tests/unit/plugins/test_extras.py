@@ -17,6 +17,9 @@ REQUIRES = [
     'rlcore-model-openvla==0.1.0; extra == "openvla"',
     'rlcore-model-openvla-oft==0.1.0; extra == "openvla-oft"',
     "rlcore-algo-ppo==0.1.0; extra == 'ppo'",
+    "rlcore-tools==0.1.0; extra == 'tools'",
+    "rlcore-tools==0.1.0; extra == 'wandb'",
+    "WandB>=0.19; extra == 'wandb'",
 ]
 
 
@@ -35,6 +38,8 @@ def test_extras_are_read_from_requirements(metadata):
         "openvla": ("rlcore-model-openvla",),
         "openvla-oft": ("rlcore-model-openvla-oft",),
         "ppo": ("rlcore-algo-ppo",),
+        "tools": ("rlcore-tools",),
+        "wandb": ("rlcore-tools", "wandb"),
     }
 
 
@@ -43,6 +48,8 @@ def test_extras_are_read_from_requirements(metadata):
     [
         ("env", "maniskill", "maniskill"),
         ("env", "maniskill_put_on_plate", "maniskill"),
+        ("tracker", "tensorboard", "tools"),
+        ("tracker", "wandb", "wandb"),  # its own extra before the one that brings less
         ("env", "ManiSkill", "maniskill"),
         ("env", "maniskills", None),  # a slip of the pen is not an option of the plugin
         ("model", "openvla_oft", "openvla-oft"),  # the longer name wins over openvla
@@ -93,9 +100,9 @@ def test_an_installed_plugin_is_not_offered(metadata):
 
 
 def test_extras_that_are_not_installed(metadata):
-    everything = ["hut", "maniskill", "openvla", "openvla-oft", "ppo"]
+    everything = ["hut", "maniskill", "openvla", "openvla-oft", "ppo", "tools", "wandb"]
     assert extras.not_installed(loaded=()) == everything
-    found = {"rlcore-env-hut", "rlcore-algo-ppo"}
+    found = {"rlcore-env-hut", "rlcore-algo-ppo", "rlcore-tools"}
     assert extras.not_installed(loaded=found) == ["maniskill", "openvla", "openvla-oft"]
 
 
@@ -122,3 +129,9 @@ def test_every_option_of_ours_can_be_told_from_its_distribution():
 
 def place(catalog: Catalog, location: str) -> object:
     return next(root.folder for root in catalog.roots if root.location == location)
+
+
+def test_packages_that_are_lacking(metadata):
+    assert extras.lacking(["numpy", "no-such-package-of-ours"]) == ["no-such-package-of-ours"]
+    assert extras.installing(["wandb"]) == 'pip install "rlcore[wandb]"'
+    assert extras.installing(["some", "other"]) == "pip install some other"

@@ -99,6 +99,11 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
             "kind of a component must be a string, got list",
         ),
         (
+            "ComponentSpec('env', 'maze', 'a:b', packages='numpy')",
+            ("env", "maze"),
+            "packages of a component must be a tuple of strings, got 'numpy'",
+        ),
+        (
             "ComponentSpec('command', '-x', 'a:b')",
             ("command", "-x"),
             "a command's name is letters, digits, - and _, got '-x'",
