@@ -7,6 +7,7 @@ from typing import Any
 from rlcore.config.imports import Foreign, ImportRule
 
 SAMPLING = "of token policies: a flow policy draws noise (openpi.noise_method)"
+NO_RTC = "there is no real-time chunking"
 DSRL = "of DSRL, an algorithm that rlcore does not have"
 
 
@@ -67,9 +68,9 @@ RULES = (
             "dsrl_hidden_dims",
         )
     ),
-    ImportRule(
-        "actor.model.openpi.rtc_enabled", None, "there is no real-time chunking", only=(False,)
-    ),
+    ImportRule("actor.model.openpi.rtc_enabled", None, NO_RTC, only=(False,)),
+    ImportRule("actor.model.openpi.rtc_guidance_clip", None, NO_RTC),
+    ImportRule("actor.model.openpi.rtc_guidance_mode", None, NO_RTC),
     ImportRule("actor.model.policy_setup", None, "openpi.config_name is the robot"),
     ImportRule("actor.model.model_name", None, "model_type says it"),
     ImportRule("actor.config_name", None, "of supervised training beside RL", only=(None,)),

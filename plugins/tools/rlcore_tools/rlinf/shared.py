@@ -17,6 +17,8 @@ ONE_PASS = "an evaluation plays each (task, trial) once, until its episode ends"
 LIGHT_MEMORY = (
     "where actor and rollout share a GPU they share the weights; --dry-run shows the memory"
 )
+NO_RTC = "there is no real-time chunking"
+CO_TRAINING = "there is no supervised loss beside RL"
 
 
 def _updates(value: Any, foreign: Foreign) -> Any:
@@ -85,6 +87,8 @@ RULES = (
         "the rollout gets new weights after each update",
         only=(1,),
     ),
+    ImportRule("runner.rtc.enabled", None, NO_RTC, only=(False,)),
+    ImportRule("runner.rtc.*", None, NO_RTC),
     # env
     ImportRule("env.group_name", None, NAMES_OF_RAY),
     ImportRule("env.enable_offload", None, "only env.train and env.eval are asked, here and there"),
@@ -112,6 +116,9 @@ RULES = (
     # actor
     ImportRule("actor.group_name", None, NAMES_OF_RAY),
     ImportRule("actor.training_backend", None, "one way to train", only=("fsdp",)),
+    ImportRule("actor.enable_sft_co_train", None, CO_TRAINING, only=(False,)),
+    ImportRule("actor.sft_data_path", None, CO_TRAINING),
+    ImportRule("actor.sft_loss_weight", None, CO_TRAINING),
     ImportRule("actor.seed", "runner.seed", "the root of all randomness"),
     ImportRule("actor.enable_offload", None, LIGHT_MEMORY),
     ImportRule(
