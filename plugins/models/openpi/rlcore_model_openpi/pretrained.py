@@ -11,6 +11,7 @@ import torch
 
 from rlcore.specs import EnvSpec
 from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
+from rlcore_model_openpi.data_configs import data_config
 from rlcore_model_openpi.network import PiNetwork
 from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.vision import SiglipTower
@@ -42,6 +43,15 @@ def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvS
         CheckpointError: a file is missing, damaged, or of another robot.
     """
     assert config.model_path is not None
+    horizon = data_config(config.openpi.config_name).action_horizon
+    if config.openpi.action_horizon is None and horizon != resolved.size.action_horizon:
+        _log.warning(
+            "%s says action_horizon %d, which is taken; that of config_name %s is %d",
+            Path(config.model_path) / CONFIG_FILE,
+            resolved.size.action_horizon,
+            resolved.data.name,
+            horizon,
+        )
     tokenizer = load_tokenizer(Path(config.model_path), resolved.size)
     return Processor(resolved, tokenizer, checkpoint_stats(config, resolved, env_spec))
 

@@ -88,11 +88,12 @@ def refuse(config, env_spec, match: str) -> CheckpointError:
 # -- layouts ------------------------------------------------------------------------------------
 
 
-def test_openpis_converter(folder, original, pi05, env_spec, observe):
+def test_openpis_converter(folder, original, pi05, env_spec, caplog):
     config = settings(folder, pi05=pi05)
     policy_spec(config, env_spec)
     policy = make(config, env_spec=env_spec)
     assert_holds(policy, original)
+    assert "says action_horizon 10, which is taken; that of config_name" in caplog.text
     assert policy.processor.resolved.size.action_horizon == 10  # of its config.json
     stats = statistics(env_spec)["actions"]
     np.testing.assert_array_equal(policy.processor.normalizer.actions.std, stats["std"])
@@ -344,3 +345,17 @@ def test_what_we_write_loads_in_openpi(folder, original, pi05, env_spec, tmp_pat
     for values in stats["norm_stats"].values():
         assert set(values) == {"mean", "std", "q01", "q99"}
         assert all(isinstance(number, float) for row in values.values() for number in row)
+
+
+def test_a_run_that_holds_more_than_tensors(tmp_path, env_spec):
+    """It is called unsafe, and nothing of it is run."""
+    (tmp_path / "model_state_dict").mkdir()
+    torch.save({"model": {}, "path": tmp_path}, tmp_path / "model_state_dict" / "full_weights.pt")
+    error = refuse(settings(tmp_path), env_spec, "full_weights.pt is an unsafe pickle: .*pathlib")
+    assert "torch.load" not in str(error)
+
+
+def test_pytorch_model_bin_names_its_conversion(folder, pi05, env_spec):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    error = refuse(settings(folder, pi05=pi05), env_spec, "has no model.safetensors")
+    assert "pytorch_model.bin" in str(error.hint) and "save_file" in str(error.hint)
