@@ -21,22 +21,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, get_args
 
 import pluggy
 
-from rlcore import extras, hookspecs, watchdog
+from rlcore import extras, hookspecs
 from rlcore.errors import PluginError, did_you_mean, nearest
+from rlcore.installed import BLOCK, Installed, installed
 from rlcore.specs import ComponentSpec, Kind
 
-GROUP = "rlcore.plugins"
-CORE = "rlcore.builtin"
-"""The entry point that is always loaded."""
 API_VERSION = (0, 2)
 KINDS: tuple[Kind, ...] = get_args(Kind)
-IMPORT_SECONDS = 120.0
-"""How long the module of a plugin may take to import; it holds strings only."""
 _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 
@@ -77,7 +73,7 @@ class Registry:
         self.config_paths: list[tuple[str, str]] = []
         self._components: dict[tuple[Kind, str], list[Component]] = defaultdict(list)
         self._rows: list[PluginRow] = []
-        self._left_out: list[tuple[str, str, str]] = []  # plugin, distribution, by which variable
+        self._left_out: list[Installed] = []
 
     @classmethod
     def load(
@@ -90,18 +86,11 @@ class Registry:
         if environ.get("RLCORE_TRACE_HOOKS"):
             registry.manager.trace.root.setwriter(sys.stderr.write)
             registry.manager.enable_tracing()
-        only, blocked = _names(environ, "RLCORE_PLUGINS"), _names(environ, "RLCORE_BLOCK_PLUGINS")
-        points = entry_points(group=GROUP) if found is None else found
-        for point in sorted(points, key=lambda p: (p.value != CORE, _origin(p), p.name)):
-            names = {point.name, _origin(point)[0]}
-            if point.value == CORE:
-                registry._add(point)
-            elif names & blocked:
-                registry._left_out.append((point.name, _origin(point)[0], "RLCORE_BLOCK_PLUGINS"))
-            elif only and not names & only:
-                registry._left_out.append((point.name, _origin(point)[0], "RLCORE_PLUGINS"))
+        for plugin in installed(environ, found):
+            if plugin.left_out_by:
+                registry._left_out.append(plugin)
             else:
-                registry._add(point)
+                registry._add(plugin)
         return registry
 
     # -- looking up -------------------------------------------------------------------------
@@ -119,7 +108,7 @@ class Registry:
             raise PluginError(
                 _conflict(found),
                 # the last: the first may be core's, which stays
-                hint=f"remove one of them, or set RLCORE_BLOCK_PLUGINS={found[-1].plugin}",
+                hint=f"remove one of them, or set {BLOCK}={found[-1].plugin}",
             )
         raise self.not_found(kind, name, self.names(kind))
 
@@ -199,14 +188,14 @@ class Registry:
                 return PluginError(
                     f"{kind} {name!r} can't be used: {_bad(row)}", hint="rlcore doctor"
                 )
-        for plugin, distribution, variable in self._left_out:
-            if owns(plugin, distribution):
+        for plugin in self._left_out:
+            if owns(plugin.name, plugin.distribution):
                 extra = extras.extra_that_ships(kind, name, loaded=())
                 ships = f' (it ships as an extra: pip install "rlcore[{extra}]")' if extra else ""
                 return PluginError(
-                    f"{kind} {name!r} can't be used: {variable} leaves out plugin {plugin!r} "
-                    f"({distribution})",
-                    hint=f"unset {variable}{ships}",
+                    f"{kind} {name!r} can't be used: {plugin.left_out_by} leaves out plugin "
+                    f"{plugin.name!r} ({plugin.distribution})",
+                    hint=f"unset {plugin.left_out_by}{ships}",
                 )
         return None
 
@@ -221,8 +210,8 @@ class Registry:
     def absent(self) -> list[str]:
         """What was installed and is not loaded: plugins that are BAD, and those left out."""
         absent = [_bad(row) for row in self._rows if row.status == "BAD"]
-        for variable in dict.fromkeys(variable for *_, variable in self._left_out):
-            plugins = [repr(plugin) for plugin, _, by in self._left_out if by == variable]
+        for variable in dict.fromkeys(plugin.left_out_by for plugin in self._left_out):
+            plugins = [repr(p.name) for p in self._left_out if p.left_out_by == variable]
             absent.append(f"{variable} leaves out {', '.join(plugins)}")
         return absent
 
@@ -255,15 +244,14 @@ class Registry:
 
     # -- loading ----------------------------------------------------------------------------
 
-    def _add(self, point: EntryPoint) -> None:
+    def _add(self, plugin: Installed) -> None:
         """Load one plugin. Whatever goes wrong in it ends as a BAD row."""
-        origin = _origin(point)
+        origin = plugin.distribution, plugin.version
         module = None
         try:
-            with watchdog.limit(_late(point.name, origin), IMPORT_SECONDS):
-                module = point.load()
-            _check_api(module, origin[0])
-            self.manager.register(module, name=point.name)
+            module = plugin.load()
+            _check_api(module, plugin.distribution)
+            self.manager.register(module, name=plugin.name)
             self._check_hooks(module)
             specs = self._call(module, "rlcore_components")
             paths = self._call(module, "rlcore_config_paths")
@@ -273,13 +261,13 @@ class Registry:
         except BaseException as error:
             if self.manager.is_registered(module):  # also where registering failed half-way
                 self.manager.unregister(module)
-            self._rows.append(PluginRow("plugin", point.name, *origin, "BAD", _reason(error)))
+            self._rows.append(PluginRow("plugin", plugin.name, *origin, "BAD", _reason(error)))
             return
-        self.config_paths += [(origin[0], path) for path in paths]
+        self.config_paths += [(plugin.distribution, path) for path in paths]
         for spec in specs:
-            self._register(spec, point.name, origin)
+            self._register(spec, plugin.name, origin)
         if not specs:
-            self._rows.append(PluginRow("plugin", point.name, *origin))
+            self._rows.append(PluginRow("plugin", plugin.name, *origin))
 
     def _check_hooks(self, module: Any) -> None:
         """Raise for a hook implementation that no specification knows."""
@@ -312,15 +300,6 @@ class Registry:
 def load_plugins() -> Registry:
     """The registry of this process, loaded once."""
     return Registry.load()
-
-
-def _names(environ: Mapping[str, str], variable: str) -> set[str]:
-    return {name.strip() for name in environ.get(variable, "").split(",") if name.strip()}
-
-
-def _origin(point: EntryPoint) -> tuple[str, str]:
-    """(distribution, version); entry points made by hand have neither."""
-    return (point.dist.name, point.dist.version) if point.dist is not None else ("?", "?")
 
 
 def _check_api(module: Any, distribution: str) -> None:
@@ -366,13 +345,6 @@ def _conflict(claims: list[Component]) -> str:
     first = claims[0]
     owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
     return f"{first.spec.kind} {first.spec.name!r} is claimed by {owners}"
-
-
-def _late(plugin: str, origin: tuple[str, str]) -> PluginError:
-    return PluginError(
-        f"plugin {plugin!r} ({' '.join(origin)}) has not been imported within {IMPORT_SECONDS:g} s",
-        hint=f"RLCORE_BLOCK_PLUGINS={plugin} leaves it out",
-    )
 
 
 def _bad(row: PluginRow) -> str:

@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -175,7 +174,7 @@ def marked() -> Iterator[None]:
         yield
         return
     former = os.environ.get(MARK)  # this process may have been started by a marked one
-    os.environ[MARK] = _mark = uuid.uuid4().hex
+    os.environ[MARK] = _mark = os.urandom(16).hex()
     try:
         yield
     finally:

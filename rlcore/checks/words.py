@@ -63,10 +63,13 @@ def _unlike(first: EnvFacts, second: EnvFacts, where: str, there: str) -> Iterat
 
 
 def _of_demonstrations(facts: Facts, train: EnvFacts) -> Iterator[str]:
+    path = facts.config.collect.path
+    if path is None:
+        return
+    # tables of episodes are read by a library that takes its time to load
     from rlcore.data.demonstrations import begun
     from rlcore.data.layout import read_info
 
-    path = facts.config.collect.path
-    if path is not None and begun(Path(path)):
+    if begun(Path(path)):
         info = read_info(Path(path))
         yield from _unlike(info, train, f"in the demonstrations of {path}", "in env.train")

@@ -21,6 +21,7 @@ from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
 from rlcore.errors import AssetError, ConfigError, PluginError, file_trouble
+from rlcore.installed import LEAVE_OUT
 from rlcore.output import lasting
 from rlcore.plugins import Registry, load_plugins
 from rlcore.targets import load_target
@@ -147,7 +148,7 @@ def _failures_named(verb: Verb) -> Iterator[None]:
         raise PluginError(
             f"the run was ended by sys.exit({error.code!r}) in {at.name}, line {at.lineno} of "
             f"{at.filename}: a plugin must raise an error instead",
-            hint="rlcore plugins; RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out",
+            hint=f"rlcore plugins; {LEAVE_OUT}",
         ) from None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PluginError, UserError
+from rlcore.installed import LEAVE_OUT
 from rlcore.plugins import Registry
 from rlcore.specs import AlgorithmNeeds, Kind
 from rlcore.targets import load_target
@@ -52,5 +53,5 @@ def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments
         raise PluginError(
             f"{section}: the spec function of {kind} {name!r} ({component.distribution} "
             f"{component.version}) failed:\n{text}",
-            hint="rlcore plugins; RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out",
+            hint=f"rlcore plugins; {LEAVE_OUT}",
         ) from error

@@ -25,9 +25,9 @@ import pluggy
 from rlcore import watchdog
 from rlcore.errors import PluginError, RunWarning, UserError
 from rlcore.hookspecs import OBSERVER
+from rlcore.installed import LEAVE_OUT
 from rlcore.loop.aside import waited_for
 
-LEAVE_OUT = "RLCORE_BLOCK_PLUGINS=NAME leaves a plugin out"
 FINISHED = "rlcore_after_run"
 
 

@@ -18,10 +18,10 @@ import psutil
 from packaging.requirements import Requirement
 
 import rlcore
+from rlcore.installed import GROUP
 from rlcore.track.files import write_text
 from rlcore.track.protocol import EvaluationProtocol
 
-PLUGIN_GROUP = "rlcore.plugins"  # entry points, see rlcore.hookspecs
 ALWAYS_NAMED = ("rlcore", "torch", "ray", "numpy")
 GIT_SECONDS = 10.0
 
@@ -135,7 +135,7 @@ def _git(checkout: Path, *arguments: str) -> str | None:
 
 def _plugin_distributions() -> list[metadata.Distribution]:
     """Distributions with an rlcore entry point, each once."""
-    points = metadata.entry_points(group=PLUGIN_GROUP)
+    points = metadata.entry_points(group=GROUP)
     found = {point.dist.metadata["Name"]: point.dist for point in points if point.dist is not None}
     return list(found.values())
 

@@ -23,9 +23,10 @@ from rlcore import hookimpl
 from rlcore.config.compose import compose
 from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import WorkerError
+from rlcore.installed import GROUP
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
-from rlcore.plugins import GROUP, Registry
+from rlcore.plugins import Registry
 from rlcore.run import Run
 from rlcore.track.checkpoint import load_checkpoint
 

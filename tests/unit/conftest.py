@@ -16,7 +16,8 @@ from rlcore_testing.conformance.trajectories import random_trajectory
 
 from rlcore.config.schema import AlgorithmConfig, key
 from rlcore.hookspecs import hookimpl
-from rlcore.plugins import GROUP, Registry
+from rlcore.installed import GROUP
+from rlcore.plugins import Registry
 from rlcore.specs import AlgorithmNeeds, ComponentSpec
 from rlcore.trajectory import Trajectory
 

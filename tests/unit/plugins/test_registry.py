@@ -262,8 +262,8 @@ def test_a_plugin_that_hangs_at_its_import_is_named(tmp_path):
     (folder / "entry_points.txt").write_text("[rlcore.plugins]\nsleepy = sleepy_plugin\n")
     (tmp_path / "sleepy_plugin.py").write_text("import time; time.sleep(600)\n")
     code = (
-        "import sys; from rlcore import plugins; from rlcore.cli.main import main\n"
-        "plugins.IMPORT_SECONDS = 0.5; sys.exit(main(['plugins']))"
+        "import sys; from rlcore import installed; from rlcore.cli.main import main\n"
+        "installed.IMPORT_SECONDS = 0.5; sys.exit(main(['plugins']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
