@@ -31,6 +31,9 @@ class ComponentSpec:
             configuration files of other systems name its settings; light.
         packages: distributions that it imports and that its own does not bring, as pip knows them.
             Whoever chooses it must have them.
+        export: of a model: `"module:attr"`, a function that changes the folder of a saved policy,
+            its argument, into the form that the model's original code reads, where that is another
+            one.
     """
 
     kind: Kind
@@ -41,6 +44,7 @@ class ComponentSpec:
     spec: str | None = None
     imports: str | None = None
     packages: tuple[str, ...] = ()
+    export: str | None = None
 
 
 class Episode(NamedTuple):

@@ -153,6 +153,19 @@ def test_adapters_alone_and_back(run, base, tmp_path, capsys, model, kept_alone)
     assert_alike(expected, decisions(built(config, **changes), config), 1e-4)
 
 
+def test_parts_are_exported_as_their_original_loader_reads_them(run, tmp_path):
+    """FiLM's towers as a file of torch.save, under the names that it loads strictly."""
+    film = ("implement_version=official", "use_film=true")
+    folder, policy, config = run("openvla_oft_tiny", *(f"actor.model.{key}" for key in film))
+    dest = tmp_path / "out"
+    assert main(["export", str(folder), str(dest)]) == 0
+    (file,) = dest.glob("*checkpoint*")
+    towers = torch.load(file, weights_only=True)
+    assert file.suffix == ".pt" and any(".lora_A.default." in name for name in towers)
+    expected = decisions(policy, config)
+    assert_alike(expected, decisions(built(config, model_path=str(dest)), config), 0)
+
+
 def refused(capsys, *arguments: str) -> str:
     assert main(["export", *arguments]) == 2
     return capsys.readouterr().err

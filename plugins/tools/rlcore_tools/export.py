@@ -1,7 +1,9 @@
-"""`rlcore export`: the policy of a checkpoint in a folder of its own, as its model lays it out.
+"""`rlcore export`: the policy of a checkpoint in a folder of its own, as its original code reads
+it.
 
-What a checkpoint holds is in that layout already, so it is mostly copied. Only to turn merged
-adapters into adapters alone, or the other way round, is the policy built; no env, no worker.
+What a checkpoint holds is mostly in that form already, so it is copied, and the model's plugin
+changes what is not (`ComponentSpec.export`). Only to turn merged adapters into adapters alone, or
+the other way round, is the policy built; no env, no worker.
 """
 
 from __future__ import annotations
@@ -76,6 +78,9 @@ def export(
             shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
         else:
             _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)
+        original = registry.get("model", model.model_type).spec.export
+        if original is not None:
+            load_target(original)(partial)
         _judge(config, partial, registry)
     return Exported(target, base_of_adapters(target) if adapters_only else None)
 

@@ -125,8 +125,8 @@ def test_round_trip_with_all_components(env_spec, observe, tmp_path):
                 parameter.normal_(std=0.1)
     policy.save_pretrained(tmp_path)
     assert sorted(p.name for p in tmp_path.glob("*checkpoint*")) == [
-        "proprio_projector--rlcore_checkpoint.pt",
-        "vision_backbone--rlcore_checkpoint.pt",
+        "proprio_projector--rlcore_checkpoint.safetensors",
+        "vision_backbone--rlcore_checkpoint.safetensors",
     ]
     assert_equal_outputs(policy, made(at(config, tmp_path), env_spec, 1), observe(env_spec, 3))
     # the network's own file is that of a policy without FiLM
@@ -491,12 +491,12 @@ def test_a_part_that_was_trained_and_is_not_asked_for(env_spec, tmp_path):
         config, replace(env_spec, states=(StateChannel("arm", 5),)), "proprio_dim must be 4, got 5"
     )
     unsigned(tmp_path)
-    left = "holds proprio_projector--rlcore_checkpoint.pt, .*use_proprio=false ignores it"
+    left = "holds proprio_projector--rlcore_checkpoint.safetensors, .*use_proprio=false ignores it"
     refuse(official, env_spec, left)
     refuse(at(settings(), tmp_path), env_spec, left)
     made(at(settings(**OFFICIAL), tmp_path), env_spec)
     # or beside the network, as trainers put them that save the whole policy
-    path = tmp_path / "proprio_projector--rlcore_checkpoint.pt"
+    path = tmp_path / "proprio_projector--rlcore_checkpoint.safetensors"
     whole = {f"proprio_projector.{name}": tensor for name, tensor in tensors(path).items()}
     save_file(load_file(tmp_path / "model.safetensors") | whole, tmp_path / "model.safetensors")
     path.unlink()

@@ -16,6 +16,7 @@ from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 from rlcore_model_openvla_oft.spec import policy_spec
 from rlcore_prismatic import checkpoint
 from rlcore_prismatic.layout import LORA_TARGETS, network_shapes
+from rlcore_prismatic.originals import to_original
 from rlcore_prismatic.sizes import SIZES
 from safetensors.torch import load_file, save_file
 
@@ -130,7 +131,7 @@ def test_rlinfs_export_with_film(env_spec, observe, tmp_path, merged):
     A run without is_lora still has the adapters that wrap FiLM's network: alpha is min(r, 16)."""
     policy = stirred(policy_of(env_spec, **FILM))
     folder = published(policy, tmp_path / "export")
-    for path in [*folder.glob("*checkpoint*"), *folder.glob("*.safetensors")]:
+    for path in folder.glob("*.safetensors"):
         path.unlink()
     state = whole_state(policy)
     if not merged:
@@ -274,7 +275,7 @@ def test_adapters_of_parts_besides_the_network(env_spec, observe, tmp_path, is_l
     state = adapted(dict(policy.actor.proprio_projector.state_dict()), 4, 1.0)
     plain = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
     (path,) = base.glob("proprio_projector--*")
-    torch.save(plain, path)
+    save_file(plain, path)
     prefix = "base_model.model.proprio_projector."
     low = {f"{prefix}{n.replace('.default.', '.')}": t for n, t in state.items() if ".lora_" in n}
     weights = load_file(base / "model.safetensors")
@@ -319,12 +320,13 @@ def test_names_and_files_of_ours_are_those_of_the_original_classes(env_spec, tmp
     assert content["norm_stats"] == statistics and "action" in next(iter(statistics.values()))
 
 
-def test_components_of_ours_are_what_the_original_loader_expects(env_spec, tmp_path):
+def test_components_of_ours_are_what_the_original_loader_expects(env_spec, observe, tmp_path):
     """experiments/robot/openvla_utils.py: one file with the component's name and "checkpoint" in
     its own, of torch.save, loaded strictly; FiLM's towers after peft has given each of their linear
     maps an adapter of rank 32, but neither FiLM's own maps nor the convolution."""
     policy = stirred(policy_of(env_spec, **FILM))
     policy.save_pretrained(tmp_path)
+    to_original(tmp_path)
     states = {}
     for part in ("vision_backbone", "proprio_projector"):
         (file,) = (f for f in os.listdir(tmp_path) if part in f and "checkpoint" in f)
@@ -349,6 +351,7 @@ def test_components_of_ours_are_what_the_original_loader_expects(env_spec, tmp_p
     lora = [name for name in towers if ".lora_" in name]
     assert lora and not any(".scale." in n or ".shift." in n or "patch_embed" in n for n in lora)
     assert not any(towers[name].any() for name in lora)
+    assert_same(policy, policy_of(env_spec, tmp_path, **FILM), observe(env_spec, 3))
 
 
 def test_what_the_original_classes_need_besides_is_kept(env_spec, tmp_path):

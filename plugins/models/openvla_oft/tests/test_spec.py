@@ -149,7 +149,7 @@ def test_a_policy_with_an_l1_head(env_spec, observe, tmp_path):
     assert output.actions.tobytes() == expected.tobytes() and output.values.shape == (3, 1)
     assert output.actions.shape == (3, 2, 4) and not output.logprobs.any()
     policy.save_pretrained(tmp_path)
-    assert (tmp_path / "action_head--rlcore_checkpoint.pt").is_file()
+    assert (tmp_path / "action_head--rlcore_checkpoint.safetensors").is_file()
     other = make(replace(config, model_path=str(tmp_path)), env_spec=env_spec)
     again = other.act(inputs, KEYS, deterministic=True)
     assert again.actions.tobytes() == output.actions.tobytes()

@@ -23,7 +23,6 @@ from rlcore.track.weights import (
     plain_parameters,
     read_stored,
     shapes_of,
-    write_pickled,
     write_weights,
 )
 from rlcore_prismatic.adapters import (
@@ -51,7 +50,6 @@ from rlcore_prismatic.stored import (
 
 SHARD_BYTES = 5 * 10**9
 _FILM = "vision_backbone.vision_backbone."
-_TRAINER_RANK = 32  # of the original trainer, and of its loader
 
 _log = logging.getLogger(__name__)
 
@@ -168,12 +166,10 @@ def save_network(actor: TokenActor, folder: Path) -> None:
 
 
 def save_components(actor: TokenActor, folder: Path, components: Sequence[Component]) -> None:
-    """Write each given part of the policy into its own file, as OpenVLA-OFT's loader reads it."""
+    """Write each given part of the policy into its own file."""
     for component in components:
-        state = _whole(actor.get_submodule(component.module))
-        if component.in_network:
-            state = _with_empty_adapters(state)
-        write_pickled(folder / f"{component.name}--{COMPONENT_SUFFIX}", state)
+        module = actor.get_submodule(component.module)
+        write_weights(folder / f"{component.name}--{COMPONENT_SUFFIX}", _whole(module))
 
 
 def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
@@ -205,25 +201,6 @@ def _whole(module: nn.Module) -> dict[str, Tensor]:
     """Weights by their names without adapters, with adapters merged."""
     plain = {name: parameter.detach() for name, parameter in plain_parameters(module).items()}
     return {**plain, **MergedWeights(module)}
-
-
-def _with_empty_adapters(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """FiLM's towers by the names that the original loader expects: it gives each linear map an
-    adapter before it loads them, all names or none. These add nothing."""
-    rank = _TRAINER_RANK
-    named: dict[str, Tensor] = {}
-    for name, tensor in state.items():
-        module, _, kind = name.rpartition(".")
-        linear = state.get(f"{module}.weight", tensor).ndim == 2 and kind in ("weight", "bias")
-        if not linear or module.rpartition(".")[2] in FILM:
-            named[name] = tensor
-            continue
-        named[f"{module}.base_layer.{kind}"] = tensor
-        if kind == "weight":
-            outputs, inputs = tensor.shape
-            named[f"{module}.lora_A.default.weight"] = tensor.new_zeros(rank, inputs)
-            named[f"{module}.lora_B.default.weight"] = tensor.new_zeros(outputs, rank)
-    return named
 
 
 def _published_parameters(network: nn.Module) -> list[str]:

@@ -16,7 +16,7 @@ from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import VALUE_HEAD, Shape
 
 HEADS_FILE = "rl_heads.safetensors"
-COMPONENT_SUFFIX = "rlcore_checkpoint.pt"
+COMPONENT_SUFFIX = "rlcore_checkpoint.safetensors"
 COMPONENT_HINT = "check actor.model.proprio_dim, action_dim, num_action_chunks and size"
 
 
