@@ -123,8 +123,8 @@ def make_plan(
     if cluster.num_nodes != len(inventory.nodes):
         raise PlacementError(
             f"cluster.num_nodes is {cluster.num_nodes}, but {len(inventory.nodes)} joined",
-            hint=f"set cluster.num_nodes={len(inventory.nodes)}, or start Ray on the other nodes "
-            "(ray start --address=HEAD:6379)",
+            hint=f"set cluster.num_nodes={len(inventory.nodes)}: a run takes the machine "
+            "that it is started on, and no other so far",
         )
     mapping = cluster.component_placement
     if isinstance(mapping, str):

@@ -1,0 +1,160 @@
+"""docs/coverage.md: each feature of the documents names a test, or what it waits for.
+
+And the small things that no other test shows: packages, folders, keys as the documents print them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rlcore.config.compose import compose
+from rlcore.plugins import load_plugins
+from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.targets import load_target
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/coverage.md").read_text()
+STATUSES = ("works", "partly", "waits")
+DOCUMENTS = {
+    "MetaWorld": 70,
+    "ManiSkill": 64,
+    "LIBERO": 42,
+    "MetaWorld (Chinese)": 21,
+    "RoboTwin": 91,
+    "Design card": 38,
+}
+"""Features that each names."""
+
+
+class Row(NamedTuple):
+    section: str
+    feature: str
+    status: str
+    test: str
+    note: str
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def rows(document: str) -> list[Row]:
+    """Those of one table."""
+    table = PAGE.split(f"\n## {document}\n")[1].split("\n## ")[0].strip().splitlines()
+    assert cells(table[0])[:4] == ["section", "feature", "status", "test"]
+    return [Row(*cells(line)) for line in table[2:]]
+
+
+ALL = [row for document in DOCUMENTS for row in rows(document)]
+
+
+@cache
+def named_in(file: Path) -> frozenset[str]:
+    """Names of its tests, read and not run."""
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return frozenset(n.name for n in nodes if isinstance(n, ast.FunctionDef))
+
+
+@pytest.mark.parametrize("row", ALL, ids=lambda row: row.feature[:40])
+def test_each_row_names_a_test_or_what_it_waits_for(row):
+    assert row.status in STATUSES
+    assert row.feature
+    if row.status == "waits":
+        assert row.test == "-"
+        assert row.note.startswith("for "), "it says what it waits for"
+        return
+    found = re.fullmatch(r"`([\w./-]+\.py)(?:::(test_\w+))?`", row.test)
+    assert found, f"no test: {row.test}"
+    file, name = ROOT / found[1], found[2]
+    assert file.is_file(), row.test
+    if name is None:  # conformance: the tests of a whole file
+        assert file.name == "test_conformance.py", row.test
+    else:
+        assert name in named_in(file), row.test
+    assert row.note or row.status == "works", "what is missing is said"
+
+
+def test_the_counts_are_right():
+    head = PAGE.split("| document |")[1].split("\n\n")[0].splitlines()[2:]
+    told = {line[0]: [int(number) for number in line[1:]] for line in map(cells, head)}
+    total = [0, 0, 0, 0]
+    for document, expected in DOCUMENTS.items():
+        counts = [sum(row.status == status for row in rows(document)) for status in STATUSES]
+        assert told.pop(document) == [*counts, expected], document
+        total = [a + b for a, b in zip(total, [*counts, expected], strict=True)]
+    assert told == {"all": total}
+
+
+def test_the_folders_of_the_design_card_are_there():
+    for name in ("rlcore", "plugins/envs", "plugins/models", "plugins/algos", "configs", "tests"):
+        assert (ROOT / name).is_dir(), name
+    for name in ("pyproject.toml", "CONTRIBUTING.md"):
+        assert (ROOT / name).is_file(), name
+
+
+def test_the_packages_of_the_design_card_are_declared():
+    projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/**/pyproject.toml")]
+    declared = "\n".join(project.read_text() for project in projects)
+    for name in ("torch", "ray", "pluggy", "hydra-core", "transformers", "peft", "metaworld"):
+        assert re.search(rf'"{name}[<>=]', declared), name
+    for name in ("mani_skill", "sapien"):  # sapien comes with it
+        assert re.search(rf'"{name}[<>=]', declared) or distribution(name), name
+
+
+def test_the_hubs_own_command_comes_along():
+    """`hf download`, which the documents type: it is in a package that models depend on."""
+    scripts = [point.name for point in distribution("huggingface_hub").entry_points]
+    assert "hf" in scripts
+    assert "huggingface" in " ".join(distribution("transformers").requires or ())
+
+
+TWO_ARMS = EnvSpec(
+    name="two_arms",
+    tasks=("cup",),
+    descriptions=("put the cup on the coaster",),
+    train_trials=range(10),
+    heldout_trials=range(10, 20),
+    cameras=tuple(CameraSpec(name, 224, 224) for name in ("head", "left", "right")),
+    states=(StateChannel("joints", 14),),
+    actions=(ActionChannel("joint_position", 14),),
+    max_episode_steps=200,
+)
+"""An env as the RoboTwin document describes it: 14 states, 14 actions, up to three cameras."""
+TOKENS = [
+    "actor.model.model_type=openvla_oft", "actor.model.implement_version=official",
+    "actor.model.action_dim=14", "actor.model.use_proprio=True", "actor.model.proprio_dim=14",
+    "actor.model.use_film=False", "actor.model.num_images_in_input=1",
+    "actor.model.num_action_chunks=25", "actor.model.unnorm_key=place_empty_cup",
+]  # fmt: skip
+FLOW = [
+    "actor.model.num_action_chunks=50", "actor.model.add_value_head=True",
+    "actor.model.action_dim=14", "actor.model.OpenPI.num_images_in_input=3",
+    "actor.model.OpenPI.detach_critic_input=True",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.parametrize(
+    ("model", "keys", "chunk", "images"),
+    [
+        ("openvla_oft", TOKENS, 25, 1),
+        ("openpi", [*FLOW, "actor.model.OpenPI.config_name=pi0_aloha_robotwin"], 50, 3),
+        ("openpi", [*FLOW, "actor.model.OpenPI.config_name=pi05_aloha_robotwin"], 50, 3),
+    ],
+)
+def test_the_documents_keys_for_two_arms(model, keys, chunk, images):
+    """All keys of a model's block together, as printed, on an env of that width."""
+    config = compose([f"model={model}", *keys], require=("model",)).actor.model
+    target = load_plugins().get("model", model).spec.spec
+    assert target is not None
+    spec = load_target(target)(config, TWO_ARMS)
+    assert (spec.action_dim, spec.num_action_chunks, spec.num_images) == (14, chunk, images)
+    assert spec.state_dim in (14, 32)  # as wide as the env's, or as the network's
+    assert (spec.value_dim > 0) == (model == "openpi")
