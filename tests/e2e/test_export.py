@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -150,6 +151,26 @@ def test_adapters_alone_and_back(run, base, tmp_path, capsys, model, kept_alone)
     assert main(["export", str(folder), str(whole)]) == 0
     start.rename(tmp_path / "gone")
     changes = {"model_path": str(whole), "is_lora": False, "save_adapters_only": False}
+    assert_alike(expected, decisions(built(config, **changes), config), 1e-4)
+
+
+def test_adapters_of_a_run_that_began_with_some(run, base, tmp_path, capsys):
+    """Those of `lora_path` were trained on: exported alone they adapt the same model, merged they
+    need none, and neither adds them twice."""
+    start = base("openvla_tiny")
+    folder, _, _ = run("openvla_tiny", *lora("openvla_tiny", start))
+    first, alone, whole = (tmp_path / name for name in ("first", "alone", "whole"))
+    assert main(["export", str(folder), str(first), "--adapter-only"]) == 0
+    shutil.rmtree(folder)
+    began = [*lora("openvla_tiny", start), f"actor.model.lora_path={first}"]
+    folder, policy, config = run("openvla_tiny", *began)
+    expected = decisions(policy, config)
+    assert main(["export", str(folder), str(alone), "--adapter-only"]) == 0
+    assert f"the model they adapt: {start}" in capsys.readouterr().out
+    changes = {"model_path": str(alone), "lora_path": None}
+    assert_alike(expected, decisions(built(config, **changes), config), 0)
+    assert main(["export", str(folder), str(whole)]) == 0
+    changes = {"model_path": str(whole), "lora_path": None, "is_lora": False}
     assert_alike(expected, decisions(built(config, **changes), config), 1e-4)
 
 

@@ -133,6 +133,7 @@ def test_nulls_come_from_the_config_name():
         ({}, {"noise_method": "flow_cps", "num_steps": 1}, "at least 2 with noise_method flow_cps"),
         ({}, {"value_after_vlm": True, "chunk_critic_input": True}, "chunk_critic_input must be"),
         ({"is_lora": True}, {"train_expert_only": True}, "train_expert_only must be false"),
+        ({"lora_path": "adapters"}, {}, "lora_path must be null: .* got 'adapters'"),
         ({}, {"config_name": "pi0_libero"}, "needs a state and actions of at least 7 entries"),
     ],
 )

@@ -173,14 +173,18 @@ def test_a_run_of_rlinf(run, env_spec, observe, place):
     policy, base, step = run
     torch.save(whole_state(policy), step / "actor/model_state_dict/full_weights.pt")
     folder = step / place
-    error = refuse(env_spec, folder, "has no tokenizer.json|has no dataset_statistics.json")
-    assert f"its actor.model.model_path, to {folder}" in error.hint
+    lacking = "no config.json, preprocessor_config.json, tokenizer.json, dataset_statistics.json"
+    error = refuse(env_spec, folder, f"holds a run's weights, but has {lacking}")
+    assert "cp START/config.json" in error.hint and "is its actor.model.model_path" in error.hint
     (step.parents[1] / "tensorboard").mkdir()
     (step.parents[1] / "tensorboard" / "config.yaml").write_text(
-        "actor: {model: {model_path: /weights/openvla-oft, lora_path: null}}\n"
+        "actor: {model: {model_path: /weights/oft, lora_path: null}}\n"
     )
-    error = refuse(env_spec, folder, "has no tokenizer.json|has no dataset_statistics.json")
-    assert f"actor.model.model_path (/weights/openvla-oft), to {folder}" in error.hint
+    error = refuse(env_spec, folder, "holds a run's weights")
+    assert "cp /weights/oft/config.json /weights/oft/preproc" in error.hint
+    assert error.hint.endswith(f"/weights/oft/dataset_statistics.json {folder}")
+    shutil.copy(base / "config.json", folder)  # which has the statistics too
+    refuse(env_spec, folder, r"has no preprocessor_config.json, tokenizer.json\n")
     beside(base, folder)
     assert_same(policy, policy_of(env_spec, folder), observe(env_spec, 3))
 
@@ -206,6 +210,14 @@ def test_a_run_of_rlinf_with_adapters(run, env_spec, observe, tmp_path, alpha, r
     assert_same(policy, policy_of(env_spec, step), observe(env_spec, 3), atol=1e-4)
     said = [str(w.message) for w in recwarn if "without their alpha" in str(w.message)]
     assert bool(said) == (alpha == "rank")
+
+
+def test_a_checkpoint_of_openvlas_own_trainer_names_its_converter(env_spec, tmp_path):
+    """vla-scripts/train.py leaves `checkpoints/step-...pt` below the run."""
+    (tmp_path / "checkpoints").mkdir()
+    torch.save({"model": {}}, tmp_path / "checkpoints" / "step-000100-epoch-01-loss=0.1.pt")
+    error = refuse(env_spec, tmp_path, "has neither model.safetensors nor")
+    assert f"convert_openvla_weights_to_hf.py --openvla_model_path_or_id {tmp_path}" in error.hint
 
 
 class Evil:

@@ -15,7 +15,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.reading import read_text
-from rlcore_prismatic.runs import missing_hint
 from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 
 FILE_NAME = "tokenizer.json"
@@ -124,7 +123,8 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
     if not path.is_file():
         raise CheckpointError(
             f"{folder} has no {FILE_NAME}",
-            hint=missing_hint(folder, FILE_NAME),
+            hint=f"copy {FILE_NAME} of the model that it was trained from to {folder}; OpenVLA's "
+            "is that of Llama 2",
         )
     try:
         tokenizer = Tokenizer.from_str(read_text(path))

@@ -13,10 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.old_names import warn
+from rlcore.errors import CheckpointError
 from rlcore.reading import read_yaml
 from rlcore.track.stored import FULL_WEIGHTS, StoredWeights, full_scale, weights_file
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, adapter_settings
+from rlcore_prismatic.config_files import PREPROCESSOR_FILE
+from rlcore_prismatic.folders import Folders
+from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+from rlcore_prismatic.statistics import FILE_NAME as STATISTICS_FILE
 
+_BESIDE = (CONFIG_FILE, PREPROCESSOR_FILE, "tokenizer.json", STATISTICS_FILE)
 _ABOVE = 6  # folders above the weights in which the configuration is looked for
 # In OpenVLA-OFT's trainer alpha is the rank, but at most this. RLinf follows it where it wraps a
 # network with FiLM.
@@ -59,17 +65,29 @@ def network_scale(base: Path, stored: StoredWeights) -> Callable[[int], float]:
     return full_scale
 
 
-def missing_hint(base: Path, name: str) -> str:
-    """What to do about a file beside the weights that a folder lacks."""
-    weights = weights_file(base)
+def check_beside(folders: Folders) -> None:
+    """Refuse a run's folder to which the files beside its weights were not copied yet: a network
+    without them would be taken for one of another trainer.
+
+    Raises:
+        CheckpointError: names all of them, and where they are.
+    """
+    weights = weights_file(folders.base)
     if weights is None or weights.name != FULL_WEIGHTS:
-        return f"copy {name} of the model that it was trained from to {base}"
-    began_with = _run_model(base).get("model_path")
-    start = f" ({began_with})" if isinstance(began_with, str) else ""
-    return (
-        "a run's folder holds weights only: copy the .json files of the model that the run began "
-        f"with, its actor.model.model_path{start}, to {base}"
-    )
+        return
+    missing = [name for name in _BESIDE if not folders.find(name).is_file()]
+    config = folders.find(CONFIG_FILE)
+    if STATISTICS_FILE in missing and config.is_file() and read_json(config).get("norm_stats"):
+        missing.remove(STATISTICS_FILE)
+    if missing:
+        began_with = _run_model(folders.base).get("model_path")
+        start = began_with if isinstance(began_with, str) else "START"
+        known = "" if start == began_with else ", where START is its actor.model.model_path"
+        raise CheckpointError(
+            f"{folders.base} holds a run's weights, but has no {', '.join(missing)}",
+            hint="copy them from the model that the run began with: cp "
+            f"{' '.join(f'{start}/{name}' for name in missing)} {folders.base}{known}",
+        )
 
 
 def _run_model(base: Path) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from rlcore_prismatic.layout import (
     network_shapes,
     value_head_shapes,
 )
+from rlcore_prismatic.runs import check_beside
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.sizes import PrismaticSize, named_size
 from rlcore_prismatic.stored import Component, merged_parts, stored_network
@@ -140,6 +141,7 @@ def checked_spec(
             from rlcore_prismatic.copies import check_copies  # it needs torch
 
             check_copies(adapters, folders.base)
+        check_beside(folders)
         place = folders.find(TOKENIZER_FILE).parent
         load_tokenizer(place, config.max_prompt_length, resolved.size).checked(env.said)
         load_statistics(config, resolved)

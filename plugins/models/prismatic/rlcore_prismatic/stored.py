@@ -58,7 +58,14 @@ def stored_network(folder: Path) -> StoredWeights:
     Raises:
         CheckpointError: there are none, or one is missing, damaged or does not match the index.
     """
-    return stored_weights(folder, hint="set actor.model.model_path to a folder in OpenVLA's layout")
+    hint = "set actor.model.model_path to a folder in OpenVLA's layout"
+    if any((folder / "checkpoints").glob("*.pt")):  # of openvla's train.py
+        hint = (
+            "convert it for transformers with openvla's own script: python "
+            "vla-scripts/extern/convert_openvla_weights_to_hf.py --openvla_model_path_or_id "
+            f"{folder} --output_hf_model_local_path FOLDER"
+        )
+    return stored_weights(folder, hint=hint)
 
 
 def network_part(stored: StoredWeights, components: Sequence[Component]) -> dict[str, TensorHeader]:
