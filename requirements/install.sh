@@ -137,6 +137,10 @@ pip_install -r requirements/torch.txt
 say "rlcore, plugins and tools"
 pip_install -r requirements/build.txt
 pip_install --no-build-isolation "${wanted[@]}"
+if [[ $places == *envs/libero* ]]; then # what pip can't install with its requirements
+  run "$venv/bin/rlcore" install-libero \
+    || say "tasks of LIBERO need its own code: $venv/bin/rlcore install-libero" >&2
+fi
 run cp requirements/switch_env "$venv/bin/switch_env"
 [ -z "$mirror" ] || say "for downloads from the hub: export HF_ENDPOINT=$HUB_MIRROR"
 say "${dry:+when }done: source $venv/bin/activate"

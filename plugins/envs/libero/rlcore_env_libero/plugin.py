@@ -1,0 +1,45 @@
+"""What this plugin offers rlcore. Strings only: listing it imports no simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 2)
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    return [
+        ComponentSpec(
+            kind="env",
+            name="libero",
+            target="rlcore_env_libero.env:make_env",
+            summary="LIBERO: 130 tasks of a Panda arm in six suites, MuJoCo on the CPU",
+            config="rlcore_env_libero.settings:LiberoConfig",
+            spec="rlcore_env_libero.spec:env_spec",
+        ),
+        ComponentSpec(
+            kind="command",
+            name="install-libero",
+            target="rlcore_env_libero.install:main",
+            summary="install LIBERO's own code without what simulation does not need",
+        ),
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    return ["pkg://rlcore_env_libero.conf"]
+
+
+@hookimpl
+def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
+    from rlcore_env_libero.doctor import doctor_checks
+
+    if config is None:
+        return doctor_checks([])
+    used = [env for env in (config.env.train, config.env.eval) if env.env_type == "libero"]
+    return doctor_checks(used) if used else []

@@ -1,0 +1,65 @@
+"""Imports robosuite and LIBERO without what they do besides: log files, warnings, a question on the
+terminal, a folder in the user's home, a download."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+CONFIG = "LIBERO_CONFIG_PATH"
+# robosuite's own way to change its settings: a module of the user's, which it misses loudly.
+SETTINGS = "robosuite.macros_private"
+
+
+def load_libero(libero: Path) -> ModuleType:
+    """`libero.libero.envs`; its scenes take their files from :func:`assets_from`.
+
+    Args:
+        libero: the folder of LIBERO's code.
+    """
+    if "robosuite" not in sys.modules:
+        settings = ModuleType(SETTINGS)
+        vars(settings).update(CONSOLE_LOGGING_LEVEL=None, FILE_LOGGING_LEVEL=None)
+        sys.modules[SETTINGS] = settings
+        logging.getLogger("robosuite_logs").setLevel(logging.ERROR)
+    with _config(libero):
+        import libero.libero.envs as envs
+    return envs
+
+
+@contextlib.contextmanager
+def assets_from(folder: Path) -> Iterator[None]:
+    """LIBERO builds its scenes from the files in `folder`."""
+    import libero.libero as package
+
+    before = package._assets_path_cache
+    package._assets_path_cache = str(folder)
+    try:
+        yield
+    finally:
+        package._assets_path_cache = before
+
+
+@contextlib.contextmanager
+def _config(libero: Path) -> Iterator[None]:
+    """LIBERO's config file in a folder of its own, as long as the import takes: without one it asks
+    on the terminal, and the user's may point into another environment."""
+    before = os.environ.get(CONFIG)
+    paths = {"benchmark_root": "", "bddl_files": "bddl_files", "init_states": "init_files"}
+    with tempfile.TemporaryDirectory(prefix="rlcore-libero-") as folder:
+        lines = [f"{key}: {libero / name}\n" for key, name in paths.items()]
+        Path(folder, "config.yaml").write_text("".join(lines))
+        os.environ[CONFIG] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[CONFIG]
+            else:
+                os.environ[CONFIG] = before

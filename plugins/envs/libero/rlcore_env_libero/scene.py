@@ -1,0 +1,177 @@
+"""One task's scene in robosuite, compiled once, and the rows that take turns in it.
+
+LIBERO compiles a model for every episode, which takes seconds. Here a task is compiled once for a
+process. Each row has simulation data of its own, and takes its place in the scene before it does
+anything: one row at a time.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+from rlcore_mujoco.model import Kept
+
+from rlcore.rng import generator
+from rlcore_env_libero.problem import Problem
+from rlcore_env_libero.quiet import load_libero
+
+# robosuite ends an episode after this many steps; ours is applied outside.
+NO_LIMIT = 10**9
+# What an episode may change in a model: where fixtures stand, whether a burner glows.
+CHANGED = ("body_pos", "body_quat", "site_rgba")
+# What frames and the observed state are made of.
+OBSERVED = (
+    "qpos",
+    "xquat",
+    *(f"{kind}_{what}" for kind in ("geom", "site", "cam") for what in ("xpos", "xmat")),
+    "light_xpos",
+    "light_xdir",
+)
+
+
+class Seat:
+    """What a row keeps while another one is in the scene.
+
+    Attributes:
+        data: of the simulation.
+        seen: what was last observed of it, as :data:`OBSERVED` lists. robosuite observes by a
+            clock of its own, a substep or two before a step ends, and checkpoints have learned
+            from that.
+        seen_colours: of sites, at that moment.
+        model: what this row has changed in it.
+        controller: of the arm, which remembers its goal.
+        gripper: what the gripper is told, which it changes step by step.
+        observables: robosuite's clock.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        from robosuite.utils.observables import Observable, sensor
+
+        self.data = mujoco.MjData(scene.model)
+        self.seen = mujoco.MjData(scene.model)
+        self.seen_colours = scene.model.site_rgba.copy()
+        self.model = deepcopy(scene.built)
+        self.controller: Any = scene.robot.controller
+        self.gripper = scene.gripper_at_rest.copy()
+
+        arrays = attrgetter(*OBSERVED)
+        observed = list(zip(arrays(self.seen), arrays(self.data), strict=True))
+
+        @sensor(modality="rlcore")
+        def look(cache: object) -> np.ndarray:
+            for array, now in observed:
+                array[:] = now
+            self.seen_colours[:] = scene.model.site_rgba
+            return np.zeros(1)
+
+        rate = scene.env.control_freq
+        self.observables = {"look": Observable("look", sensor=look, sampling_rate=rate)}
+
+
+class Scene:
+    """A compiled task.
+
+    Args:
+        libero: the folder of LIBERO's code.
+        file: of the task.
+        problem: what it says.
+
+    Attributes:
+        env: robosuite's.
+        model: the compiled one.
+        robot: the arm in it.
+        built: what episodes change in it, as it was compiled.
+        gripper_at_rest: what the gripper is told at first.
+    """
+
+    def __init__(self, libero: Path, file: Path, problem: Problem) -> None:
+        envs = load_libero(libero)
+        from robosuite import load_controller_config  # now that it is quiet
+        from robosuite.utils.errors import RandomizationError
+
+        self._no_place = RandomizationError
+        controller = load_controller_config(default_controller="OSC_POSE")
+        self.env: Any = envs.TASK_MAPPING[problem.kind](
+            str(file),
+            robots=["Panda"],
+            controller_configs=controller,
+            initialization_noise=None,
+            use_camera_obs=False,
+            has_offscreen_renderer=False,
+            horizon=NO_LIMIT,
+            ignore_done=True,
+            hard_reset=False,
+        )
+        self.model: mujoco.MjModel = self.env.sim.model._model
+        self.robot = self.env.robots[0]
+        self.gripper_at_rest = np.zeros(self.robot.gripper.dof)
+        self._seated: Seat | None = None
+        # robosuite has already reset the model that it compiled
+        unused = mujoco.MjModel.from_xml_string(self.env.model.get_xml())
+        self.built = Kept(unused, CHANGED)
+
+    def seat(self, seat: Seat) -> None:
+        """Let a row in, and the one before it out."""
+        if self._seated is seat:
+            return
+        if self._seated is not None:
+            self._seated.controller = self.robot.controller
+            self._seated.gripper = self.robot.gripper.current_action
+            self._seated.model.take(self.model)
+        self._seated = seat
+        self.env.sim.data._data = seat.data
+        self.env._observables = seat.observables  # one, in place of all that robosuite gathers
+        self.robot.controller = seat.controller
+        self.robot.gripper.current_action = seat.gripper
+        seat.model.put(self.model)
+
+    def reset(self, key: tuple[str, int]) -> None:
+        """LIBERO's own reset of the row in the scene, as it is after a model was compiled.
+
+        It draws where fixtures stand, up to a centimetre apart, from numpy's global generator;
+        here that is keyed.
+
+        Args:
+            key: task and trial.
+        """
+        before = np.random.get_state()
+        np.random.seed(int(generator("libero start", *key).integers(2**32)))
+        try:
+            while not self._try_reset():
+                pass
+        finally:
+            np.random.set_state(before)
+        self.env.sim.forward()
+        self.env.visualize(vis_settings={name: False for name in self.env._visualizations})
+        self.env._update_observables(force=True)
+
+    def _try_reset(self) -> bool:
+        """Whether there was a place for everything."""
+        sim = self.env.sim
+        self.built.put(self.model)
+        self.robot.gripper.current_action = self.gripper_at_rest.copy()
+        sim.reset()
+        sim.forward()  # as after compilation
+        sim.forward()  # as robosuite's renderer does; each one moves the solver's first guess
+        try:
+            self.env._reset_internal()
+        except self._no_place:
+            return False
+        return True
+
+    def restore(self, state: np.ndarray) -> None:
+        """Put the row in the scene into a flat state: time, positions, velocities."""
+        self.env.sim.set_state_from_flattened(state)
+        self.env.sim.forward()
+        self.env._check_success()
+        self.env._post_process()
+        self.env._update_observables(force=True)
+
+    def close(self) -> None:
+        """Free robosuite's env."""
+        self.env.close()

@@ -1,0 +1,59 @@
+"""The settings of a LIBERO env. Light: imports no simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore_simulation.settings import SimulatedEnvConfig
+
+from rlcore.config.schema import When, key
+from rlcore_env_libero.cameras import CAMERAS
+from rlcore_env_libero.suites import STEPS, SUITES
+
+
+@dataclass
+class LiberoConfig(SimulatedEnvConfig):
+    """LIBERO; `tasks` selects tasks of the suite by name."""
+
+    env_type: str = key("registered name of the env", "libero")
+    suite: str = key("task suite", "libero_10", choices=tuple(SUITES))
+    max_episode_steps: int = key(
+        "time limit in env steps; published: "
+        + ", ".join(f"{suite} {steps}" for suite, steps in STEPS.items()),
+        STEPS["libero_10"],
+        least=1,
+    )
+    starts: str = key(
+        "split: 40 of a task's 50 init states for training, 10 held out; all: all 50 belong to "
+        "split=train, on which published results are trained and evaluated",
+        "split",
+        choices=("split", "all"),
+    )
+    settle_steps: int = key(
+        "steps without motion after a reset, with the gripper open, not counted in the episode; "
+        "published: 10",
+        10,
+        least=0,
+    )
+    cameras: list[str] = key("cameras in the order in which policies take them", list(CAMERAS))
+    image_size: int = key("height and width of frames in pixels; published: 256", 256, least=1)
+    fast_render: bool = key(
+        "no shadows, reflections and antialiasing: faster, but other pixels; in the manifest",
+        False,
+    )
+    stand_ins: bool = key(
+        "primitive shapes in place of LIBERO's objects and scenes: needs no assets, and its "
+        "figures are not LIBERO's",
+        False,
+    )
+    assets_path: str | None = key(
+        "folder of LIBERO's assets; null: where LIBERO keeps them",
+        place="path",
+        when=When("stand_ins", (False,)),
+    )
+    cached_simulators: int = key(
+        "idle rows that a process keeps for the next episode of their task; the compiled model "
+        "of a task is kept as long as one of them is",
+        16,
+        least=0,
+    )

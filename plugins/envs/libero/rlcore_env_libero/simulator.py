@@ -1,0 +1,102 @@
+"""One LIBERO episode in its task's scene, with exact starts.
+
+As LIBERO's evaluation does, a start resets the scene, restores one of the task's init states, and
+then lets things settle. See :mod:`.scene` for what that costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from rlcore_mujoco.render import Renderers
+from rlcore_simulation.simulator import Step
+
+from rlcore.specs import Episode
+from rlcore_env_libero.scene import Scene, Seat
+from rlcore_env_libero.suites import sentence
+
+# Published evaluations wait with the gripper open.
+WAIT = np.array([0, 0, 0, 0, 0, 0, -1], dtype=np.float32)
+
+
+class LiberoSimulator:
+    """A row (see :class:`rlcore_simulation.simulator.Simulator`).
+
+    Args:
+        task: LIBERO's name of the task.
+        scene: of that task; shared with other rows.
+        init_states: float64 `[50, S]`, by trial.
+        renderers: of this process.
+        settle_steps: steps without motion after each start.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        scene: Scene,
+        init_states: np.ndarray,
+        renderers: Renderers,
+        *,
+        settle_steps: int,
+    ) -> None:
+        self.task = task
+        self.scene = scene
+        self._seat = Seat(scene)
+        self._init_states = init_states
+        self._renderers = renderers
+        self._settle_steps = settle_steps
+        renderers.join(task)
+
+    @property
+    def states(self) -> np.ndarray:
+        """Hand position in metres, its rotation as axis times angle in radians, and both finger
+        positions in metres, float32 `[8]`: what openpi and OpenVLA-OFT read."""
+        robot, data = self.scene.robot, self._seat.seen
+        position = data.site_xpos[robot.eef_site_id]
+        turn = data.body(robot.robot_model.eef_name).xquat
+        fingers = data.qpos[robot._ref_gripper_joint_pos_indexes]
+        return np.concatenate([position, axis_angle(turn), fingers]).astype(np.float32)
+
+    def start(self, episode: Episode) -> str:
+        """Reset the task to the start of `episode.trial`, the same to the bit whatever happened
+        before. Returns the sentence."""
+        self.scene.seat(self._seat)
+        self.scene.reset((self.task, episode.trial))
+        self.scene.restore(self._init_states[episode.trial])
+        for _ in range(self._settle_steps):
+            self.step(WAIT)
+        return sentence(self.task)
+
+    def step(self, action: np.ndarray) -> Step:
+        """One step of 50 ms: action float32 `[7]`, clipped to [-1, 1] by the controller; of the
+        gripper's entry only the sign counts."""
+        self.scene.seat(self._seat)
+        *_, solved, _ = self.scene.env.step(action)
+        return Step(reward=float(solved), success=bool(solved))
+
+    def draw(self, out: Mapping[str, np.ndarray]) -> None:
+        """Write frames of what was last observed into the cameras' arrays, uint8 `[H, W, 3]`."""
+        model = self.scene.model
+        colours = model.site_rgba.copy()
+        model.site_rgba[:] = self._seat.seen_colours
+        self._renderers.of(self.task, model).draw(model, self._seat.seen, out)
+        model.site_rgba[:] = colours
+
+    def expert_action(self, *, speed: float) -> np.ndarray:
+        """There is none: the spec says so, and nothing asks."""
+        raise NotImplementedError("LIBERO has no scripted expert")
+
+    def close(self) -> None:
+        """Release the renderer; the simulator can't be used afterwards."""
+        self._renderers.leave(self.task)
+
+
+def axis_angle(quaternion: np.ndarray) -> np.ndarray:
+    """The rotation vector `[3]` of a quaternion `[4]`, real part first: angle in [0, 2 pi) times
+    unit axis; zero where the angle is."""
+    real, imaginary = np.clip(quaternion[0], -1.0, 1.0), quaternion[1:]
+    sine = np.sqrt(1.0 - real * real)
+    if np.isclose(sine, 0.0):
+        return np.zeros(3)
+    return imaginary * 2.0 * np.arccos(real) / sine

@@ -1,0 +1,101 @@
+"""Settings -> EnvSpec, and the checks of the settings. Light: imports no simulator."""
+
+from __future__ import annotations
+
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore_env_libero.cameras import CAMERAS, view_of
+from rlcore_env_libero.settings import LiberoConfig
+from rlcore_env_libero.suites import FOLDERS, SUITES, sentence
+
+# LIBERO ships 50 init states for each task. Which of them are held out is ours to say.
+INIT_STATES = 50
+TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 40), range(40, INIT_STATES)
+CAVEAT = "stand-ins of primitive shapes in place of LIBERO's assets: not results on LIBERO"
+
+
+def env_spec(config: LiberoConfig) -> EnvSpec:
+    """What LIBERO offers under `config`.
+
+    Raises:
+        ConfigError: an unknown task or camera, or a split without starts.
+    """
+    tasks = _tasks(config)
+    if config.starts == "all" and config.split != "train":
+        raise ConfigError(
+            f"starts=all holds nothing out, got split={config.split}",
+            hint="split=train visits all 50 init states; evaluation beside training on them also "
+            "needs allow_training_trials=true",
+        )
+    everything = config.starts == "all"
+    return EnvSpec(
+        name="libero",
+        tasks=tasks,
+        descriptions=tuple(sentence(task) for task in tasks),
+        train_trials=range(INIT_STATES) if everything else TRAIN_TRIALS,
+        heldout_trials=range(0) if everything else HELDOUT_TRIALS,
+        cameras=tuple(
+            CameraSpec(name, config.image_size, config.image_size) for name in _cameras(config)
+        ),
+        states=(
+            StateChannel("ee_position", 3),
+            StateChannel("ee_axis_angle", 3),
+            StateChannel("gripper_finger_positions", 2),
+        ),
+        actions=(
+            ActionChannel("ee_delta_position", 3, frame="base", convention="1 is 5 cm a step"),
+            ActionChannel("ee_delta_rotation", 3, frame="base", convention="1 is 0.5 rad a step"),
+            ActionChannel("gripper", 1, convention="+1 closes, -1 opens"),
+        ),
+        max_episode_steps=config.max_episode_steps,
+        start_exactness="bitwise",
+        task_groups=_groups(tasks),
+        render_settings={
+            "suite": config.suite,
+            "cameras": ", ".join(config.cameras),
+            "image_size": config.image_size,
+            "mirrored": True,
+            **view_of(config.cameras, config.image_size, fast=config.fast_render).quality,
+            "settle_steps": config.settle_steps,
+            "stand_ins": config.stand_ins,
+        },
+        renders_final=config.render_final,
+        caveat=CAVEAT if config.stand_ins else "",
+    )
+
+
+def _tasks(config: LiberoConfig) -> tuple[str, ...]:
+    """The suite's tasks, or those of them that `config.tasks` names, in its order."""
+    offered = SUITES[config.suite]
+    if config.tasks is None:
+        return offered
+    for task in config.tasks:
+        if task not in offered:
+            raise ConfigError(
+                f"task {task!r} is not in suite {config.suite!r} ({len(offered)} tasks)."
+                f"{did_you_mean(task, offered)}",
+                hint="tasks are named as in LIBERO, e.g. " + offered[0],
+            )
+    if not config.tasks or len(set(config.tasks)) != len(config.tasks):
+        raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")
+    return tuple(config.tasks)
+
+
+def _cameras(config: LiberoConfig) -> list[str]:
+    for camera in config.cameras:
+        if camera not in CAMERAS:
+            raise ConfigError(
+                f"cameras must be among {', '.join(CAMERAS)}, got {camera!r}."
+                f"{did_you_mean(camera, tuple(CAMERAS))}"
+            )
+    if len(set(config.cameras)) != len(config.cameras):
+        raise ConfigError(f"cameras must name each camera once, got {config.cameras}")
+    return config.cameras
+
+
+def _groups(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The tasks by suite, where they come from several."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for task in tasks:
+        groups[FOLDERS[task]] = (*groups.get(FOLDERS[task], ()), task)
+    return groups if len(groups) > 1 else {}

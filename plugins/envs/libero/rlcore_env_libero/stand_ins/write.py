@@ -1,0 +1,232 @@
+"""Stand-ins as files, where LIBERO looks for its own: MJCF for things and rooms, PNG for textures.
+
+robosuite shows the geoms of group 1 and lets those of group 0 touch, so each part is written twice.
+A cylinder touches as four boxes that have an eight-sided outline together: on MuJoCo's own
+cylinders things rock until they fall.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from dataclasses import replace
+from math import cos, pi, sin
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from rlcore_env_libero.assets import ARTICULATED, FOLDERS, SCENES
+from rlcore_env_libero.stand_ins.fixtures import FIXTURES
+from rlcore_env_libero.stand_ins.objects import OBJECTS
+from rlcore_env_libero.stand_ins.scenes import ROOMS, TABLE_PARTS, TEXTURES, Room
+from rlcore_env_libero.stand_ins.shapes import Body, Colour, Part, Region, Thing, Vector
+
+# How hard, heavy and slippery LIBERO's objects are.
+SOLID = {
+    "solimp": "0.998 0.998 0.001",
+    "solref": "0.001 1",
+    "density": "100",
+    "friction": "0.95 0.3 0.1",
+}
+SEEN = {"contype": "0", "conaffinity": "0", "group": "1", "mass": "0"}
+# A moving body as a whole, as LIBERO's drawers, doors and knobs have it.
+INERTIA = {"pos": "0 0 0", "mass": "3", "diaginertia": "1 1 1"}
+TILE = 64  # pixels
+
+
+def write_stand_ins(root: Path) -> None:
+    """All stand-ins, into an existing folder."""
+    kinds = _kinds()
+    for name, thing in {**OBJECTS, **FIXTURES}.items():
+        folder = kinds[name]
+        place = root / folder if folder == ARTICULATED else root / folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        _write(place / f"{name}.xml", _thing(name, thing))
+    (root / "scenes").mkdir()
+    (root / "textures").mkdir()
+    for scene, textures in SCENES.values():
+        _write(root / "scenes" / f"{scene}.xml", _room(ROOMS[scene], *textures))
+        for texture in textures:
+            _tile(*TEXTURES[texture]).save(root / "textures" / f"{texture}.png")
+
+
+def _kinds() -> dict[str, str]:
+    """By thing, the folder in which LIBERO looks for it, as its own classes have it."""
+    import libero.libero.envs.objects as classes
+
+    of_class = {
+        "HopeBaseObject": FOLDERS[0],
+        "GoogleScannedObject": FOLDERS[1],
+        "TurbosquidObjects": FOLDERS[2],
+        "ArticulatedObject": ARTICULATED,
+    }
+    return {
+        name: of_class[base.__name__]
+        for name, cls in classes.get_object_dict().items()
+        for base in cls.__mro__
+        if base.__name__ in of_class
+    }
+
+
+def _write(file: Path, root: ET.Element) -> None:
+    ET.ElementTree(root).write(file)
+
+
+def _thing(name: str, thing: Thing) -> ET.Element:
+    root = ET.Element("mujoco", model=name)
+    ET.SubElement(root, "asset")
+    outer = ET.SubElement(ET.SubElement(root, "worldbody"), "body")
+    outer.append(_body(thing.body))
+    for site, at in (
+        ("bottom_site", (0.0, 0.0, thing.bottom)),
+        ("top_site", (0.0, 0.0, thing.top)),
+        ("horizontal_radius_site", (thing.radius, thing.radius, 0.0)),
+    ):
+        ET.SubElement(outer, "site", name=site, pos=_text(at), size="0.005", rgba="0 0 0 0")
+    return root
+
+
+def _body(body: Body) -> ET.Element:
+    element = ET.Element("body", name=body.name, pos=_text(body.at), quat=_quaternion(body.turn))
+    if body.joint is not None:
+        joint = body.joint
+        ET.SubElement(element, "inertial", INERTIA)
+        ET.SubElement(
+            element,
+            "joint",
+            name=joint.name,
+            type=joint.kind,
+            axis=_text(joint.axis),
+            limited="true",
+            range=_text(joint.range),
+            damping=_text([joint.damping]),
+        )
+    element.extend(_site(region) for region in body.regions)
+    for part in body.parts:
+        element.append(_geom(part, SEEN))
+        element.extend(_geom(piece, {**SOLID, "group": "0"}) for piece in _touching(part))
+    element.extend(_body(inner) for inner in body.bodies)
+    return element
+
+
+def _site(region: Region) -> ET.Element:
+    colour = (*region.colour, 1.0) if region.colour else (0.8, 0.8, 0.8, 0.0)
+    return ET.Element(
+        "site",
+        name=region.name,
+        type=region.shape,
+        size=_text(region.size),
+        pos=_text(region.at),
+        quat=_quaternion(region.turn),
+        rgba=_text(colour),
+    )
+
+
+def _touching(part: Part) -> list[Part]:
+    """The boxes that a part touches as."""
+    if part.shape == "box":
+        return [part]
+    radius, half = part.size
+    size = radius * cos(pi / 8), radius * sin(pi / 8), half
+    return [
+        replace(part, shape="box", size=size, spin=part.spin + number * pi / 4)
+        for number in range(4)
+    ]
+
+
+def _geom(part: Part, more: dict[str, str]) -> ET.Element:
+    return ET.Element(
+        "geom",
+        {
+            **more,
+            "type": part.shape,
+            "size": _text(part.size),
+            "pos": _text(part.at),
+            "quat": _quaternion(part.turn, part.spin),
+            "rgba": _text((*part.colour, 1.0)),
+        },
+    )
+
+
+def _room(room: Room, floor: str, wall: str) -> ET.Element:
+    root = ET.Element("mujoco", model="room")
+    asset, world = ET.SubElement(root, "asset"), ET.SubElement(root, "worldbody")
+    ET.SubElement(
+        asset, "texture", type="skybox", builtin="gradient", width="256", height="256",
+        rgb1=".9 .9 1", rgb2=".2 .3 .4",
+    )  # fmt: skip
+    for texture, material, file in (
+        ("texplane", "floorplane", floor),
+        ("tex-wall", "walls_mat", wall),
+    ):
+        ET.SubElement(asset, "texture", name=texture, type="2d", file=f"../textures/{file}.png")
+        ET.SubElement(
+            asset, "material", name=material, texture=texture, texrepeat="3 3", texuniform="true",
+            reflectance="0", shininess="0", specular="0",
+        )  # fmt: skip
+    ground = ET.SubElement(world, "body", name="floor") if room.floor_body else world
+    ET.SubElement(
+        ground, "geom", name="floor", type="plane", size="3 3 .125", condim="3", group="1",
+        material="floorplane",
+    )  # fmt: skip
+    for side, size, at in (
+        ("rear", (0.01, 3.0, 1.5), (-2.0, 0.0, 1.5)),
+        ("left", (2.5, 0.01, 1.5), (0.5, 3.0, 1.5)),
+        ("right", (2.5, 0.01, 1.5), (0.5, -3.0, 1.5)),
+        ("front", (0.01, 3.0, 1.5), (3.0, 0.0, 1.5)),
+    ):
+        ET.SubElement(
+            world, "geom", SEEN, name=f"wall_{side}_visual", type="box", size=_text(size),
+            pos=_text(at), material="walls_mat",
+        )  # fmt: skip
+    world.extend(_geom(part, SEEN) for part in room.behind)
+    if room.workspace is not None:
+        world.append(_body(room.workspace))
+    if room.table:
+        world.append(_table())
+    for number, at in enumerate(((1.0, 1.0, 4.0), (-3.0, -3.0, 4.0)), start=1):
+        ET.SubElement(
+            world, "light", name=f"light{number}", pos=_text(at), dir="0 -.15 -1",
+            diffuse=".8 .8 .8", specular=".3 .3 .3", directional="false", castshadow="false",
+        )  # fmt: skip
+    for camera in ("frontview", "birdview", "agentview", "sideview"):  # LIBERO moves them
+        ET.SubElement(world, "camera", name=camera, mode="fixed", pos="1 0 1.5")
+    return root
+
+
+def _table() -> ET.Element:
+    """A table, to be sized and placed by LIBERO."""
+    table = ET.Element("body", name="table")
+    for name in TABLE_PARTS:
+        leg = "leg" in name
+        more = {"group": "0"} if name == "table_collision" else SEEN
+        ET.SubElement(
+            table, "geom", more, name=name, type="cylinder" if leg else "box",
+            size="0.05 0.1" if leg else "0.4 0.4 0.4",
+            rgba="0.4 0.3 0.2 1" if leg else "0.62 0.44 0.28 1",
+        )  # fmt: skip
+    ET.SubElement(table, "site", name="table_top", size="0.001 0.001 0.001", rgba="0 0 0 0")
+    return table
+
+
+def _tile(colour: Colour, joint: Colour) -> Image.Image:
+    """A tile with a joint along two of its edges."""
+    pixels = np.empty((TILE, TILE, 3))
+    pixels[:] = colour
+    pixels[:2], pixels[:, :2] = joint, joint
+    return Image.fromarray((pixels * 255).astype(np.uint8))
+
+
+def _text(numbers: Iterable[float]) -> str:
+    return " ".join(f"{number:.6g}" for number in numbers)
+
+
+def _quaternion(turn: Vector, spin: float = 0.0) -> str:
+    """Of a spin about z, and after it rotations about x, y and z; real part first."""
+    found = np.array([cos(spin / 2), 0.0, 0.0, sin(spin / 2)])
+    for axis, angle in enumerate(turn):
+        w, *v = found
+        c, u = cos(angle / 2), sin(angle / 2) * np.eye(3)[axis]
+        found = np.array([c * w - u @ v, *(c * np.array(v) + w * u + np.cross(u, v))])
+    return _text(found)

@@ -1,0 +1,45 @@
+"""Envs the LIBERO tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from libero_cases import SOUP, EnvMaker, small_config
+from rlcore_env_libero.env import make_env
+from rlcore_mujoco.gl import choose_gl
+from rlcore_simulation.env import SimulatedEnv
+
+# Tests import MuJoCo into this process; it reads the variable once.
+os.environ["MUJOCO_GL"] = choose_gl() or ""
+
+
+@pytest.fixture
+def make() -> Iterator[EnvMaker]:
+    """Makes envs and closes them: `make(num_envs, num_processes, **settings)`."""
+    made: list[SimulatedEnv] = []
+
+    def make_one(num_envs: int, num_processes: int, **settings: object) -> SimulatedEnv:
+        made.append(
+            make_env(
+                small_config(**settings),
+                num_envs=num_envs,
+                rank=0,
+                world_size=1,
+                num_processes=num_processes,
+            )
+        )
+        return made[-1]
+
+    yield make_one
+    for env in made:
+        env.close()
+
+
+@pytest.fixture(scope="session")
+def shared_env() -> Iterator[SimulatedEnv]:
+    """Two rows of one task in this process; a task takes seconds to compile."""
+    env = make_env(small_config(tasks=[SOUP]), num_envs=2, rank=0, world_size=1, num_processes=0)
+    yield env
+    env.close()

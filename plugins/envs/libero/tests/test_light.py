@@ -1,0 +1,253 @@
+"""What must hold without a simulator: suites, sentences, specs, checks, files, import levels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from libero_cases import MILK, SOUP, needs_libero, small_config
+from rlcore_env_libero import install, installed, plugin
+from rlcore_env_libero.env import make_env
+from rlcore_env_libero.installed import libero_folder
+from rlcore_env_libero.problem import task_file
+from rlcore_env_libero.settings import LiberoConfig
+from rlcore_env_libero.spec import env_spec
+from rlcore_env_libero.suites import FOLDERS, STEPS, SUITES, sentence
+
+from rlcore.checks import check
+from rlcore.config.compose import compose
+from rlcore.errors import AssetError, ConfigError
+
+COUNTS = {
+    "libero_spatial": 10,
+    "libero_object": 10,
+    "libero_goal": 10,
+    "libero_10": 10,
+    "libero_90": 90,
+    "libero_130": 130,
+}
+
+
+def test_six_suites_have_the_published_sizes_and_share_no_task() -> None:
+    assert {suite: len(tasks) for suite, tasks in SUITES.items()} == COUNTS
+    assert len(set(SUITES["libero_130"])) == 130 == len(FOLDERS)
+
+
+def test_sentences_are_those_of_the_names_without_scenes() -> None:
+    assert sentence(SOUP) == "pick up the alphabet soup and place it in the basket"
+    assert (
+        sentence("KITCHEN_SCENE10_close_the_top_drawer_of_the_cabinet")
+        == "close the top drawer of the cabinet"
+    )
+    assert (
+        sentence("LIVING_ROOM_SCENE2_pick_up_the_milk_and_put_it_in_the_basket")
+        == "pick up the milk and put it in the basket"
+    )
+    assert not any(c.isupper() or c == "_" for t in SUITES["libero_130"] for c in sentence(t))
+
+
+@needs_libero
+def test_tasks_and_sentences_are_liberos_own() -> None:
+    """In LIBERO's order, by its own list and its own rule for sentences."""
+    code = (
+        "from rlcore_env_libero.installed import libero_folder\n"
+        "from rlcore_env_libero.quiet import load_libero\n"
+        "from rlcore_env_libero.suites import SUITES, sentence\n"
+        "load_libero(libero_folder())\n"
+        "import libero.libero.benchmark as theirs\n"
+        "for suite, tasks in SUITES.items():\n"
+        "    if suite != 'libero_130':\n"
+        "        found = [(t.name, t.language) for t in theirs.task_maps[suite].values()]\n"
+        "        assert found == [(t, sentence(t)) for t in tasks], suite\n"
+        "print('same')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "same", done.stderr
+    libero = libero_folder()
+    assert all(task_file(libero, task).is_file() for task in FOLDERS)
+
+
+@pytest.mark.parametrize("suite", COUNTS)
+def test_every_suite_composes_with_its_time_limit_and_disjoint_starts(suite: str) -> None:
+    config = compose([f"env={suite}"], require=("env",))
+    train, evaluated = env_spec(config.env.train), env_spec(config.env.eval)
+    assert len(train.tasks) == COUNTS[suite]
+    assert train.max_episode_steps == STEPS[suite] == evaluated.max_episode_steps
+    assert (config.env.train.split, config.env.eval.split) == ("train", "heldout")
+    assert (train.train_trials, train.heldout_trials) == (range(40), range(40, 50))
+    groups = [len(tasks) for tasks in train.task_groups.values()]
+    assert groups == ([10, 10, 10, 10, 90] if suite == "libero_130" else [])
+
+
+def test_the_plain_name_is_long() -> None:
+    assert compose(["env=libero"], require=("env",)).env.train.suite == "libero_10"
+
+
+def test_all_init_states_are_available_by_name() -> None:
+    """The published protocol: all 50 of 130 tasks are 6,500 episodes."""
+    spec = env_spec(LiberoConfig(suite="libero_130", starts="all"))
+    assert len(spec.tasks) * len(spec.trials("train")) == 6500
+    assert not spec.trials("heldout")
+    with pytest.raises(ConfigError, match=r"starts=all holds nothing out, got split=heldout"):
+        env_spec(LiberoConfig(starts="all", split="heldout"))
+
+
+def test_spec_has_the_layout_that_checkpoints_expect() -> None:
+    spec = env_spec(LiberoConfig())
+    assert [(c.name, c.height, c.width) for c in spec.cameras] == [
+        ("agentview", 256, 256),
+        ("wrist", 256, 256),
+    ]
+    assert (spec.state_dim, spec.action_dim) == (8, 7)
+    assert [c.meaning for c in spec.actions] == [
+        "ee_delta_position",
+        "ee_delta_rotation",
+        "gripper",
+    ]
+    assert spec.render_settings["settle_steps"] == 10
+    assert spec.caveat == "" and "stand-ins" in env_spec(LiberoConfig(stand_ins=True)).caveat
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tasks": ["pick_up_the_alphabet_soup"]}, f"Did you mean '{SOUP}'"),
+        ({"tasks": [MILK], "suite": "libero_goal"}, "not in suite 'libero_goal' (10 tasks)"),
+        ({"tasks": []}, "at least one task"),
+        ({"tasks": [SOUP, SOUP]}, "each once"),
+        ({"cameras": ["wirst"]}, "Did you mean 'wrist'"),
+        ({"cameras": ["wrist", "wrist"]}, "each camera once"),
+    ],
+)
+def test_bad_tasks_and_cameras_are_named(settings: dict, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        env_spec(small_config(**settings))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        (
+            "suite=libero_long",
+            "libero_spatial, libero_object, libero_goal, libero_10, libero_90, libero_130, got "
+            "'libero_long'",
+        ),
+        ("starts=any", "split, all, got 'any'"),
+        ("image_size=0", "image_size must be at least 1, got 0"),
+        ("settle_steps=-1", "settle_steps must be at least 0, got -1"),
+        ("cached_simulators=-1", "cached_simulators must be at least 0, got -1"),
+    ],
+)
+def test_values_that_a_key_does_not_take_are_named(setting: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(compose(["env=libero", f"env.train.{setting}"], require=("env",)))
+    assert words in str(caught.value) and "env.train." in str(caught.value)
+
+
+@pytest.mark.parametrize("suite", COUNTS)
+def test_config_files_name_existing_settings(suite: str) -> None:
+    text = files("rlcore_env_libero.conf").joinpath("env", f"{suite}.yaml").read_text()
+    content = yaml.safe_load(text)
+    sides = [content.pop("_train_"), content.pop("_eval_")]
+    assert [len(env_spec(LiberoConfig(**(content | side))).tasks) for side in sides] == [
+        COUNTS[suite]
+    ] * 2
+
+
+def test_plugin_strings_lead_to_what_they_name() -> None:
+    from importlib import import_module
+
+    for component in plugin.rlcore_components():
+        for target in filter(None, (component.target, component.config, component.spec)):
+            module, attribute = target.split(":")
+            assert attribute in vars(import_module(module))
+
+
+def test_light_modules_load_no_simulator() -> None:
+    code = (
+        "import sys\n"
+        "import rlcore_env_libero.plugin, rlcore_env_libero.env, rlcore_env_libero.doctor\n"
+        "from rlcore_env_libero.settings import LiberoConfig\n"
+        "from rlcore_env_libero.spec import env_spec\n"
+        "assert len(env_spec(LiberoConfig(suite='libero_90')).tasks) == 90\n"
+        "heavy = {'mujoco', 'robosuite', 'libero', 'bddl', 'gymnasium', 'torch', 'ray', 'PIL'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# -- LIBERO's own code ----------------------------------------------------------------------
+
+
+class _Distribution:
+    """What `importlib.metadata` says of one, with a package of one name."""
+
+    def __init__(self, name: str, package: str = "libero") -> None:
+        self.metadata = {"Name": name}
+        self._package = package
+
+    def read_text(self, name: str) -> str:
+        return f"other.py,,\n{self._package}/__init__.py,sha256=x,1\n"
+
+
+def _only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    found = [_Distribution("numpy", "numpy"), *map(_Distribution, names)]
+    monkeypatch.setattr(metadata, "distributions", lambda: found)
+
+
+@pytest.mark.parametrize(
+    ("names", "said", "hint"),
+    [
+        (["hf-libero", "rlinf_libero"], "from rlinf-libero, besides hf-libero", "hf-libero rlinf"),
+        (["libero"], "comes from libero, and rlcore needs that of hf-libero alone", "-y libero &&"),
+    ],
+)
+def test_another_distributions_libero_is_named(
+    monkeypatch: pytest.MonkeyPatch, names: list[str], said: str, hint: str
+) -> None:
+    _only(monkeypatch, *names)
+    with pytest.raises(AssetError) as caught:
+        make_env(small_config(), num_envs=1, rank=0, world_size=1, num_processes=1)
+    assert said in caught.value.message and hint in str(caught.value.hint)
+    assert str(caught.value.hint).endswith("rlcore install-libero")
+
+
+def test_without_libero_doctor_names_our_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    _only(monkeypatch)
+    monkeypatch.setattr(installed.util, "find_spec", lambda name: None)
+    row = plugin.rlcore_doctor(None)[-1]
+    assert (row["status"], row["fix"]) == ("missing", "rlcore install-libero")
+    assert row["detail"] == "LIBERO is not installed"
+
+
+def test_doctor_is_silent_about_runs_without_libero() -> None:
+    other = SimpleNamespace(env_type="other")
+    assert plugin.rlcore_doctor(SimpleNamespace(env=SimpleNamespace(train=other, eval=other))) == []
+
+
+def test_the_command_runs_pip_in_this_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def pip(words: list[str]) -> SimpleNamespace:
+        asked.append(words)
+        return SimpleNamespace(returncode=1)
+
+    monkeypatch.setattr(install.subprocess, "run", pip)
+    assert install.main([]) == 1
+    assert asked == [[sys.executable, "-m", "pip", "install", "--no-deps", "hf-libero==0.1.4"]]
+    with pytest.raises(ConfigError, match="takes no arguments, got now"):
+        install.main(["now"])
+    assert install.main(["--help"]) == 0 and "--no-deps" in capsys.readouterr().out
+    assert len(asked) == 1
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    assert 'installed-by-command = ["hf-libero==0.1.4"]' in project.read_text()

@@ -1,0 +1,155 @@
+"""Scenes of stand-ins: things rest where they are put, and LIBERO's goals know when they are met.
+
+Expected heights are those of LIBERO's own objects, as its checkpoints saw them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from libero_cases import DRAWER, SOUP, STOVE, needs_libero, small_config
+from rlcore_env_libero.pool import make_pool
+from rlcore_env_libero.simulator import WAIT, LiberoSimulator
+from rlcore_env_libero.suites import FOLDERS, SUITES
+
+from rlcore.specs import Episode
+
+pytestmark = needs_libero
+BOWL = "pick_up_the_black_bowl_in_the_top_drawer_of_the_wooden_cabinet_and_place_it_on_the_plate"
+
+
+def started(task: str, trial: int = 0, **settings: object) -> LiberoSimulator:
+    pool = make_pool(small_config(suite=FOLDERS[task], tasks=[task], **settings))
+    simulator = pool.take(0)
+    simulator.start(Episode(0, trial))
+    return simulator
+
+
+def put(simulator: LiberoSimulator, joint: str, *place: float) -> None:
+    """Set the first positions of a joint, at rest."""
+    data = simulator._seat.data
+    data.joint(joint).qpos[: len(place)] = place
+    data.joint(joint).qvel[:] = 0.0
+
+
+def waited(simulator: LiberoSimulator, steps: int) -> bool:
+    """Whether the task is solved after some steps without motion."""
+    return [simulator.step(WAIT).success for _ in range(steps)][-1]
+
+
+def heights(simulator: LiberoSimulator) -> dict[str, float]:
+    """Of the bodies that move freely, in metres."""
+    model, data = simulator.scene.model, simulator._seat.data
+    free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
+    return {
+        model.body(model.jnt_bodyid[j]).name: float(data.qpos[model.jnt_qposadr[j] + 2])
+        for j in free
+    }
+
+
+def test_soup_in_the_basket_is_success_and_reward_once_there() -> None:
+    simulator = started(SOUP, settle_steps=10)
+    assert not waited(simulator, 2)
+    basket = simulator._seat.data.joint("basket_1_joint0").qpos[:3].copy()
+    put(simulator, "alphabet_soup_1_joint0", *basket[:2], basket[2] + 0.08)
+    step = [simulator.step(WAIT) for _ in range(5)][-1]
+    assert step.success and step.reward == 1.0
+    put(simulator, "alphabet_soup_1_joint0", basket[0] + 0.3, basket[1], basket[2] + 0.1)
+    step = simulator.step(WAIT)
+    assert not step.success and step.reward == 0.0
+
+
+def test_an_open_drawer_is_success() -> None:
+    simulator = started(DRAWER)
+    put(simulator, "wooden_cabinet_1_top_level", -0.15)
+    assert not waited(simulator, 1)  # the wrong one
+    put(simulator, "wooden_cabinet_1_middle_level", -0.15)
+    assert waited(simulator, 1)
+
+
+def test_the_stoves_knob_turns_it_on_and_its_burner_glows() -> None:
+    simulator = started(STOVE, image_size=128)
+    frames = {name: np.zeros((128, 128, 3), dtype=np.uint8) for name in ("agentview", "wrist")}
+    frame = frames["agentview"]
+    simulator.draw(frames)
+    cold = frame.astype(int)
+    put(simulator, "flat_stove_1_button", 1.0)
+    assert waited(simulator, 2)
+    simulator.draw(frames)
+    red = (frame.astype(int) - cold)[:, :, 0]
+    assert (red > 100).sum() > 30
+    simulator.start(Episode(0, 0))
+    simulator.draw(frames)
+    np.testing.assert_array_equal(frame, cold.astype(np.uint8))  # cold again at the next start
+
+
+def test_the_bowl_waits_in_the_drawer_and_counts_on_the_plate() -> None:
+    simulator = started(BOWL, settle_steps=10)
+    data = simulator._seat.data
+    # the drawer's floor is at 0.9 + 0.159 m; LIBERO's own bowl comes to rest at 1.063
+    assert data.joint("akita_black_bowl_1_joint0").qpos[2] == pytest.approx(1.063, abs=0.004)
+    assert data.joint("wooden_cabinet_1_top_level").qpos[0] < -0.13
+    plate = data.joint("plate_1_joint0").qpos[:3].copy()
+    put(simulator, "akita_black_bowl_1_joint0", *plate[:2], plate[2] + 0.02)
+    assert waited(simulator, 5)
+
+
+@pytest.mark.parametrize("task", [SOUP, BOWL, DRAWER])
+def test_things_stay_where_they_have_settled(task: str) -> None:
+    """Whatever falls over or slides would show within a second."""
+    simulator = started(task, settle_steps=10)
+    before = heights(simulator)
+    waited(simulator, 20)
+    after = heights(simulator)
+    assert after.keys() == before.keys() and len(before) >= 4
+    assert {name: after[name] for name in before} == pytest.approx(before, abs=2e-3)
+
+
+def test_nothing_is_printed_asked_or_left_behind() -> None:
+    """In a process that has neither a terminal nor LIBERO's config. The folder `.config` is that of
+    matplotlib, which LIBERO imports."""
+    code = (
+        "import os, tempfile, pathlib\n"
+        "root = pathlib.Path(os.environ['TMPDIR'])\n"
+        "from libero_cases import SOUP, small_config\n"
+        "from rlcore_env_libero.pool import make_pool\n"
+        "make_pool(small_config()).take(0)\n"
+        "left = [p.name for p in root.rglob('*') if 'libero' in p.name or 'robosuite' in p.name]\n"
+        "assert 'LIBERO_CONFIG_PATH' not in os.environ\n"
+        "print(left, [p for p in os.listdir(os.environ['HOME']) if p != '.config'])\n"
+    )
+    with tempfile.TemporaryDirectory() as place:
+        home, temp = Path(place, "home"), Path(place, "temp")
+        home.mkdir()
+        temp.mkdir()
+        clean = {name: value for name, value in os.environ.items() if name != "LIBERO_CONFIG_PATH"}
+        log = Path("/tmp/robosuite.log")
+        written = log.stat().st_mtime_ns if log.exists() else None
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**clean, "HOME": str(home), "TMPDIR": str(temp)},
+            cwd=Path(__file__).parent,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+    assert done.stdout == "[] []\n", done.stdout + done.stderr
+    assert done.stderr == ""
+    assert (log.stat().st_mtime_ns if log.exists() else None) == written
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("suite", ["libero_object", "libero_spatial", "libero_goal", "libero_10"])
+def test_every_task_of_a_suite_starts_unsolved_and_at_rest(suite: str) -> None:
+    for task in SUITES[suite]:
+        simulator = started(task, settle_steps=10)
+        before = heights(simulator)
+        assert not waited(simulator, 20), task
+        assert heights(simulator) == pytest.approx(before, abs=3e-3), task

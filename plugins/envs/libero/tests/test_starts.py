@@ -1,0 +1,139 @@
+"""(task, trial) fixes start and course bitwise: in any row, process and order, after anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from libero_cases import MILK, SOUP, EnvMaker, needs_libero, small_config
+from rlcore_env_libero.installed import libero_folder
+from rlcore_env_libero.pool import make_pool
+from rlcore_env_libero.problem import task_file
+from rlcore_env_libero.quiet import assets_from, load_libero
+from rlcore_env_libero.simulator import WAIT, LiberoSimulator
+from rlcore_env_libero.stand_ins.write import write_stand_ins
+from rlcore_simulation.env import SimulatedEnv
+
+from rlcore.rng import generator
+from rlcore.specs import Episode
+
+pytestmark = needs_libero
+MOVES = np.random.default_rng(0).uniform(-1, 1, (6, 7)).astype(np.float32)
+
+
+def whole_state(simulator: LiberoSimulator) -> np.ndarray:
+    """Everything a future step or frame depends on, as one vector."""
+    model, data = simulator.scene.model, simulator._seat.data
+    arm = simulator.scene.robot.controller
+    parts = [data.qpos, data.qvel, data.ctrl, data.qacc_warmstart, data.site_xpos, [data.time]]
+    parts += [model.body_pos, model.body_quat, model.site_rgba]
+    parts += [
+        simulator.states,
+        arm.goal_pos,
+        arm.goal_ori,
+        simulator.scene.robot.gripper.current_action,
+    ]
+    return np.concatenate([np.ravel(part) for part in parts]).copy()
+
+
+def course(simulator: LiberoSimulator, trial: int, moves: np.ndarray = MOVES) -> np.ndarray:
+    """The states at the start and after each move `[1 + moves, S]`."""
+    simulator.start(Episode(0, trial))
+    states = [whole_state(simulator)]
+    for move in moves:
+        simulator.step(move)
+        states.append(whole_state(simulator))
+    return np.stack(states)
+
+
+def test_course_is_bitwise_the_same_after_other_episodes_and_between_other_rows() -> None:
+    fresh = {trial: course(make_pool(small_config()).take(0), trial) for trial in (3, 41)}
+    pool = make_pool(small_config())
+    one, two = pool.take(0), pool.take(0)
+    for trial in (41, 3, 3, 41):  # another order than above, with repeats
+        course(one, 7, MOVES[::-1])
+        np.testing.assert_array_equal(course(one, trial), fresh[trial])
+    # rows take turns step by step in one scene
+    for simulator, trial in ((one, 3), (two, 41)):
+        simulator.start(Episode(0, trial))
+    for number, move in enumerate(MOVES, start=1):
+        for simulator, trial in ((one, 3), (two, 41)):
+            simulator.step(move)
+            np.testing.assert_array_equal(whole_state(simulator), fresh[trial][number])
+    assert one.scene is two.scene and not np.array_equal(fresh[3], fresh[41])
+    pool.close()
+
+
+def test_start_and_course_are_liberos_own(tmp_path: Path) -> None:
+    """`OffScreenRenderEnv` as its users drive it: seed, reset, init state, ten steps of waiting."""
+    simulator = make_pool(small_config(settle_steps=10, image_size=64)).take(0)
+    ours = course(simulator, 5)
+    seed = int(generator("libero start", SOUP, 5).integers(2**32))
+    write_stand_ins(tmp_path)
+    envs = load_libero(libero_folder())
+    with assets_from(tmp_path):
+        theirs = envs.OffScreenRenderEnv(
+            bddl_file_name=str(task_file(libero_folder(), SOUP)),
+            camera_heights=64,
+            camera_widths=64,
+        )
+        np.random.seed(seed)
+        theirs.reset()
+    theirs.set_init_state(simulator._init_states[5])
+    for move in [WAIT] * 10 + list(MOVES):
+        observation, _, solved, _ = theirs.step(move)
+    data = theirs.sim.data
+    np.testing.assert_array_equal(data.qpos, simulator._seat.data.qpos)
+    np.testing.assert_array_equal(data.qvel, simulator._seat.data.qvel)
+    assert not solved and not np.array_equal(ours[0], ours[-1])
+    fingers = observation["robot0_gripper_qpos"]
+    np.testing.assert_array_equal(simulator.states[6:], fingers.astype(np.float32))
+    np.testing.assert_array_equal(
+        simulator.states[:3], observation["robot0_eef_pos"].astype(np.float32)
+    )
+    from robosuite.utils.transform_utils import quat2axisangle
+
+    turn = quat2axisangle(observation["robot0_eef_quat"].copy())
+    np.testing.assert_allclose(simulator.states[3:6], turn, atol=1e-6)
+    # frames as openpi and OpenVLA-OFT turn them; with shadows and reflections, as robosuite draws
+    frames = {name: np.zeros((64, 64, 3), dtype=np.uint8) for name in ("agentview", "wrist")}
+    plain = make_pool(small_config(settle_steps=10, image_size=64, fast_render=False)).take(0)
+    np.testing.assert_array_equal(course(plain, 5), ours)
+    plain.draw(frames)
+    for name, key in (("agentview", "agentview"), ("wrist", "robot0_eye_in_hand")):
+        np.testing.assert_array_equal(frames[name], observation[f"{key}_image"][::-1, ::-1])
+        assert frames[name].std() > 10
+    theirs.close()
+
+
+def test_rows_play_the_same_wherever_they_are(shared_env: SimulatedEnv, make: EnvMaker) -> None:
+    """Two processes, against two rows that share a scene in this one."""
+    episodes = [Episode(0, 1), Episode(0, 2)]
+    moves = np.stack([MOVES[:4], MOVES[2:6]])
+    start, _ = shared_env.reset(options={"episodes": episodes})
+    result = shared_env.chunk_step(moves).observation
+    apart = make(2, 2)
+    other_start, _ = apart.reset(options={"episodes": episodes})
+    other = apart.chunk_step(moves).observation
+    for one, two in ((start, other_start), (result, other)):
+        np.testing.assert_array_equal(one["states"], two["states"])
+        for camera in ("agentview", "wrist"):
+            np.testing.assert_array_equal(one["cameras"][camera], two["cameras"][camera])
+            assert (one["cameras"][camera].std(axis=(1, 2, 3)) > 10).all()
+
+
+def test_narrowing_the_tasks_does_not_change_starts(
+    shared_env: SimulatedEnv, make: EnvMaker
+) -> None:
+    wide = make(1, 0, tasks=[MILK, SOUP])
+    first, _ = wide.reset(options={"episodes": [Episode(1, 4)]})
+    second, _ = shared_env.reset(options={"episodes": [Episode(0, 4)] * 2})
+    np.testing.assert_array_equal(first["states"][0], second["states"][0])
+
+
+def test_numpys_global_generator_is_left_as_it_was(shared_env: SimulatedEnv) -> None:
+    np.random.seed(11)
+    expected = np.random.random()
+    np.random.seed(11)
+    shared_env.reset(options={"episodes": [Episode(0, 0)] * 2})
+    assert np.random.random() == expected
