@@ -29,6 +29,9 @@ class ComponentSpec:
             :class:`PolicySpec` / :class:`AlgorithmNeeds`.
         imports: `"module:attr"`, a tuple of :class:`rlcore.config.imports.ImportRule`: how the
             configuration files of other systems name its settings; light.
+        layouts: `"module:attr"`, a mapping of layouts of other systems in which `rlcore export` can
+            write a model: name -> function of the folder that `save_pretrained` wrote and an empty
+            one to write.
         packages: distributions that it imports and that its own does not bring, as pip knows them.
             Whoever chooses it must have them.
         export: of a model: `"module:attr"`, a function that changes the folder of a saved policy,
@@ -43,6 +46,7 @@ class ComponentSpec:
     config: str | None = None
     spec: str | None = None
     imports: str | None = None
+    layouts: str | None = None
     packages: tuple[str, ...] = ()
     export: str | None = None
 

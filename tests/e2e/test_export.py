@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rlcore_model_openpi.sizes import SIZES
 from rlcore_testing.conformance.paper import paper_observation
 
 from rlcore.cli.main import main
@@ -19,6 +20,7 @@ from rlcore.plugins import load_plugins
 from rlcore.rng import RowKeys
 from rlcore.targets import load_target
 from rlcore.track.checkpoint import POLICY, save_checkpoint
+from rlcore.track.env_facts import write_env_facts
 from rlcore.track.folder import RunFolder
 from rlcore.track.headers import read_headers
 from rlcore.track.learned import write_learner
@@ -185,6 +187,44 @@ def test_parts_are_exported_as_their_original_loader_reads_them(run, tmp_path):
     assert file.suffix == ".pt" and any(".lora_A.default." in name for name in towers)
     expected = decisions(policy, config)
     assert_alike(expected, decisions(built(config, model_path=str(dest)), config), 0)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_the_layout_of_another_system(run, base, tmp_path, capsys, monkeypatch, adapted):
+    """LeRobot builds one size of π0, for which a small one stands here. Our reader takes it too."""
+    monkeypatch.setitem(SIZES, "pi0", SIZES["small"])
+    folder, policy, config = run("pi0_small", *(lora("pi0_small", base("pi0_small")) * adapted))
+    write_env_facts(folder / "checkpoints" / "step_000001" / POLICY, env_of(config))
+    dest = tmp_path / "out"
+    assert main(["export", str(folder), str(dest), "--layout", "lerobot"]) == 0
+    assert f"actor.model.model_path={dest}" in capsys.readouterr().out
+    assert (dest / "policy_preprocessor.json").exists() and not list(dest.glob("rl_heads*"))
+    assert not list(tmp_path.glob("*/tmp*"))
+    expected = decisions(policy, config)
+    whole = built(config, model_path=str(dest), is_lora=False)
+    torch.testing.assert_close(
+        torch.as_tensor(decisions(whole, config).actions),
+        torch.as_tensor(expected.actions),
+        atol=1e-4,
+        rtol=0,
+    )
+
+
+def test_layouts_that_are_refused(run, tmp_path, capsys):
+    folder, _, config = run("pi0_tiny")
+    write_env_facts(folder / "checkpoints" / "step_000001" / POLICY, env_of(config))
+    out = str(tmp_path / "out")
+    said = refused(capsys, str(folder), out, "--layout", "lerobot")
+    assert "at their published size only" in said and "without --layout" in said
+    said = refused(capsys, str(folder), out, "--layout", "lerobt")
+    assert "--layout must be one of lerobot, got 'lerobt'" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_without_other_layouts(run, tmp_path, capsys):
+    folder, _, _ = run("openvla_tiny")
+    said = refused(capsys, str(folder), str(tmp_path / "out"), "--layout", "lerobot")
+    assert "--layout must be left out: openvla has no other" in said
 
 
 def refused(capsys, *arguments: str) -> str:

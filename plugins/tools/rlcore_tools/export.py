@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -49,6 +52,7 @@ def export(
     registry: Registry,
     *,
     adapters_only: bool = False,
+    layout: str | None = None,
 ) -> Exported:
     """Write the policy of a checkpoint to `target`, which is whole afterwards or not there.
 
@@ -57,9 +61,11 @@ def export(
         checkpoint: which.
         target: an empty folder, or one that does not exist yet.
         adapters_only: leave out the weights that were not trained.
+        layout: of another system, one of those that the model names; None: its own.
 
     Raises:
-        ConfigError: `target` is taken or impossible, or the policy has no adapters.
+        ConfigError: `target` is taken or impossible, the policy has no adapters, or the model can't
+            be written in that layout.
         CheckpointError: the model that adapters adapt is gone, or nothing can be written.
     """
     target = target.expanduser().resolve()
@@ -72,17 +78,47 @@ def export(
             "weights",
             hint=f"rlcore export {checkpoint.path} {target}",
         )
+    write = None if layout is None else _layout(model.model_type, layout, registry)
     with writing(target, hint=ELSEWHERE), new_folder(target) as partial:
-        if adapters_only == (model.is_lora and model.save_adapters_only):
+        if write is not None:
+            with _whole(config, checkpoint, registry, partial.parent) as folder:
+                write(folder, partial)
+        elif adapters_only == (model.is_lora and model.save_adapters_only):
             require_no_way_out(checkpoint.path)
             shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
         else:
             _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)
         original = registry.get("model", model.model_type).spec.export
-        if original is not None:
+        if original is not None and write is None:
             load_target(original)(partial)
         _judge(config, partial, registry)
     return Exported(target, base_of_adapters(target) if adapters_only else None)
+
+
+def _layout(model: str, name: str, registry: Registry) -> Callable[[Path, Path], None]:
+    """The function that writes a saved model in another system's layout."""
+    target = registry.get("model", model).spec.layouts
+    layouts: Mapping[str, Callable[[Path, Path], None]] = load_target(target) if target else {}
+    if name not in layouts:
+        choices = f"one of {', '.join(layouts)}" if layouts else f"left out: {model} has no other"
+        raise ConfigError(f"--layout must be {choices}, got {name!r}")
+    return layouts[name]
+
+
+@contextmanager
+def _whole(
+    config: RunConfig, checkpoint: Checkpoint, registry: Registry, beside: Path
+) -> Iterator[Path]:
+    """A folder with the policy as its model saves it, adapters merged: the checkpoint's own, or one
+    made in `beside` for as long as it is needed."""
+    model = config.actor.model
+    if not (model.is_lora and model.save_adapters_only):
+        require_no_way_out(checkpoint.path)
+        yield checkpoint.policy_path
+        return
+    with tempfile.TemporaryDirectory(dir=beside) as folder:
+        _convert(config, checkpoint, Path(folder), registry, adapters_only=False)
+        yield Path(folder)
 
 
 def _require_free(target: Path, checkpoint: Checkpoint) -> None:

@@ -221,7 +221,7 @@ def check_written(folder: Path, resolved: Resolved, settings: Mapping[str, Any])
     Raises:
         CheckpointError: names what is different.
     """
-    asked = asdict(resolved.size) | _variants(resolved.size) | dict(settings)
+    asked = asdict(resolved.size) | variants(resolved.size) | dict(settings)
     trained = resolved.published.trained
     different = [name for name in asked if name in trained and trained[name] != asked[name]]
     if different:
@@ -234,8 +234,8 @@ def check_written(folder: Path, resolved: Resolved, settings: Mapping[str, Any])
         raise CheckpointError(f"{folder} was trained with other settings: {named}", hint=hint)
 
 
-def _variants(size: NetworkSize) -> dict[str, str]:
-    """Names that openpi and LeRobot have for the two Gemmas; our own sizes have none."""
+def variants(size: NetworkSize) -> dict[str, str]:
+    """What openpi and LeRobot call the two Gemmas, by their keys; our own sizes have no names."""
     widths = ("depth", "vlm_width", "vlm_mlp", "expert_width", "expert_mlp")
     same = all(getattr(size, name) == getattr(SIZES["pi0"], name) for name in widths)
     return _PUBLISHED_VARIANTS if same else {}

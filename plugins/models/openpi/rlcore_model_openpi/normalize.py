@@ -24,7 +24,8 @@ from rlcore.errors import CheckpointError
 from rlcore.reading import read_json
 
 FILE_NAME = "norm_stats.json"
-_OPENPI, _LEROBOT = 1e-6, 1e-8
+OPENPI, LEROBOT = 1e-6, 1e-8
+"""Constants against a division by zero."""
 # Fitted scales are at least this (env units): in few demonstrations an entry may hardly move, and
 # dividing by almost zero would blow up its first move.
 MIN_STD = 1e-2
@@ -126,7 +127,7 @@ def _normalize(values: np.ndarray, stats: Stats, formula: Formula) -> np.ndarray
     if formula.quantile:
         result = (values - first) / _span(first, second, formula) * 2.0 - 1.0
     else:
-        result = (values - first) / (second + (_LEROBOT if formula.lerobot else _OPENPI))
+        result = (values - first) / (second + (LEROBOT if formula.lerobot else OPENPI))
     return result.astype(np.float32)
 
 
@@ -142,15 +143,15 @@ def _unnormalize(values: np.ndarray, stats: Stats, formula: Formula) -> np.ndarr
         extra = max(size - stats.size, 0)
         mean = np.pad(first, (0, extra))[:size]
         std = np.pad(second, (0, extra), constant_values=1.0)[:size]
-        result = values * (std + (0.0 if formula.lerobot else _OPENPI)) + mean
+        result = values * (std + (0.0 if formula.lerobot else OPENPI)) + mean
     return result.astype(np.float32)
 
 
 def _span(low: np.ndarray, high: np.ndarray, formula: Formula) -> np.ndarray:
     """The distance of the bounds, never 0."""
     if formula.lerobot:
-        return np.where(high == low, _LEROBOT, high - low)
-    return high - low + _OPENPI
+        return np.where(high == low, LEROBOT, high - low)
+    return high - low + OPENPI
 
 
 # -- files ------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="pi0 and pi0.5: flow-matching vision-language-action policies",
             config="rlcore_model_openpi.settings:OpenPIModelConfig",
             spec="rlcore_model_openpi.spec:policy_spec",
+            layouts="rlcore_model_openpi.lerobot_export:LAYOUTS",
             imports="rlcore_model_openpi.imports:RULES",
         )
     ]

@@ -1,4 +1,5 @@
-"""`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: a policy in its model's own layout."""
+"""`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: a policy in its model's own layout, or
+with --layout in that of another system."""
 
 from __future__ import annotations
 
@@ -34,7 +35,12 @@ def main(arguments: Sequence[str]) -> int:
     registry = load_plugins()
     config = load(run.config, ONE_PROCESS, registry, require=("env", "model"), trust=options.trust)
     written = export(
-        config, checkpoint, Path(options.dest), registry, adapters_only=options.adapter_only
+        config,
+        checkpoint,
+        Path(options.dest),
+        registry,
+        adapters_only=options.adapter_only,
+        layout=options.layout,
     )
     print(f"{config.actor.model.model_type} after {checkpoint.step} updates: {written.path}")
     if written.base is not None:
@@ -54,7 +60,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     for flag, settings in TRUST.items():
         parser.add_argument(flag, **settings)
-    parser.add_argument(
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--layout",
+        metavar="NAME",
+        help="write the files of another system; pi0 and pi05: lerobot",
+    )
+    form.add_argument(
         "--adapter-only",
         action="store_true",
         help="for a run with actor.model.is_lora: write only the adapters, in peft's format, with "

@@ -1,0 +1,225 @@
+"""A saved policy as a folder of LeRobot: `rlcore export RUN DEST --layout lerobot`.
+
+LeRobot puts `model.` before the names of weights itself, so their file is the same. The rest is
+written as its `save_pretrained` does; see lerobot.py. LeRobot scales without openpi's 1e-6, so that
+is added to the statistics.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.track.damage import blaming, read_mapping
+from rlcore.track.env_facts import EnvFacts, read_env_facts, width_of
+from rlcore.track.files import write_text
+from rlcore_model_openpi.data_configs import data_config
+from rlcore_model_openpi.files import NETWORK_FILE, find_tokenizer, variants
+from rlcore_model_openpi.lerobot import AFTER, BEFORE
+from rlcore_model_openpi.normalize import (
+    OPENPI,
+    Formula,
+    Stats,
+    find_stats,
+    read_stats,
+)
+from rlcore_model_openpi.published import CONFIG_FILE, read_published
+from rlcore_model_openpi.sizes import NetworkSize
+
+_CANT = "export it without --layout: the folder loads in openpi"
+_TOKENIZER = "google/paligemma-3b-pt-224"
+
+
+def write_lerobot(folder: Path, target: Path) -> None:
+    """Write the policy that we saved in `folder` to the empty folder `target`.
+
+    Raises:
+        ConfigError: LeRobot has no such network, robot or prompt.
+        CheckpointError: a file of `folder` is missing or damaged.
+    """
+    path = folder / CONFIG_FILE
+    content = read_mapping(path)
+    with blaming(path):
+        size = NetworkSize(**content["size"])
+        trained, model = content["trained_with"], content["model"]
+    _check(size, trained)
+    facts = read_env_facts(folder)
+    if facts is None:
+        raise CheckpointError(f"{folder} does not say which env its policy is for")
+    cameras = list(facts.cameras)[: trained["num_images_in_input"]]
+    config = _config(size, model, facts, cameras)
+    published = read_published(folder)
+    formulas = published.formulas
+    stats_path = find_stats(folder, data_config(trained["config_name"]).asset_id, strict=False)
+    normalizer = read_stats(
+        stats_path,
+        formulas["state"],
+        formulas["actions"],
+        state_dim=width_of(facts.states),
+        action_dim=width_of(facts.actions),
+    )
+    assert normalizer.state is not None  # read_stats refuses a file without
+    config["normalization_mapping"] = {
+        "VISUAL": "IDENTITY",
+        "STATE": _mode(formulas["state"]),
+        "ACTION": _mode(formulas["actions"]),
+    }
+    config |= _relative(published.delta_mask or (), width_of(facts.actions))
+    stats = {
+        "observation.state": _theirs(normalizer.state, formulas["state"]),
+        "action": _theirs(normalizer.actions, formulas["actions"]),
+    }
+    shutil.copyfile(folder / NETWORK_FILE, target / NETWORK_FILE)
+    tokenizer = find_tokenizer(folder)
+    shutil.copyfile(tokenizer, target / tokenizer.name)
+    _write_json(target / CONFIG_FILE, config)
+    before, after = _steps(config)
+    _write_processor(target / BEFORE, before, stats)
+    _write_processor(target / AFTER, after, stats)
+
+
+def _check(size: NetworkSize, trained: Mapping[str, Any]) -> None:
+    """Refuse what LeRobot can't be told."""
+    if not variants(size):
+        raise ConfigError(
+            "LeRobot builds π0 and π0.5 at their published size only, and this policy has another",
+            hint=_CANT,
+        )
+    if size.pi05 and not trained["discrete_state_input"]:
+        raise ConfigError(
+            "LeRobot's π0.5 always reads the state in its prompt, and this policy never does",
+            hint=_CANT,
+        )
+    if data_config(trained["config_name"]).adapts:
+        raise ConfigError(
+            f"LeRobot does not convert joints to those of π0's robot, as "
+            f"{trained['config_name']!r} does",
+            hint=_CANT,
+        )
+
+
+def _config(
+    size: NetworkSize, model: Mapping[str, Any], facts: EnvFacts, cameras: Sequence[str]
+) -> dict[str, Any]:
+    """`config.json`, but for how numbers are scaled; LeRobot fills in what is left out."""
+    side = size.image_size
+    images = {
+        f"observation.images.{name}": {"type": "VISUAL", "shape": [3, side, side]}
+        for name in cameras
+    }
+    state = {"type": "STATE", "shape": [width_of(facts.states)]}
+    return {
+        "type": "pi05" if size.pi05 else "pi0",
+        "n_obs_steps": 1,
+        "input_features": {**images, "observation.state": state},
+        "output_features": {"action": {"type": "ACTION", "shape": [width_of(facts.actions)]}},
+        **variants(size),
+        "dtype": "bfloat16" if model["precision"] == "bf16" else "float32",
+        "chunk_size": size.action_horizon,
+        "n_action_steps": model["num_action_chunks"],
+        "max_state_dim": size.action_dim,
+        "max_action_dim": size.action_dim,
+        "num_inference_steps": model["openpi"]["num_steps"],
+        "image_resolution": [side, side],
+        "tokenizer_max_length": size.max_token_len,
+    }
+
+
+def _relative(mask: tuple[bool, ...], entries: int) -> dict[str, Any]:
+    """Settings of relative actions: LeRobot leaves out entries by words in their names."""
+    if not any(mask):
+        return {}
+    whole = mask + (False,) * (entries - len(mask))
+    names = [f"{'relative' if one else 'fixed'}_{entry}" for entry, one in enumerate(whole)]
+    return {
+        "use_relative_actions": True,
+        "relative_exclude_joints": ["fixed"],
+        "action_feature_names": names,
+    }
+
+
+def _mode(formula: Formula) -> str:
+    return "QUANTILES" if formula.quantile else "MEAN_STD"
+
+
+def _theirs(stats: Stats, formula: Formula) -> dict[str, np.ndarray]:
+    """Statistics by LeRobot's names, float32, with which it scales as we do."""
+    if not formula.lerobot:
+        upper = formula.fields[1]  # std, or the upper bound
+        stats = replace(stats, **{upper: stats.pair(formula)[1] + OPENPI})
+    return {
+        name: values.astype(np.float32)
+        for name, values in vars(stats).items()
+        if values is not None
+    }
+
+
+def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The steps before and after the network, in LeRobot's order: name -> settings."""
+    scale = {"eps": 1e-8, "norm_map": config["normalization_mapping"]}
+    relative = config.get("use_relative_actions", False)
+    tokenizer = {
+        "max_length": config["tokenizer_max_length"],
+        "task_key": "task",
+        "padding_side": "right",
+        "padding": "max_length",
+        "truncation": True,
+        "tokenizer_name": _TOKENIZER,
+    }
+    prompt: dict[str, Any] = {"pi0_new_line_processor": {}}
+    if config["type"] == "pi05":
+        prompt = {"pi05_prepare_state_tokenizer_processor_step": {}}
+    before: dict[str, Any] = {"rename_observations_processor": {"rename_map": {}}}
+    before["to_batch_processor"] = {}
+    if relative:
+        before["relative_actions_processor"] = {
+            "enabled": True,
+            "exclude_joints": config["relative_exclude_joints"],
+            "action_names": config["action_feature_names"],
+        }
+    features = {**config["input_features"], **config["output_features"]}
+    before["normalizer_processor"] = {**scale, "features": features}
+    before |= prompt
+    before["tokenizer_processor"] = tokenizer
+    before["device_processor"] = {"device": "cpu", "float_dtype": None}
+    after = {"unnormalizer_processor": {**scale, "features": config["output_features"]}}
+    if relative:
+        after["absolute_actions_processor"] = {"enabled": True}
+    after["device_processor"] = {"device": "cpu", "float_dtype": None}
+    return before, after
+
+
+def _write_processor(
+    path: Path, steps: Mapping[str, Any], stats: Mapping[str, Mapping[str, np.ndarray]]
+) -> None:
+    """A processor and the statistics of its step that scales."""
+    from safetensors.numpy import save_file
+
+    entries = []
+    for number, (name, settings) in enumerate(steps.items()):
+        entry = {"registry_name": name, "config": settings}
+        if name.endswith("normalizer_processor"):
+            entry["state_file"] = f"{path.stem}_step_{number}_{name}.safetensors"
+            tensors = {
+                f"{feature}.{field}": values
+                for feature, fields in stats.items()
+                for field, values in fields.items()
+            }
+            save_file(tensors, path.parent / entry["state_file"])
+        entries.append(entry)
+    _write_json(path, {"name": path.stem, "steps": entries})
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+LAYOUTS = {"lerobot": write_lerobot}
+"""Layouts of other systems that a saved policy can be written in."""
