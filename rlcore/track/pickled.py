@@ -1,8 +1,9 @@
 """What a file of `torch.save` says it holds, read without torch and without running anything.
 
 Such a file is a zip archive: a pickle with names, shapes and dtypes, and a member for the bytes of
-each storage. A pickle may ask for any function of any package to be called. Here only what rebuilds
-tensors is known, as stand-ins; whatever else a file asks for makes it unsafe, and nothing is run.
+each storage. Before torch 1.6 both followed each other in a plain file. A pickle may ask for any
+function of any package to be called. Here only what rebuilds tensors is known, as stand-ins;
+whatever else a file asks for makes it unsafe, and nothing is run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import MIB, open_regular
@@ -24,14 +25,14 @@ from rlcore.track.headers import TensorHeader, check_here
 
 LARGEST_PICKLE = 64 * MIB  # of names and shapes; one of 2000 tensors has 300 KiB
 STATES: tuple[tuple[str, ...], ...] = (
-    (),
     ("state_dict",),
     ("model_state_dict",),
     ("model",),
     ("module",),
     ("fsdp_checkpoint", "model"),
+    (),
 )
-"""Where trainers put the weights in what they save: at the top, or below one of these names."""
+"""Where trainers put the weights in what they save: below one of these names, or at the top."""
 
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
@@ -45,6 +46,8 @@ _STORAGES = {
 }  # fmt: skip
 _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}  # others: 1
 _PICKLE = b"\x80"  # how a pickle begins that is in no archive
+_MARK = 0x1950A86A20F9469CFC6C  # the first of those that torch wrote before 1.6
+_COUNT = 8  # bytes of a count of elements
 
 
 class _Unsafe(Exception):
@@ -53,7 +56,7 @@ class _Unsafe(Exception):
 
 @dataclass(frozen=True)
 class _Storage:
-    """dtype (None: given with each tensor), name of its member, and count of its elements."""
+    """dtype (None: given with each tensor), key in the file, and count of its elements."""
 
     dtype: str | None
     key: str
@@ -75,28 +78,21 @@ def read_pickled_headers(path: Path) -> dict[str, TensorHeader]:
         CheckpointError: the file is missing, cut off, none of `torch.save`, holds no weights, or is
             an unsafe pickle.
     """
-    check_here(path)
-    try:
-        with open_regular(path) as file:
-            if file.read(1) == _PICKLE:
-                file.seek(0)
-                _Reader(io.BytesIO(file.read(LARGEST_PICKLE))).load()
-                raise CheckpointError(
-                    f"{path} is a pickle in the form that torch wrote before 1.6",
-                    hint=f"save it again: {resave(path, path.with_suffix('.safetensors'))}",
-                )
-            file.seek(0)
-            with zipfile.ZipFile(file) as archive:
-                tensors = _tensors(path, archive)
-    except OSError as error:
-        raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
-    except _Unsafe as error:
-        raise unsafe(path, str(error)) from None
-    except CheckpointError:
-        raise
-    except Exception as error:  # a broken archive or pickle raises whatever it leads to
-        raise damaged(path, str(error) or "it is not a file of torch.save") from error
+    tree, sizes = _content(path)
+    tensors = {str(name): tensor for name, tensor in find_state(path, tree, _Tensor).items()}
+    for name, tensor in tensors.items():
+        if sizes.get(tensor.storage.key, 0) < tensor.end * _bytes(tensor.header.dtype):
+            raise damaged(path, f"the bytes of {name} are not all there")
     return {name: tensor.header for name, tensor in tensors.items()}
+
+
+def place_of_weights(path: Path) -> tuple[str, ...]:
+    """The entry of :data:`STATES` at which a file of `torch.save` has its weights.
+
+    Raises:
+        CheckpointError: as of :func:`read_pickled_headers`.
+    """
+    return _find(path, _content(path)[0], _Tensor)[0]
 
 
 def unsafe(path: Path, what: str) -> CheckpointError:
@@ -110,7 +106,8 @@ def unsafe(path: Path, what: str) -> CheckpointError:
 
 
 def find_state(path: Path, tree: Any, kind: type) -> Mapping[str, Any]:
-    """The weights by name in what a file of `torch.save` holds; see :data:`STATES`.
+    """The weights by name in what a file of `torch.save` holds; see :data:`STATES`. Counters and
+    the like among them are left out.
 
     Args:
         path: the file, for messages.
@@ -120,32 +117,20 @@ def find_state(path: Path, tree: Any, kind: type) -> Mapping[str, Any]:
     Raises:
         CheckpointError: there are none.
     """
-    for names in STATES:
-        state = tree
-        for name in names:
-            state = state.get(name) if isinstance(state, Mapping) else None
-        if (
-            isinstance(state, Mapping)
-            and state
-            and all(isinstance(t, kind) for t in state.values())
-        ):
-            return state
-    places = ", ".join(".".join(names) for names in STATES if names)
-    raise CheckpointError(
-        f"{path} holds no mapping of names to tensors, neither at the top nor as {places}",
-        hint="save the weights alone: torch.save(model.state_dict(), FILE)",
-    )
+    return _find(path, tree, kind)[1]
 
 
-def resave(path: Path, target: Path, *, pattern: str = "") -> str:
+def resave(path: Path, target: Path, *, pattern: str = "", below: tuple[str, ...] = ()) -> str:
     """The command that writes the tensors of a file of `torch.save` as safetensors.
 
     Args:
         path: the file; with a pattern the folder of several that are written into one.
         target: the file to write.
         pattern: of the names of several files.
+        below: names under which the weights are in it.
     """
-    loaded = "torch.load({}, map_location='cpu', weights_only=True).items()"
+    place = "".join(f"[{name!r}]" for name in below)
+    loaded = f"torch.load({{}}, map_location='cpu', weights_only=True){place}.items()"
     if pattern:
         one = "for f in sorted(pathlib.Path({!r}).glob({!r})) for n, t in {}"
         tensors = one.format(str(path), pattern, loaded.format("f"))
@@ -153,28 +138,99 @@ def resave(path: Path, target: Path, *, pattern: str = "") -> str:
         tensors = f"for n, t in {loaded.format(repr(str(path)))}"
     return (
         'python -c "import pathlib, torch; from safetensors.torch import save_file; '
-        f"save_file({{n: t.clone().contiguous() {tensors}}}, {str(target)!r}, {{'format': 'pt'}})\""
+        f"save_file({{n: t.clone().contiguous() {tensors} if torch.is_tensor(t)}}, "
+        f"{str(target)!r}, {{'format': 'pt'}})\""
     )
 
 
-def _tensors(path: Path, archive: zipfile.ZipFile) -> dict[str, _Tensor]:
-    """Tensors by name, whose bytes are all there."""
+def _find(path: Path, tree: Any, kind: type) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The entry of :data:`STATES` that holds weights, and these."""
+    for names in STATES:
+        state = tree
+        for name in names:
+            state = state.get(name) if isinstance(state, Mapping) else None
+        if not isinstance(state, Mapping) or any(isinstance(v, Mapping) for v in state.values()):
+            continue
+        tensors = {name: value for name, value in state.items() if isinstance(value, kind)}
+        if tensors:
+            return names, tensors
+    places = ", ".join(".".join(names) for names in STATES if names)
+    raise CheckpointError(
+        f"{path} holds no mapping of names to tensors, neither at the top nor as {places}",
+        hint="save the weights alone: torch.save(model.state_dict(), FILE)",
+    )
+
+
+def _content(path: Path) -> tuple[Any, dict[str, int]]:
+    """What a file holds, with stand-ins for tensors, and the bytes that are there of each storage.
+
+    Raises:
+        CheckpointError: as of :func:`read_pickled_headers`.
+    """
+    check_here(path)
+    try:
+        with open_regular(path) as file:
+            if file.read(1) == _PICKLE:
+                file.seek(0)
+                return _before_1_6(file)
+            file.seek(0)
+            with zipfile.ZipFile(file) as archive:
+                return _archived(path, archive)
+    except OSError as error:
+        raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
+    except _Unsafe as error:
+        raise unsafe(path, str(error)) from None
+    except CheckpointError:
+        raise
+    except Exception as error:  # a broken archive or pickle raises whatever it leads to
+        raise damaged(path, str(error) or "it is not a file of torch.save") from error
+
+
+def _archived(path: Path, archive: zipfile.ZipFile) -> tuple[Any, dict[str, int]]:
     sizes = {info.filename: info.file_size for info in archive.infolist()}
     (pickled,) = (name for name in sizes if name.endswith("/data.pkl"))
     if sizes[pickled] > LARGEST_PICKLE:
         raise damaged(path, f"{pickled} is larger than {LARGEST_PICKLE // MIB} MiB")
     tree = _Reader(io.BytesIO(archive.read(pickled))).load()
-    tensors = {str(name): tensor for name, tensor in find_state(path, tree, _Tensor).items()}
-    folder = pickled.removesuffix("data.pkl")
-    for name, tensor in tensors.items():
-        stored = sizes.get(f"{folder}data/{tensor.storage.key}", -1)
-        if stored < tensor.end * _BYTES.get(tensor.header.dtype, 1):
-            raise damaged(path, f"the bytes of {name} are not all there")
-    return tensors
+    folder = f"{pickled.removesuffix('data.pkl')}data/"
+    return tree, {name.removeprefix(folder): size for name, size in sizes.items()}
+
+
+def _before_1_6(file: BinaryIO) -> tuple[Any, dict[str, int]]:
+    """A file in the form that torch wrote before 1.6: a number that marks it, the version of the
+    form, facts of the machine, the content, and the keys of the storages, each a pickle of its own;
+    then the storages, in the order of their keys, each after the count of its elements."""
+    end = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    stream = io.BytesIO(file.read(LARGEST_PICKLE))
+    reader = _Reader(stream)
+    if reader.load() != _MARK:
+        raise ValueError("it is not a file of torch.save")
+    _, _, tree, keys = (reader.load() for _ in range(4))
+    sizes, place = {}, stream.tell()
+    for key in map(str, keys):
+        storage = reader.storages[key]
+        place += _COUNT
+        whole = storage.count * _bytes(storage.dtype)
+        sizes[key] = min(whole, max(end - place, 0))
+        place += whole
+    return tree, sizes
+
+
+def _bytes(dtype: str | None) -> int:
+    return _BYTES.get(dtype or "", 1)
 
 
 class _Reader(pickle.Unpickler):
-    """Builds stand-ins for tensors; knows the names that rebuild them, and no others."""
+    """Builds stand-ins for tensors; knows the names that rebuild them, and no others.
+
+    Attributes:
+        storages: those that it has met, by key.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self.storages: dict[str, _Storage] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         """Raises _Unsafe for whatever is not part of a tensor."""
@@ -184,9 +240,9 @@ class _Reader(pickle.Unpickler):
         return known
 
     def persistent_load(self, pid: Any) -> _Storage:
-        """A storage: ("storage", its kind, its member, its device, its count of elements)."""
-        _, kind, key, _, count = pid
-        return _Storage(kind.dtype, str(key), int(count))
+        """A storage: ("storage", its kind, its key, its device, its count of elements)."""
+        _, kind, key, _, count, *_ = pid
+        return self.storages.setdefault(str(key), _Storage(kind.dtype, str(key), int(count)))
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,25 @@ from rlcore.errors import CheckpointError
 from rlcore.reading import read_json
 from rlcore.track.damage import damaged
 from rlcore.track.headers import TensorHeader, read_headers
-from rlcore.track.pickled import read_pickled_headers, resave
+from rlcore.track.pickled import place_of_weights, read_pickled_headers, resave
 
 SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 FULL_WEIGHTS = "full_weights.pt"
 RUN_PLACES = ("", "model_state_dict", "actor/model_state_dict")
 """Folders below that of a run's step in which `full_weights.pt` may be."""
 
+_STEPS = ("global_step_[0-9]*", "checkpoints/global_step_[0-9]*")  # of a run of RLinf's
+_DISTRIBUTED = "dcp_checkpoint"
+_NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "metadata")
+
 Place = tuple[Path, str]
 """A file, and the name of a tensor in it."""
 
-_WRAPPERS = ("_orig_mod.", "module.", "_fsdp_wrapped_module.")  # of torch.compile, DDP and FSDP
+# What wrappers add to names: of torch.compile, FSDP and activation checkpointing at any level, of
+# DDP before all others.
+_WRAPPERS = re.compile(
+    r"^module\.|(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
 _PEFT = "base_model.model."  # what peft's wrapper adds to names
 _LOW_RANK = re.compile(r"(?P<module>.*)\.lora_(?P<part>[AB])(?:\.(?P<adapter>\w+))?\.weight")
 
@@ -114,25 +122,46 @@ def file_headers(path: Path) -> dict[str, TensorHeader]:
 
 
 def conversion_hint(folder: Path) -> str | None:
-    """How weights in another format than ours are converted; None where there are none."""
+    """How weights that a folder has in another format or place than ours are had; None where there
+    are none.
+
+    Raises:
+        CheckpointError: they are in an unsafe pickle.
+    """
     bins = sorted(folder.glob("pytorch_model*.bin"))
     if bins:
+        below, *_ = (place_of_weights(file) for file in bins)  # all are looked at
         return f"convert its {bins[0].name}: " + resave(
-            folder, folder / SINGLE_FILE, pattern="pytorch_model*.bin"
+            folder, folder / SINGLE_FILE, pattern="pytorch_model*.bin", below=below
         )
-    for parallel in (folder / "dcp_checkpoint", folder / "actor" / "dcp_checkpoint"):
-        if parallel.is_dir():
-            return (
-                "convert its distributed checkpoint where RLinf is installed: python -m "
-                "rlinf.utils.ckpt_convertor.fsdp_convertor.convert_dcp_to_pt "
-                f"--dcp_path {parallel} --output_path {parallel.parent / FULL_WEIGHTS}"
-            )
+    parallel = _distributed(folder)
+    if parallel is not None:
+        target = parallel.parent / "model_state_dict" / FULL_WEIGHTS
+        then = f"; then set actor.model.model_path={folder.parent}" if parallel == folder else ""
+        return (
+            "convert its distributed checkpoint where RLinf is installed: python -m "
+            "rlinf.utils.ckpt_convertor.fsdp_convertor.convert_dcp_to_pt "
+            f"--dcp_path {parallel} --output_path {target}{then}"
+        )
+    steps = [file for pattern in _STEPS for file in folder.glob(pattern) if has_weights(file)]
+    if steps:
+        last = max(steps, key=lambda step: int(step.name.rpartition("_")[2]))
+        return f"it is the folder of a run: set actor.model.model_path={last}"
     others = [file for file in sorted(folder.glob("*")) if file.suffix in (".pt", ".pth", ".bin")]
+    others = [file for file in others if not file.stem.startswith(_NO_WEIGHTS)]
     if len(others) == 1:
         return f"if {others[0].name} has the weights, convert it: " + resave(
-            others[0], folder / SINGLE_FILE
+            others[0], folder / SINGLE_FILE, below=place_of_weights(others[0])
         )
     return None
+
+
+def _distributed(folder: Path) -> Path | None:
+    """The distributed checkpoint of torch in a folder of a run, or which the folder is itself."""
+    for place in (folder / _DISTRIBUTED, folder / "actor" / _DISTRIBUTED):
+        if place.is_dir():
+            return place
+    return folder if any(folder.glob("*.distcp")) else None
 
 
 def stored_file(path: Path) -> StoredWeights:
@@ -196,8 +225,8 @@ def _low_rank(
 
 def _own(name: str) -> str:
     """The name of a tensor of a file, without the levels that wrappers and peft add."""
-    while name.startswith(_WRAPPERS):
-        name = name.partition(".")[2]
+    while (plain := _WRAPPERS.sub("", name)) != name:
+        name = plain
     name = name.replace(_PEFT, "").replace(".base_layer.", ".")
     return name.replace(".modules_to_save.default.", ".")
 

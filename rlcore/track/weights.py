@@ -6,6 +6,7 @@ Knows nothing of any network; which names a file must have is its plugin's to sa
 from __future__ import annotations
 
 import pickle
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,10 @@ def _read_place(place: Place, file: WeightsFile) -> Tensor:
 
 
 def _unpickled(path: Path) -> Mapping[str, Tensor]:
-    """Tensors of a file of torch.save by name, mapped into memory."""
+    """Tensors of a file of torch.save by name, mapped into memory where its form allows it."""
+    mapped = zipfile.is_zipfile(path)  # other files are of before torch 1.6
     try:
-        tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        tree = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError:
         raise unsafe(path, "more than torch loads with weights_only=True") from None
     except (OSError, RuntimeError, EOFError) as error:

@@ -94,11 +94,8 @@ def test_code_in_a_pickle_is_named_and_not_run(tmp_path, monkeypatch, how):
     else:
         saved(tmp_path / "f.pt", content, _use_new_zipfile_serialization=how == "torch.save")
     error = refused(tmp_path / "f.pt")
-    if how == "an old torch.save":  # whose first pickle is a number: the form itself is refused
-        assert "a pickle in the form that torch wrote before 1.6" in error.message
-    else:
-        assert "f.pt is an unsafe pickle: besides tensors it holds posix.mkdir" in error.message
-        assert "safetensors" in error.hint
+    assert "f.pt is an unsafe pickle: besides tensors it holds posix.mkdir" in error.message
+    assert "safetensors" in error.hint
     words = str(error)
     assert "damaged" not in words and "weights_only=False" not in words
     assert not (tmp_path / "evil").exists()
@@ -153,6 +150,34 @@ def test_no_tensor_library_is_loaded(tmp_path):
     )
     words = [sys.executable, "-c", code, str(tmp_path / "f.pt")]
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "2 False\n"
+
+
+def test_the_form_of_before_1_6(tmp_path):
+    """Two tensors of one storage, and one of another; cut off, it is refused by its length."""
+    shared = torch.arange(10.0)
+    tensors = {"a": shared[2:5], "b": shared[5:], "c": torch.ones(3, dtype=torch.bfloat16)}
+    path = saved(tmp_path / "f.pt", tensors, _use_new_zipfile_serialization=False)
+    assert read_pickled_headers(path) == {
+        "a": TensorHeader("F32", (3,)), "b": TensorHeader("F32", (5,)),
+        "c": TensorHeader("BF16", (3,)),
+    }  # fmt: skip
+    with WeightsFile(path) as file:
+        assert all(torch.equal(file.read(name), tensors[name]) for name in tensors)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert "are not all there" in refused(path).message
+    path.write_bytes(pickle.dumps({"a": 1}))
+    assert "it is not a file of torch.save" in refused(path).message
+
+
+def test_counters_among_the_weights(tmp_path):
+    """As trainers add them; the state of an optimizer is none of weights."""
+    path = saved(tmp_path / "f.pt", {**TWO, "global_step": 7, "_extra_state": None})
+    assert read_pickled_headers(path).keys() == TWO.keys()
+    with WeightsFile(path) as file:
+        assert torch.equal(file.read("b"), TWO["b"])
+    optimizer = {"state": {0: {"step": torch.tensor(1.0)}}, "scale": torch.tensor(2.0)}
+    assert "holds no mapping of names" in refused(saved(tmp_path / "o.pt", optimizer)).message
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -51,10 +51,12 @@ def test_one_file_and_shards(tmp_path):
 
 @pytest.mark.parametrize("place", ["", "model_state_dict", "actor/model_state_dict"])
 @pytest.mark.parametrize("wrapper", ["", "module.", "_orig_mod.", "_fsdp_wrapped_module.module."])
-def test_a_runs_full_weights(tmp_path, place, wrapper):
+@pytest.mark.parametrize("inner", ["", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."])
+def test_a_runs_full_weights(tmp_path, place, wrapper, inner):
     """As RLinf's trainer writes them below `global_step_N/`, and wrappers name them."""
     (tmp_path / place).mkdir(parents=True, exist_ok=True)
-    state = {f"{wrapper}{name}": tensor for name, tensor in WEIGHTS.items()}
+    named = {name.replace(".", f".{inner}"): tensor for name, tensor in WEIGHTS.items()}
+    state = {f"{wrapper}{name}": tensor for name, tensor in named.items()}
     torch.save(state, tmp_path / place / "full_weights.pt")
     assert same(found(tmp_path))
 
@@ -97,10 +99,13 @@ def test_nothing_at_all(tmp_path):
     "files", [["pytorch_model.bin"], ["pytorch_model-00001-of-00002.bin",
                                       "pytorch_model-00002-of-00002.bin"], ["step-1000.pt"]]
 )  # fmt: skip
-def test_other_formats_name_the_command_that_converts_them(tmp_path, files):
+@pytest.mark.parametrize("around", [None, "model"])
+def test_other_formats_name_the_command_that_converts_them(tmp_path, files, around):
+    (tmp_path / "optimizer.pt").write_bytes(b"")  # lies beside them, and is not asked
     for number, file in enumerate(files):
         names = list(WEIGHTS)[number : None if number else 2 - len(files) + 1]
-        torch.save({name: WEIGHTS[name] for name in names}, tmp_path / file)
+        state = {name: WEIGHTS[name] for name in names}
+        torch.save(state if around is None else {around: state, "step": 3}, tmp_path / file)
     with pytest.raises(CheckpointError) as caught:
         stored_weights(tmp_path, hint="none")
     assert files[0] in caught.value.hint
@@ -115,10 +120,35 @@ def test_a_distributed_checkpoint_names_its_converter(tmp_path, place):
     parallel.mkdir(parents=True)
     with pytest.raises(CheckpointError) as caught:
         stored_weights(tmp_path, hint="none")
-    target = tmp_path / place / "full_weights.pt"
-    assert caught.value.hint.endswith(
-        f"convert_dcp_to_pt --dcp_path {parallel} --output_path {target}"
-    )
+    target = tmp_path / place / "model_state_dict" / "full_weights.pt"
+    command = f"convert_dcp_to_pt --dcp_path {parallel} --output_path {target}"
+    assert caught.value.hint.endswith(command)
+    (parallel / "__0_0.distcp").touch()  # the checkpoint's own folder is given
+    with pytest.raises(CheckpointError) as caught:
+        stored_weights(parallel, hint="none")
+    then = f"; then set actor.model.model_path={parallel.parent}"
+    assert caught.value.hint.endswith(command + then)
+    target.parent.mkdir()
+    torch.save(WEIGHTS, target)  # what the converter leaves there
+    assert same(found(tmp_path)) and same(found(parallel.parent))
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "step-1000.pt"])
+def test_a_conversion_that_could_run_code_is_not_advised(tmp_path, file):
+    torch.save({"a": torch.ones(1), "layer": torch.nn.Linear(1, 1)}, tmp_path / file)
+    with pytest.raises(CheckpointError, match=f"{file} is an unsafe pickle: .*Linear"):
+        stored_weights(tmp_path, hint="none")
+
+
+@pytest.mark.parametrize("below", ["", "checkpoints"])
+def test_the_folder_of_a_whole_run_names_its_last_step(tmp_path, below):
+    for step in (9, 10):
+        place = tmp_path / below / f"global_step_{step}" / "actor" / "model_state_dict"
+        place.mkdir(parents=True)
+        torch.save(WEIGHTS, place / "full_weights.pt")
+    with pytest.raises(CheckpointError) as caught:
+        stored_weights(tmp_path, hint="none")
+    assert caught.value.hint.endswith(f"model_path={tmp_path / below / 'global_step_10'}")
 
 
 def test_adapters_that_were_not_merged(tmp_path):
