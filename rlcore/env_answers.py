@@ -8,42 +8,19 @@ and shapes are looked at, pixels never: what it costs does not grow with the fra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlcore.answers import Fault, array_fault, described, first_fault, kind_of, numbers_fault
 from rlcore.errors import WorkerError
 from rlcore.protocols import ChunkResult, Demonstration
 from rlcore.specs import EnvSpec, StateChannel
 
 KEYS = ("cameras", "states", "task_descriptions", "elapsed")
-NUMBERS, TRUTHS = "fiub", "iuf"  # kinds of types that hold numbers; that may hold 0 and 1 for bool
+TRUTHS = "iuf"  # kinds of types that may hold 0 and 1 for bool
 CLEAN = "a policy can't act on it: end the episode, or clean the state"
 PADDING = "valid is true up to and with the first end, and nothing is rewarded after it"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Something that can't be.
-
-    Attributes:
-        what: the array, and the entry by its meaning.
-        found, expected: behind "is" and "expected".
-        hint: how to mend it.
-        row: of the vector env; None if it concerns several.
-        step: of the chunk or the demonstration; None if it concerns several.
-    """
-
-    what: str
-    found: str
-    expected: str
-    hint: str
-    row: int | None = None
-    step: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.what} is {self.found}, expected {self.expected}"
 
 
 def observation_fault(
@@ -55,11 +32,11 @@ def observation_fault(
         seen: bool `[B]`, rows that somebody is going to look at; values of others are free.
     """
     if not isinstance(observation, Mapping) or set(observation) != set(KEYS):
-        told = sorted(observation) if isinstance(observation, Mapping) else _kind(observation)
+        told = sorted(observation) if isinstance(observation, Mapping) else kind_of(observation)
         return Fault("the observation", f"{told}", f"a mapping of {sorted(KEYS)}",
                      "see rlcore.protocols.Observation")  # fmt: skip
     cameras, names = observation["cameras"], [camera.name for camera in spec.cameras]
-    found = list(cameras) if isinstance(cameras, Mapping) else _kind(cameras)
+    found = list(cameras) if isinstance(cameras, Mapping) else kind_of(cameras)
     if found != names:
         return Fault("cameras", f"{found}", f"{names} in this order",
                      "policies take cameras in the order of spec.cameras")  # fmt: skip
@@ -73,7 +50,7 @@ def observation_fault(
         array_fault("states", states, np.float32, (num_envs, spec.state_dim))
         or array_fault("elapsed", elapsed, np.float32, (num_envs,))
         or _states_fault(spec, states, seen)
-        or _first(
+        or first_fault(
             ~np.isfinite(elapsed) & seen,
             "elapsed",
             elapsed,
@@ -100,13 +77,13 @@ def chunk_fault(
         solved: bool `[B]`, rows whose episode had succeeded then.
     """
     if not isinstance(result, ChunkResult):
-        return Fault("the answer to a chunk", _kind(result), "a ChunkResult",
+        return Fault("the answer to a chunk", kind_of(result), "a ChunkResult",
                      "see rlcore.protocols.ChunkResult")  # fmt: skip
     shape = (num_envs, length)
-    fault = _numbers_fault("rewards", result.rewards, shape)
+    fault = numbers_fault("rewards", result.rewards, shape)
     for name in ("terminated", "truncated", "valid"):
         fault = fault or array_fault(name, vars(result)[name], np.bool_, shape)
-    fault = fault or truth_fault("success", result.success, (num_envs,), running)
+    fault = fault or _truth_fault("success", result.success, (num_envs,), running)
     if fault is not None:
         return fault
     return (
@@ -129,7 +106,7 @@ def accepted(result: ChunkResult) -> ChunkResult:
 def demonstration_fault(spec: EnvSpec, demonstration: Any) -> Fault | None:
     """Of a :class:`rlcore.protocols.Demonstration`."""
     if not isinstance(demonstration, Demonstration):
-        return Fault("the answer to demonstrate", _kind(demonstration), "Demonstrations",
+        return Fault("the answer to demonstrate", kind_of(demonstration), "Demonstrations",
                      "see rlcore.protocols.Demonstration")  # fmt: skip
     actions, states = demonstration.actions, demonstration.states
     length = len(actions) if isinstance(actions, np.ndarray) and actions.ndim else 0
@@ -142,7 +119,7 @@ def demonstration_fault(spec: EnvSpec, demonstration: Any) -> Fault | None:
         or array_fault("states", states, np.float32, (length, spec.state_dim))
         or _at_step(_states_fault(spec, states, every))
         or _at_step(
-            _first(
+            first_fault(
                 ~np.isfinite(actions).all(axis=1),
                 "actions",
                 actions,
@@ -155,7 +132,7 @@ def demonstration_fault(spec: EnvSpec, demonstration: Any) -> Fault | None:
     if fault is not None:
         return fault
     names, frames = [camera.name for camera in spec.cameras], demonstration.frames
-    found = list(frames) if isinstance(frames, Mapping) else _kind(frames)
+    found = list(frames) if isinstance(frames, Mapping) else kind_of(frames)
     if found != names:
         return Fault("frames", f"of cameras {found}", f"{names} in this order",
                      "key frames by camera, in the order of spec.cameras")  # fmt: skip
@@ -166,7 +143,7 @@ def demonstration_fault(spec: EnvSpec, demonstration: Any) -> Fault | None:
     one = np.ones(1, dtype=bool)
     return (
         fault
-        or truth_fault("success", np.asarray([demonstration.success]), (1,), one)
+        or _truth_fault("success", np.asarray([demonstration.success]), (1,), one)
         or _sentences_fault([demonstration.task_description], 1, one)
     )
 
@@ -185,15 +162,7 @@ def frames_fault(spec: EnvSpec, frames: Sequence[Any]) -> Fault | None:
 # -- parts ------------------------------------------------------------------------------------
 
 
-def array_fault(what: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> Fault | None:
-    """Whether it is a numpy array of exactly this type and shape."""
-    if isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape:
-        return None
-    wanted = f"{np.dtype(dtype)} {list(shape)}"
-    return Fault(what, described(value), wanted, f"give a numpy array {wanted}")
-
-
-def truth_fault(what: str, value: Any, shape: tuple[int, ...], seen: np.ndarray) -> Fault | None:
+def _truth_fault(what: str, value: Any, shape: tuple[int, ...], seen: np.ndarray) -> Fault | None:
     """Whether it says yes or no for each row that is seen: bool, or numbers that are 0 or 1."""
     hint = "say true or false: whether the episode has succeeded so far"
     if (
@@ -204,29 +173,7 @@ def truth_fault(what: str, value: Any, shape: tuple[int, ...], seen: np.ndarray)
         return Fault(what, described(value), f"bool {list(shape)}", hint)
     if value.dtype.kind == "b":
         return None
-    return _first(~np.isin(value, (0, 1)) & seen, what, value, "true or false", hint)
-
-
-def described(value: Any) -> str:
-    """Type and shape."""
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {list(value.shape)}"
-    return _kind(value)
-
-
-def _kind(value: Any) -> str:
-    kind = type(value)
-    return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else (
-        f"a {kind.__module__}.{kind.__qualname__}"
-    )  # fmt: skip
-
-
-def _numbers_fault(what: str, value: Any, shape: tuple[int, ...]) -> Fault | None:
-    """Numbers of any type; whether they are finite in float32 is looked at by row."""
-    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype.kind in NUMBERS:
-        return None
-    wanted = f"float32 {list(shape)}"
-    return Fault(what, described(value), wanted, f"give a numpy array {wanted}")
+    return first_fault(~np.isin(value, (0, 1)) & seen, what, value, "true or false", hint)
 
 
 def _course_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) -> Fault | None:
@@ -270,7 +217,7 @@ def _course_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) 
             "success is sticky: whether the episode has succeeded so far",
         ),
     )  # fmt: skip
-    found = (_first(*rule) for rule in rules)
+    found = (first_fault(*rule) for rule in rules)
     return next((fault for fault in found if fault is not None), None)
 
 
@@ -299,7 +246,7 @@ def _sentences_fault(sentences: Any, rows: int, seen: np.ndarray) -> Fault | Non
     hint = "one string a row, of the task the row plays"
     if not isinstance(sentences, (list, tuple)) or len(sentences) != rows:
         told = f"{len(sentences)} entries" if isinstance(sentences, (list, tuple)) else (
-            _kind(sentences)
+            kind_of(sentences)
         )  # fmt: skip
         return Fault("task_descriptions", told, f"a list of {rows} sentences", hint)
     for row in np.flatnonzero(seen).tolist():
@@ -315,18 +262,6 @@ def _steps_fault(steps: Any, length: int) -> Fault | None:
     told = str(steps.tolist()[:5]) if right else described(steps)
     return Fault("frame_steps", told, f"int64, ascending, in [0, {length - 1}]",
                  "a frame before steps 0, stride, 2 stride, ...")  # fmt: skip
-
-
-def _first(
-    bad: np.ndarray, what: str, values: np.ndarray | str, expected: str, hint: str
-) -> Fault | None:
-    """The first place `[B]` or `[B, C]` that is bad, with its value or a word for it."""
-    if not bad.any():
-        return None
-    place = tuple(int(index) for index in np.argwhere(bad)[0])
-    found = values if isinstance(values, str) else str(values[place].tolist())
-    step = place[1] if len(place) > 1 else None
-    return Fault(what, found, expected, hint, place[0], step)
 
 
 def _at_step(fault: Fault | None) -> Fault | None:

@@ -181,7 +181,7 @@ def reason_of(error: OSError | ValueError) -> str:
 
 def _require_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise Unreadable(f"it is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, not a file")
+        raise Unreadable(f"it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}, not a file")
 
 
 _IN_PROGRESS = -1

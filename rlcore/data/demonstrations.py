@@ -151,10 +151,6 @@ class DemonstrationSet(Sequence[Demonstration]):
         """Only episodes that succeeded."""
         return self._subset([row for row in self.rows if row.success])
 
-    def of_tasks(self, tasks: Sequence[str]) -> DemonstrationSet:
-        """Only episodes of these tasks, by name."""
-        return self._subset([row for row in self.rows if row.task in tasks])
-
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from these episodes."""
         if not self.rows:

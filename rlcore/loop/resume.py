@@ -7,16 +7,15 @@ randomness is keyed, what follows is what would have followed without the interr
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
 from rlcore.errors import CheckpointError, WorkerError
+from rlcore.loop.kept import BEFORE, check_kept, extents, put_back
 from rlcore.loop.left import Done, check_left, is_evaluation
 from rlcore.loop.session import Session, made_with, protocol
 from rlcore.loop.settled import check_settled
@@ -24,33 +23,16 @@ from rlcore.loop.trained import check_untrained
 from rlcore.plugins import load_plugins
 from rlcore.results.parquet import read_note
 from rlcore.results.tables import EpisodeResult, read_results
-from rlcore.run import Steering, Totals
 from rlcore.track import course
 from rlcore.track.attempts import set_aside
 from rlcore.track.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
-from rlcore.track.contents import Extent, check_seal
-from rlcore.track.damage import damaged
-from rlcore.track.folder import METRICS, RunFolder
+from rlcore.track.contents import check_seal
+from rlcore.track.folder import RunFolder
 from rlcore.track.imitation import check_history
 from rlcore.track.protocol import told_apart
-from rlcore.track.state import STANDS_ON, STATE, relied_on
 
 ENDS = ("after", "control")
 """Labels of the evaluations that a run ends with."""
-BEFORE = "before"
-"""Label of the evaluation that is made once and read back by each resume."""
-SUCCESSES = "successes"
-"""Key of the state: those since the last checkpoint at which the best was judged; older ones lack
-it."""
-# What `state` keeps, by the types JSON gives back.
-STATE_TYPES: dict[str, type | tuple[type, ...]] = {
-    "seed": int,
-    "totals": dict,
-    "steering": dict,
-    "seconds": dict,
-    "best": (float, int, type(None)),
-    STANDS_ON: dict,
-}
 
 
 @dataclass(frozen=True)
@@ -103,7 +85,8 @@ def find(config: RunConfig) -> Saved | None:
         return None
     saved = _saved(Path(config.runner.resume_dir or folder.path))
     if saved.checkpoint is not None:
-        facts = _check(saved.checkpoint, config)
+        check_kept(saved.checkpoint, config.runner.seed)
+        facts = _facts_with(config, saved.checkpoint.policy_path)
         check_left(config, saved.folder, _done(saved))
         check_settled(config, saved.folder, saved.checkpoint, facts)
         if _unlike(saved, BEFORE) is None:  # else it is made again
@@ -146,7 +129,7 @@ def take_up(session: Session, saved: Saved | None) -> None:
     set_aside(session.attempt, _behind(session.folder, saved.step))
     if at is None and session.folder.metrics.stat().st_size:
         session.progress.line("the run has no checkpoint: its updates are made again")
-    session.trackers.cut(0 if at is None else _extents(at)[session.folder.metrics.name].size)
+    session.trackers.cut(0 if at is None else extents(at)[session.folder.metrics.name].size)
 
 
 def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
@@ -159,26 +142,6 @@ def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
             yield path
 
 
-def state(session: Session) -> dict[str, Any]:
-    """What a checkpoint keeps of the session; :func:`restore` takes it up."""
-    session.trackers.sync()
-    folder = session.folder
-    relied_on = (folder.metrics, folder.evaluations / f"{BEFORE}.parquet")
-    return {
-        "seed": session.config.runner.seed,
-        "totals": vars(session.totals),
-        "steering": vars(session.steering),
-        "seconds": session.clock.seconds,
-        "best": session.best,
-        SUCCESSES: session.successes,
-        STANDS_ON: {
-            path.relative_to(folder.path).as_posix(): asdict(Extent.of(path))
-            for path in relied_on
-            if path.is_file()
-        },
-    }
-
-
 def restore(session: Session, saved: Saved | None) -> int:
     """Policy, learner and counters as they were; returns the updates done.
 
@@ -187,18 +150,12 @@ def restore(session: Session, saved: Saved | None) -> int:
     """
     if saved is None or saved.checkpoint is None:
         return 0
-    at, kept = saved.checkpoint, saved.checkpoint.state
+    at = saved.checkpoint
     if not session.config.actor.model.is_lora:  # adapters come with the learner
         session.group.policy("load", path=str(at.policy_path))
     session.group.actor("load_learner", path=str(at.path))
     session.group.sync()
-    session.update = at.step
-    session.totals = Totals(**kept["totals"])
-    session.steering = Steering(**kept["steering"])
-    for phase, seconds in kept["seconds"].items():
-        session.clock.add(phase, seconds)
-    session.best = kept["best"]
-    session.successes = list(kept.get(SUCCESSES, []))
+    put_back(session, at)
     session.progress.line(f"resumed after update {at.step}")
     _steer_on(session, saved)
     return at.step
@@ -231,7 +188,7 @@ def _unlike(saved: Saved, label: str) -> str | None:
     """What is wrong with an evaluation that the checkpoint was written with, in a few words."""
     assert saved.checkpoint is not None
     path = saved.folder.evaluations / f"{label}.parquet"
-    then = _extents(saved.checkpoint).get(path.relative_to(saved.folder.path).as_posix())
+    then = extents(saved.checkpoint).get(path.relative_to(saved.folder.path).as_posix())
     return None if then is None else then.fault(path)
 
 
@@ -269,86 +226,6 @@ def _done(saved: Saved) -> Done:
     stopped = "" if saved.named else saved.checkpoint.state["steering"]["stopped"]
     finished = saved.folder.summary.is_file()
     return Done(saved.step, steps, finished, stopped, saved.checkpoint.path)
-
-
-def _check(at: Checkpoint, config: RunConfig) -> Facts:
-    """Refuse a checkpoint that :func:`restore` could not take up, as far as that can be known
-    without workers.
-
-    Raises:
-        CheckpointError: of another seed or policy, or its state is not that of a run.
-    """
-    kept, file = at.state, at.path / STATE
-    for name, kind in STATE_TYPES.items():
-        if not isinstance(kept.get(name), kind):
-            raise damaged(file, f"state.{name} can't be {kept.get(name)!r}")
-    successes = kept.get(SUCCESSES, [])
-    if not isinstance(successes, list) or not all(type(s) in (float, int) for s in successes):
-        raise damaged(file, f"state.{SUCCESSES} can't be {successes!r}")
-    totals: dict[str, Any] = kept["totals"]
-    wanted = {field.name for field in fields(Totals)}
-    if set(totals) != wanted or not all(type(count) is int for count in totals.values()):
-        raise damaged(file, f"state.totals must be counts of {sorted(wanted)}, got {totals}")
-    _check_steering(file, kept["steering"])
-    if kept["seed"] != config.runner.seed:
-        raise CheckpointError(
-            f"{at.path} is of a run with seed {kept['seed']}, runner.seed is {config.runner.seed}"
-        )
-    _check_log(at)
-    return _facts_with(config, at.policy_path)
-
-
-def _check_steering(file: Path, kept: dict[str, Any]) -> None:
-    """Raise CheckpointError unless it is a :class:`Steering`."""
-    like = vars(Steering())
-    sound = kept.keys() == like.keys() and all(
-        type(value) is type(like[name]) for name, value in kept.items()
-    )
-    factors = [*kept["lr_factors"].values(), *kept["task_weights"].values()] if sound else []
-    if not sound or not all(type(number) is float and number >= 0 for number in factors):
-        raise damaged(file, f"state.steering can't be {kept!r:.200}")
-
-
-def _extents(at: Checkpoint) -> dict[str, Extent]:
-    """How the files of the run began that a checkpoint stands on, by their paths in its folder.
-
-    Raises:
-        CheckpointError: it does not say so.
-    """
-    extents = relied_on(at.path / STATE, at.state)
-    if METRICS not in extents:
-        raise damaged(at.path / STATE, f"state.{STANDS_ON} names no {METRICS}")
-    return extents
-
-
-def _check_log(at: Checkpoint) -> None:
-    """Refuse to go on with metrics that are not those of the updates before a checkpoint.
-
-    Raises:
-        CheckpointError: lost, cut off, changed, or of another run.
-    """
-    log = at.path.parent.parent / METRICS
-    fault = _extents(at)[METRICS].fault(log)
-    if fault is not None:
-        raise CheckpointError(
-            f"{log} {fault}: {at.path.name} was written with another, which is lost, changed or of "
-            "another run",
-            hint=_elsewhere(at, log),
-        )
-
-
-def _elsewhere(at: Checkpoint, log: Path) -> str:
-    """Where to go on from with the metrics that there are."""
-    for name in reversed(course.read_course(at.path.parent).lineage):
-        path = at.path.parent / name
-        with contextlib.suppress(CheckpointError):
-            earlier = load_checkpoint(path)
-            if earlier.step < at.step and _extents(earlier)[METRICS].fault(log) is None:
-                return f"put it back; or resume from a checkpoint it covers: rlcore resume {path}"
-    return (
-        f"put it back; the policy is whole: a new run can begin with it, "
-        f"actor.model.model_path={at.policy_path}"
-    )
 
 
 def _check_start(folder: RunFolder, config: RunConfig) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from rlcore.config.schema import RunnerConfig
 from rlcore.errors import WorkerError
-from rlcore.loop import resume, sft
+from rlcore.loop import kept, resume, sft
 from rlcore.loop.assembly import Assembly
 from rlcore.loop.batch import gather_batch
 from rlcore.loop.evaluate import conclude, evaluate, films, report_incidents
@@ -206,7 +206,7 @@ def checkpoint(session: Session, update: int) -> None:
             update,
             save_policy=lambda path: on_first("save", path=str(path)),
             save_learner=lambda path: on_first("save_learner", path=str(path)),
-            state=resume.state(session),
+            state=kept.state(session),
             best=best,
             keep=runner.keep_last,
         )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlcore.env_answers import array_fault, described
+from rlcore.answers import array_fault, described
 from rlcore.errors import PolicyError
 from rlcore.protocols import Evaluation, Inputs, PolicyOutput
 from rlcore.specs import PolicySpec

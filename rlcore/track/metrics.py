@@ -110,8 +110,3 @@ def env_metrics(outcomes: Sequence[EpisodeOutcome], prefix: str = "env") -> dict
         ),
         **counted,
     }
-
-
-def time_metrics(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Seconds per phase as `time/PHASE`."""
-    return {f"time/{phase}": spent for phase, spent in seconds.items()}

@@ -16,8 +16,8 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
+from rlcore.answers import described
 from rlcore.config.schema import EnvConfig
-from rlcore.env_answers import described
 from rlcore.errors import EnvError, WorkerError
 from rlcore.protocols import Demonstration, Env
 from rlcore.rollout.messages import (

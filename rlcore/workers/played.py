@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.answers import Fault, described
 from rlcore.config.schema import OWN
 from rlcore.env_answers import (
-    Fault,
     accepted,
     checked_actions,
     chunk_fault,
     demonstration_fault,
-    described,
     frames_fault,
     observation_fault,
 )

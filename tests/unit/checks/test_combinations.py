@@ -1,64 +1,62 @@
-"""The table of legal combinations, and the checks that stand on it."""
+"""Which combinations are legal: the table that docs/algorithms.md publishes, row by row."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from rlcore.checks.combinations import COMBINATIONS, check_combination, refusal, table
-from rlcore.errors import ConfigError
+from rlcore.checks.combinations import refusal
 
-LEGAL = {  # reward_type, logprob_type, V for C > 1: written down by hand
-    *(
-        ("chunk_level", level, v)
-        for level in ("token_level", "action_level", "chunk_level")
-        for v in ("0", "1")
-    ),
-    ("action_level", "token_level", "0"),
-    ("action_level", "token_level", "C"),
-    ("action_level", "action_level", "0"),
-    ("action_level", "action_level", "C"),
-}
+PAGE = Path(__file__).parents[3] / "docs" / "algorithms.md"
+LEVELS = ("token_level", "action_level", "chunk_level")
 
 
-def test_table_lists_every_combination_once_with_the_legal_ones_by_hand():
-    keys = [(c.reward_type, c.logprob_type, c.value_width) for c in COMBINATIONS]
-    assert len(keys) == len(set(keys)) == 2 * 3 * 3
-    assert {k for k, c in zip(keys, COMBINATIONS, strict=True) if c.legal} == LEGAL
-    assert len(table().splitlines()) == 2 + len(keys)
-
-
-@pytest.mark.parametrize(
-    "row", COMBINATIONS, ids=lambda c: f"{c.reward_type}-{c.logprob_type}-{c.value_width}"
-)
-def test_check_follows_the_table(row):
-    width = {"0": 0, "1": 1, "C": 5}[row.value_width]
-    settings = {
-        "reward_type": row.reward_type,
-        "logprob_type": row.logprob_type,
-        "value_dim": width,
-        "num_action_chunks": 5,
+def published():
+    """`{(reward_type, logprob_type, V): cell}` with V of a policy of C = 5."""
+    lines = (
+        PAGE.read_text().split("## Rewards, ratios and values")[1].split("\n## ")[0].splitlines()
+    )
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
+    assert rows[0] == ["reward_type", "logprob_type", "no critic", "V = 1", "V = C"]
+    return {
+        (row[0], row[1], value_dim): cell
+        for row in rows[2:]
+        for value_dim, cell in zip((0, 1, 5), row[2:], strict=True)
     }
-    if row.legal:
-        check_combination(**settings)
-        return
-    with pytest.raises(ConfigError) as error:
-        check_combination(**settings)
-    assert row.reason in str(error.value)
-    assert row.reward_type in str(error.value) and f"width {width}" in str(error.value)
 
 
-def test_with_one_action_per_chunk_everything_is_legal():
-    for row in COMBINATIONS:
-        assert (
-            refusal(
-                reward_type=row.reward_type,
-                logprob_type=row.logprob_type,
-                value_dim=0 if row.value_width == "0" else 1,
-                num_action_chunks=1,
-            )
-            is None
-        )
+def test_the_table_has_every_combination():
+    wanted = {
+        (reward, level, v)
+        for reward in ("chunk_level", "action_level")
+        for level in LEVELS
+        for v in (0, 1, 5)
+    }
+    assert published().keys() == wanted
+
+
+@pytest.mark.parametrize(("combination", "cell"), published().items(), ids=str)
+def test_what_is_refused_is_what_the_table_says(combination, cell):
+    reward, level, v = combination
+    said = refusal(reward_type=reward, logprob_type=level, value_dim=v, num_action_chunks=5)
+    words = {
+        "legal": None,
+        "one value": "one reward per chunk has one value",
+        "one ratio": "one ratio per chunk can't be weighed by C advantages",
+        "C values": "advantages per action need a value per action",
+    }[cell]
+    assert said is None if words is None else said is not None and said.startswith(words)
+
+
+@pytest.mark.parametrize("combination", published(), ids=str)
+def test_with_one_action_per_chunk_everything_is_legal(combination):
+    reward, level, v = combination
+    width = min(v, 1)
+    assert (
+        refusal(reward_type=reward, logprob_type=level, value_dim=width, num_action_chunks=1)
+        is None
+    )
 
 
 def test_a_width_that_is_neither_1_nor_C_is_refused():

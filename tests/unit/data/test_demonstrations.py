@@ -113,7 +113,6 @@ def test_filters(tmp_path):
         tmp_path, [demonstration(0, 0), demonstration(0, 1, False), demonstration(1, 0, False)]
     )
     assert [row.episode[:2] for row in read.successful().rows] == [(0, 0)]
-    assert [row.episode[:2] for row in read.of_tasks(["push"]).rows] == [(1, 0)]
     assert read.successful().tasks() == ["reach"]
 
 
@@ -229,7 +228,7 @@ def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
             read.check(replace(SPEC, **change))
         assert "rlcore collect" in caught.value.hint
     with pytest.raises(ConfigError, match="no demonstrations"):
-        read.of_tasks(["push"]).check(SPEC)
+        write(tmp_path / "failed", [demonstration(0, 0, False)]).successful().check(SPEC)
 
 
 @pytest.mark.parametrize("name", ["states", "actions"])
@@ -327,7 +326,8 @@ def test_split_is_stratified_disjoint_and_keyed(tmp_path):
     others = {frozenset(addresses(read.split(0.2, seed=s)[1])) for s in range(10)}
     assert len(others) > 5
     # which episodes of a task are held back does not depend on the other tasks
-    assert addresses(read.of_tasks(["push"]).split(0.2, seed=3)[1]) == {
+    pushes = write(tmp_path / "push", [demonstration(1, i, length=2) for i in range(10)])
+    assert addresses(pushes.split(0.2, seed=3)[1]) == {
         row.episode for row in val.rows if row.task == "push"
     }
 

@@ -14,7 +14,6 @@ from rlcore.track.metrics import (
     advantage_metrics,
     env_metrics,
     rollout_metrics,
-    time_metrics,
     with_aliases,
 )
 
@@ -98,10 +97,6 @@ def test_aliases_copy_what_is_there():
         "actor/loss": 2.0,
     }
     assert not set(ALIASES) & set(ALIASES.values())
-
-
-def test_time_metrics():
-    assert time_metrics({"env": 1.5}) == {"time/env": 1.5}
 
 
 def test_is_light():

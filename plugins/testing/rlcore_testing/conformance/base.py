@@ -23,10 +23,10 @@ import numpy as np
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rlcore.answers import Fault
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import TYPE_KEYS
 from rlcore.config.schema import Settings
-from rlcore.env_answers import Fault
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
 from rlcore.specs import ComponentSpec, Kind

@@ -6,7 +6,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from rlcore.env_answers import described, observation_fault
+from rlcore.answers import described
+from rlcore.env_answers import observation_fault
 from rlcore.protocols import Observation
 from rlcore.specs import ActionChannel, EnvSpec, StateChannel
 from rlcore.targets import load_target
