@@ -72,8 +72,8 @@ class LiberoSimulator:
         """One step of 50 ms: action float32 `[7]`, clipped to [-1, 1] by the controller; of the
         gripper's entry only the sign counts."""
         self.scene.seat(self._seat)
-        *_, solved, _ = self.scene.env.step(action)
-        return Step(reward=float(solved), success=bool(solved))
+        solved = self.scene.step(action)
+        return Step(reward=float(solved), success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write frames of what was last observed into the cameras' arrays, uint8 `[H, W, 3]`."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mujoco
 import numpy as np
-from libero_cases import MILK, SOUP, EnvMaker, needs_libero, small_config
+import pytest
+from libero_cases import DRAWER, MILK, SOUP, STOVE, EnvMaker, needs_libero, small_config
 from rlcore_env_libero.installed import libero_folder
 from rlcore_env_libero.pool import make_pool
 from rlcore_env_libero.problem import task_file
 from rlcore_env_libero.quiet import assets_from, load_libero
+from rlcore_env_libero.scene import CHANGED
 from rlcore_env_libero.simulator import WAIT, LiberoSimulator
 from rlcore_env_libero.stand_ins.write import write_stand_ins
+from rlcore_mujoco.model import differing_arrays
 from rlcore_simulation.env import SimulatedEnv
 
 from rlcore.rng import generator
@@ -104,6 +108,41 @@ def test_start_and_course_are_liberos_own(tmp_path: Path) -> None:
         np.testing.assert_array_equal(frames[name], observation[f"{key}_image"][::-1, ::-1])
         assert frames[name].std() > 10
     theirs.close()
+
+
+@pytest.mark.parametrize(("suite", "task"), [("libero_object", SOUP), ("libero_goal", STOVE)])
+def test_a_step_has_the_bits_of_robosuites_own(
+    suite: str, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = make_pool(small_config(suite=suite, tasks=[task]))
+    simulator = pool.take(0)
+    scene, seen = simulator.scene, simulator._seat.seen
+    ours, our_frames = course(simulator, 3), seen.geom_xpos.copy()
+    assert simulator._seat.data.ncon > 10  # or the shortened passes have nothing to keep
+    monkeypatch.setattr(scene, "step", lambda action: bool(scene.env.step(action)[2]))
+    np.testing.assert_array_equal(course(simulator, 3), ours)
+    np.testing.assert_array_equal(seen.geom_xpos, our_frames)
+    pool.close()
+
+
+@pytest.mark.parametrize(("suite", "task"), [("libero_goal", STOVE), ("libero_goal", DRAWER)])
+def test_episodes_change_nothing_in_the_model_but_what_is_put_back(suite: str, task: str) -> None:
+    pools = [make_pool(small_config(suite=suite, tasks=[task])) for _ in range(2)]
+    simulator, unused = (pool.take(0) for pool in pools)
+    scene, data = simulator.scene, simulator._seat.data
+    unused.scene.built.put(unused.scene.model)
+    simulator.start(Episode(0, 0))
+    hinges = np.flatnonzero(scene.model.jnt_type >= mujoco.mjtJoint.mjJNT_SLIDE.value)
+    for end in (1, 0):  # drawers open and closed, stoves on and off
+        for joint in hinges[9:]:  # after the arm's seven and the gripper's two
+            data.qpos[scene.model.jnt_qposadr[joint]] = scene.model.jnt_range[joint, end]
+        simulator.step(MOVES[0])
+    changed = differing_arrays(scene.model, unused.scene.model)
+    assert "site_rgba" in changed and changed <= set(CHANGED)
+    scene.built.put(scene.model)
+    assert differing_arrays(scene.model, unused.scene.model) == set()
+    for pool in pools:
+        pool.close()
 
 
 def test_rows_play_the_same_wherever_they_are(shared_env: SimulatedEnv, make: EnvMaker) -> None:

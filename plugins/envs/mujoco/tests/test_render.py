@@ -132,6 +132,22 @@ def test_fast_frames_have_neither_shadows_nor_smooth_edges() -> None:
     }
 
 
+def test_a_scene_without_shadows_needs_no_buffer_for_them() -> None:
+    view = above()
+    model, data = scene(view)
+    assert model.vis.quality.shadowsize > 0
+    model.light_castshadow[:] = 0  # before the first frame, as a scene's own lights may have it
+    renderer = Renderer(model, view)
+    with_buffer = drawn(renderer, view, model, data)
+    renderer.close()
+    prepare_model(model, view)
+    assert model.vis.quality.shadowsize == 0
+    renderer = Renderer(model, view)
+    np.testing.assert_array_equal(drawn(renderer, view, model, data), with_buffer)
+    assert not np.array_equal(with_buffer, frame(view))  # there were shadows before
+    renderer.close()
+
+
 @pytest.mark.parametrize(("reflectance", "equal"), [(0.0, True), (0.8, False)])
 def test_the_reflection_pass_changes_pixels_only_where_something_reflects(
     reflectance: float, equal: bool

@@ -1,0 +1,184 @@
+"""Env steps per second of the LIBERO vector env against gymnasium's, in one run.
+
+    python benchmarks/env_libero.py [--suite libero_object] [--task NAME] [--envs 4] [--size 128]
+        [--chunk 5] [--steps 100] [--assets FOLDER] [--json PATH] [--quick]
+
+See docs/benchmarks.md for what each figure means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:  # processes of the peer import this file again, and need none of it
+    import gymnasium as gym
+
+AIM = 3.0
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What both simulate; sent to the peer's processes.
+
+    Attributes:
+        task: LIBERO's name.
+        size: height and width of both cameras' frames.
+        steps: of an episode.
+        assets: folder of LIBERO's assets, or of stand-ins for them.
+    """
+
+    task: str
+    size: int
+    steps: int
+    assets: str
+
+
+def make_peer(scene: Scene, row: int) -> gym.Env:
+    """One of LIBERO's envs, as its users make them for evaluation."""
+    from parts.libero_peer import PeerEnv
+
+    return PeerEnv(scene.task, scene.size, Path(scene.assets), first_trial=row)
+
+
+def actions(scene: Scene, envs: int) -> np.ndarray:
+    """Random actions float32 `[steps, envs, 7]`, the same for both."""
+    return np.random.default_rng(0).uniform(-1, 1, (scene.steps, envs, 7)).astype(np.float32)
+
+
+def measure_peer(scene: Scene, envs: int, repeats: int) -> tuple[float, float]:
+    """Env steps per second of `AsyncVectorEnv`, and seconds of a reset of all envs."""
+    import gymnasium as gym
+
+    vector = gym.vector.AsyncVectorEnv(
+        [functools.partial(make_peer, scene, row) for row in range(envs)],
+        context="spawn",
+        shared_memory=True,
+        autoreset_mode=gym.vector.AutoresetMode.DISABLED,
+    )
+    try:
+        vector.reset()
+        vector.step(np.zeros((envs, 7), dtype=np.float32))  # warm
+        speeds, resets = [], []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            vector.reset()
+            resets.append(time.perf_counter() - begin)
+            for action in actions(scene, envs):
+                vector.step(action)
+            speeds.append(envs * scene.steps / (time.perf_counter() - begin))
+        return median(speeds), median(resets)
+    finally:
+        vector.close()
+
+
+def measure_ours(
+    scene: Scene, envs: int, repeats: int, *, suite: str, chunk: int, stand_ins: bool, cores: int
+) -> tuple[float, float]:
+    """The same of ours."""
+    from rlcore_env_libero.env import make_env
+    from rlcore_env_libero.settings import LiberoConfig
+
+    from rlcore.specs import Episode
+
+    config = LiberoConfig(
+        suite=suite,
+        tasks=[scene.task],
+        image_size=scene.size,
+        max_episode_steps=scene.steps,
+        stand_ins=stand_ins,
+        assets_path=None if stand_ins else scene.assets,
+    )
+    env = make_env(config, num_envs=envs, rank=0, world_size=1, num_processes=min(cores, envs))
+    try:
+        first = [Episode(0, row) for row in range(envs)]
+        env.reset(options={"episodes": first})
+        env.chunk_step(np.zeros((envs, 1, 7), dtype=np.float32))  # warm
+        speeds, resets = [], []
+        for repeat in range(repeats):
+            episodes = [Episode(0, (repeat + 1) * envs + row) for row in range(envs)]
+            begin = time.perf_counter()
+            env.reset(options={"episodes": episodes})
+            resets.append(time.perf_counter() - begin)
+            steps, moves = 0, actions(scene, envs)
+            for start in range(0, scene.steps, chunk):
+                result = env.chunk_step(moves[start : start + chunk].swapaxes(0, 1).copy())
+                steps += int(result.valid.sum())
+            speeds.append(steps / (time.perf_counter() - begin))
+        return median(speeds), median(resets)
+    finally:
+        env.close()
+
+
+def main() -> None:
+    """Measure both, one after the other, and print the ratio."""
+    from parts.machine import Machine
+    from rlcore_env_libero.installed import libero_folder
+    from rlcore_env_libero.quiet import load_libero
+    from rlcore_env_libero.stand_ins.write import write_stand_ins
+    from rlcore_env_libero.suites import SUITES
+    from rlcore_mujoco.gl import choose_gl
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--suite", default="libero_object", choices=list(SUITES))
+    parser.add_argument("--task", help="of the suite; otherwise its first one")
+    parser.add_argument("--envs", type=int, default=4)
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--chunk", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=100, help="of an episode")
+    parser.add_argument("--assets", help="folder of LIBERO's assets; otherwise stand-ins")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true", help="only shows that it runs")
+    asked = parser.parse_args()
+    repeats = REPEATS
+    if asked.quick:
+        asked.envs, asked.steps, asked.size, repeats = 2, 10, 32, 1
+    cores = len(os.sched_getaffinity(0))
+    machine = Machine.this(cores)
+    gl = choose_gl()
+    print(*machine.lines(), f"GL {gl}", sep="\n")
+    variables = {"MUJOCO_GL": gl or "", "LP_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)  # for the peer's processes as for ours
+    with tempfile.TemporaryDirectory(prefix="rlcore-libero-") as folder:
+        if asked.assets is None:
+            load_libero(libero_folder())  # whose classes say what they need
+            write_stand_ins(Path(folder))
+        task = asked.task or SUITES[asked.suite][0]
+        scene = Scene(task, asked.size, asked.steps, asked.assets or folder)
+        ours, our_reset = measure_ours(
+            scene,
+            asked.envs,
+            repeats,
+            suite=asked.suite,
+            chunk=asked.chunk,
+            stand_ins=asked.assets is None,
+            cores=cores,
+        )
+        peer, peer_reset = measure_peer(scene, asked.envs, repeats)
+    what = "LIBERO's assets" if asked.assets else "stand-ins"
+    print(f"{task}, {what}")
+    print(f"two cameras at {asked.size} px, {asked.envs} envs, episodes of {asked.steps} steps, "
+          f"chunks of {asked.chunk}")  # fmt: skip
+    print(f"ours            {ours:8.2f} env steps/s, a reset of all envs {our_reset:6.2f} s")
+    print(f"AsyncVectorEnv  {peer:8.2f} env steps/s, a reset of all envs {peer_reset:6.2f} s")
+    print(f"ratio           {ours / peer:8.2f}   (aim {AIM:g})")
+    if asked.json is not None:
+        found = {"machine": asdict(machine), "ours": ours, "peer": peer, "ratio": ours / peer,
+                 "our_reset": our_reset, "peer_reset": peer_reset}  # fmt: skip
+        asked.json.write_text(json.dumps({**vars(asked), **found, "json": None}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
