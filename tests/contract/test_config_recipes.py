@@ -56,6 +56,34 @@ def test_any_installed_env_and_model_compose(env, model):
     assert config.actor.model.model_type in load_plugins().names("model")
 
 
+TOKENS = ("openvla_tiny", "openvla_oft_tiny")
+
+
+@pytest.mark.parametrize("env", CATALOG.options("env"))
+def test_a_small_token_model_is_told_the_sentences_of_any_env(env):
+    """Without its tasks being narrowed: the prompt is as long as the longest sentence asks."""
+    one_worker = (ONE_EACH, "env.train.total_num_envs=1", "env.eval.total_num_envs=1")
+    for model in TOKENS:
+        checked(f"env={env}", f"model={model}", "runner.only_eval=true", *one_worker)
+
+
+def test_the_prompts_of_shipped_recipes_keep_their_length():
+    """32 is what the small models had for all envs, 41 stands in the recipe."""
+    from rlcore_prismatic.spec import resolve
+
+    found = {}
+    for name in CATALOG.options("experiment"):
+        config = recipe(name)
+        if config.actor.model.model_type in ("openvla", "openvla_oft") and name.endswith("_tiny"):
+            env = env_spec(load_plugins(), "env.train", config.env.train)
+            found[name] = resolve(config.actor.model, env).prompt_length
+    assert found == {
+        "maniskill_put_on_plate_grpo_openvlaoft_tiny": 41,
+        "metaworld_grpo_openvlaoft_tiny": 32,
+        "metaworld_ppo_openvla_tiny": 32,
+    }
+
+
 @pytest.mark.parametrize("algorithm", CATALOG.options("algorithm"))
 @pytest.mark.parametrize("model", [name for name in CATALOG.options("model") if "tiny" in name])
 def test_a_recipe_runs_with_another_model_and_algorithm(model, algorithm):

@@ -46,7 +46,7 @@ def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:
     """Keys and values per row, of all tokens but the last, which is never an input."""
     size = resolved.size
     decision = config.num_action_chunks * resolved.action_dim
-    tokens = resolved.num_images * size.patches + config.max_prompt_length + decision - 1
+    tokens = resolved.num_images * size.patches + resolved.prompt_length + decision - 1
     return 2 * size.depth * tokens * size.kv_heads * (size.width // size.heads)
 
 

@@ -86,7 +86,7 @@ def make_policy(
         )
         checkpoint.load_value_head(actor, folders)
         place = folders.find(TOKENIZER_FILE).parent
-        prompts = load_tokenizer(place, config.max_prompt_length, size)
+        prompts = load_tokenizer(place, resolved.prompt_length, size)
         processor = Processor(config, resolved, prompts, load_statistics(config, resolved))
     set_precision(actor.network, config.precision)
     if config.is_lora and adapters is not None:
@@ -237,6 +237,7 @@ class TokenPolicy(nn.Module):
         self.processor.prompts.save(path)
         # the folder it was loaded from is not a property of the policy
         settings = dataclasses.asdict(dataclasses.replace(config, model_path=None, lora_path=None))
+        settings["max_prompt_length"] = resolved.prompt_length
         content = preprocessor_config(resolved.size)
         write_text(path / PREPROCESSOR_FILE, json.dumps(content, indent=2) + "\n")
         began: dict[str, Any] = {}
@@ -287,7 +288,7 @@ def _fresh_processor(
 ) -> Processor:
     """For a model from scratch."""
     size = resolved.size
-    prompts = fresh_tokenizer(env_spec.said, config.max_prompt_length, size)
+    prompts = fresh_tokenizer(env_spec.said, resolved.prompt_length, size)
     found = {
         env_spec.name: {
             part: statistics.of_range(np.full(width, -1.0), np.full(width, 1.0))

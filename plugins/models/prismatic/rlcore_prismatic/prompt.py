@@ -20,6 +20,8 @@ from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 FILE_NAME = "tokenizer.json"
 SPACE = "▁"
 """How Llama's tokenizer writes a space. A prompt ends with one (29871 in Llama's vocabulary)."""
+STEP = 32
+"""Lengths that are derived are multiples of this, so that another sentence seldom changes them."""
 _SPECIAL = ("<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)))
 
 
@@ -76,6 +78,10 @@ class PromptTokenizer:
             self._encode(longest)
         return self
 
+    def needed(self, sentences: Iterable[str]) -> int:
+        """Tokens of the longest prompt of these sentences, with BOS."""
+        return 1 + max((len(self._tokens(sentence)) for sentence in sentences), default=0)
+
     def save(self, folder: Path) -> None:
         """Write `tokenizer.json` into `folder`."""
         self.tokenizer.save(str(folder / FILE_NAME))
@@ -119,6 +125,17 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
     Raises:
         CheckpointError: it is missing, damaged, or does not fit the network's vocabulary.
     """
+    tokenizer = _read(folder)
+    try:
+        return PromptTokenizer(tokenizer, max_length, size)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{folder / FILE_NAME}: {error.message}",
+            hint="check actor.model.size, which fixes the vocabulary",
+        ) from error
+
+
+def _read(folder: Path) -> Tokenizer:
     path = folder / FILE_NAME
     if not path.is_file():
         raise CheckpointError(
@@ -132,16 +149,26 @@ def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> Prompt
         tokenizer.no_truncation()
     except Exception as error:  # the library raises nothing more specific
         raise CheckpointError(f"{path} is damaged: {error}", hint="copy it again") from error
-    try:
-        return PromptTokenizer(tokenizer, max_length, size)
-    except CheckpointError as error:
-        raise CheckpointError(
-            f"{path}: {error.message}",
-            hint="check actor.model.size, which fixes the vocabulary",
-        ) from error
+    return tokenizer
 
 
-@lru_cache(maxsize=8)
+def derived_length(
+    sentences: tuple[str, ...], folder: Path | None, size: PrismaticSize, least: int = STEP
+) -> int:
+    """The L that holds the prompts of some sentences, a multiple of :data:`STEP` or `least`.
+
+    Args:
+        folder: of the tokenizer; None: of a model from scratch.
+        least: L, or more.
+
+    Raises:
+        CheckpointError, ConfigError: there is no such tokenizer.
+    """
+    tokenizer = _fresh(sentences, size) if folder is None else _read(folder)
+    needed = PromptTokenizer(tokenizer, least, size).needed(sentences)
+    return least if needed <= least else -(-needed // STEP) * STEP
+
+
 def fresh_tokenizer(
     sentences: tuple[str, ...], max_length: int, size: PrismaticSize
 ) -> PromptTokenizer:
@@ -150,7 +177,12 @@ def fresh_tokenizer(
     Raises:
         ConfigError: a prompt is too long, or the vocabulary has no room for all bytes.
     """
-    return PromptTokenizer(train_tokenizer(sentences, size), max_length, size).checked(sentences)
+    return PromptTokenizer(_fresh(sentences, size), max_length, size).checked(sentences)
+
+
+@lru_cache(maxsize=8)
+def _fresh(sentences: tuple[str, ...], size: PrismaticSize) -> Tokenizer:
+    return train_tokenizer(sentences, size)
 
 
 def train_tokenizer(sentences: Iterable[str], size: PrismaticSize) -> Tokenizer:

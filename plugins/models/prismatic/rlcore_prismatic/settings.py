@@ -34,7 +34,12 @@ class PrismaticModelConfig(ModelConfig):
     )
     temperature: float = key("softmax temperature of sampled tokens", 1.0, above=0)
     top_k: int = key("sample tokens from the k most likely; 0 or -1: from all", -1, least=0, off=-1)
-    max_prompt_length: int = key("L: prompt tokens after padding", 50, least=2)
+    max_prompt_length: int | None = key(
+        "L: prompt tokens after padding; null: as many as the sentences of env.train and env.eval "
+        "need, in steps of 32, and no fewer than the checkpoint was trained with",
+        50,
+        least=2,
+    )
     center_crop: bool = key("show the policy the middle 90% of each image, enlarged", False)
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",

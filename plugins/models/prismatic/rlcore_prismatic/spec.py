@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlcore.errors import ConfigError
+from rlcore.errors import CheckpointError, ConfigError
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_prismatic import statistics
 from rlcore_prismatic.adapters import Adapters, read_adapters
@@ -25,6 +25,7 @@ from rlcore_prismatic.runs import check_beside
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.sizes import PrismaticSize, named_size
 from rlcore_prismatic.stored import Component, merged_parts, stored_network
+from rlcore_prismatic.trained import written_settings
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Resolved:
         entries: the A of them that the env executes.
         num_images: cameras that the policy reads.
         values: V, values per decision; 0 without a critic.
+        prompt_length: L, tokens of a prompt after padding.
         proprio_dim: entries of the state that the policy reads; 0: none.
         epsilon: added to the range of an action entry, see :mod:`rlcore_prismatic.statistics`.
         film: whether the sentence modulates the vision towers.
@@ -51,6 +53,7 @@ class Resolved:
     entries: tuple[int, ...]
     num_images: int
     values: int
+    prompt_length: int
     proprio_dim: int = 0
     epsilon: float = 1e-8
     film: bool = False
@@ -107,7 +110,30 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
         entries=entries,
         num_images=config.num_images_in_input,
         values=values if config.add_value_head else 0,
+        prompt_length=_prompt_length(config, folders, size, env.said),
     )
+
+
+def _prompt_length(
+    config: PrismaticModelConfig,
+    folders: Folders | None,
+    size: PrismaticSize,
+    sentences: tuple[str, ...],
+) -> int:
+    if config.max_prompt_length is not None:
+        return config.max_prompt_length
+    # imported here, as listing the models needs no tokenizer
+    from rlcore_prismatic.prompt import FILE_NAME as TOKENIZER_FILE
+    from rlcore_prismatic.prompt import STEP, derived_length
+
+    if folders is None:
+        return derived_length(sentences, None, size)
+    trained = written_settings(folders).get("max_prompt_length")
+    least = trained if isinstance(trained, int) else STEP
+    try:
+        return derived_length(sentences, folders.find(TOKENIZER_FILE).parent, size, least)
+    except CheckpointError:  # what is wrong with the checkpoint is said when all of it is checked
+        return least
 
 
 def checked_spec(
@@ -126,7 +152,7 @@ def checked_spec(
     head = head_shapes(config, resolved)
     folders, adapters = resolved.folders, None
     if folders is None:
-        fresh_tokenizer(env.said, config.max_prompt_length, resolved.size)
+        fresh_tokenizer(env.said, resolved.prompt_length, resolved.size)
     else:
         check_folders(
             folders,
@@ -143,7 +169,7 @@ def checked_spec(
             check_copies(adapters, folders.base)
         check_beside(folders)
         place = folders.find(TOKENIZER_FILE).parent
-        load_tokenizer(place, config.max_prompt_length, resolved.size).checked(env.said)
+        load_tokenizer(place, resolved.prompt_length, resolved.size).checked(env.said)
         load_statistics(config, resolved)
     total, trainable = _parameters(config, resolved, head, adapters)
     return PolicySpec(

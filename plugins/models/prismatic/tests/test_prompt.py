@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from rlcore_prismatic.prompt import (
     PromptTokenizer,
+    derived_length,
     fresh_tokenizer,
     load_tokenizer,
     prompt_text,
@@ -94,3 +95,14 @@ def test_a_fresh_tokenizer_has_room_for_all_it_may_be_told():
     for sentences in (SENTENCES, SENTENCES[::-1]):
         with pytest.raises(ConfigError, match=f"must be at least {needed}, .* got {needed - 1}"):
             fresh_tokenizer(sentences, needed - 1, SIZE)
+
+
+def test_a_length_that_is_derived_holds_the_longest_prompt_and_seldom_changes(tmp_path):
+    needed = fresh_tokenizer(SENTENCES, 60, SIZE).needed(SENTENCES)
+    assert needed == int(fresh_tokenizer(SENTENCES, 60, SIZE)(SENTENCES)[1].sum(axis=1).max()) <= 32
+    assert derived_length(SENTENCES, None, SIZE) == 32
+    train_tokenizer(SENTENCES, SIZE).save(str(tmp_path / "tokenizer.json"))
+    long = ("zq" * 30,)  # 60 letters and what is around them: more than 64 tokens, fewer than 96
+    assert derived_length((*SENTENCES, *long), tmp_path, SIZE) == 96
+    assert derived_length(SENTENCES, tmp_path, SIZE, least=41) == 41  # as it was trained
+    assert derived_length((*SENTENCES, *long), tmp_path, SIZE, least=41) == 96
