@@ -45,13 +45,17 @@ def policy_loss(
         The loss, and metrics over valid elements: `policy_loss`, `ratio`, `ratio_max`,
         `clipped_ratio` (mean of the clipped ratio), `clip_fraction` (elements where clipping
         changed the loss, in [0, 1]), `dual_clip_fraction`, `clamped_log_ratios` (their number),
-        `approx_kl` (of ratios clamped by LOG_RATIO_LIMIT alone).
+        `approx_kl` (k3 = mean(rho - 1 - log rho), never negative, of ratios clamped by
+        LOG_RATIO_LIMIT alone), `approx_kl_k1` (k1 = mean(-log rho) of the ratios as they are; it
+        may be negative). Both estimate KL(old || new): J. Schulman, "Approximating KL
+        Divergence", 2020.
     """
     valid = weights > 0
     # where invalid, log-probs may be anything, NaN included; their gradient must be 0
     log_ratio = torch.where(valid, logprobs - old_logprobs, 0.0)
     advantages = advantages.expand_as(log_ratio)
-    kl = _k3(log_ratio.detach())  # rho - 1 - log rho, in the mean KL(old || new)
+    k1 = -log_ratio.detach()
+    k3 = _k3(log_ratio.detach())
     limit = LOG_RATIO_LIMIT if clip_log_ratio is None else clip_log_ratio
     clamped = log_ratio.abs() > limit
     log_ratio = log_ratio.clamp(-limit, limit)
@@ -75,7 +79,8 @@ def policy_loss(
         "train/actor/clip_fraction": metric.mean((clipped > plain).float(), valid),
         "train/actor/dual_clip_fraction": metric.mean(dual.float(), valid),
         "train/actor/clamped_log_ratios": metric.count(clamped, valid),
-        "train/actor/approx_kl": metric.mean(kl, valid),
+        "train/actor/approx_kl": metric.mean(k3, valid),
+        "train/actor/approx_kl_k1": metric.mean(k1, valid),
     }
 
 

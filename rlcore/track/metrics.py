@@ -23,6 +23,7 @@ ALIASES: dict[str, str] = {
     "actor/value_loss": "train/critic/value_loss",
     "actor/grad_norm": "train/actor/grad_norm",
     "actor/approx_kl": "train/actor/approx_kl",
+    "train/actor/approx_kl_k3": "train/actor/approx_kl",
     "actor/pg_clipfrac": "train/actor/clip_fraction",
     "actor/value_clip_ratio": "train/critic/value_clip_ratio",
     "train/entropy_loss": "train/actor/entropy",

@@ -98,9 +98,26 @@ def test_policy_metrics_by_hand():
     assert metrics["train/actor/ratio_max"] == pytest.approx(1.5)
     assert metrics["train/actor/clipped_ratio"] == pytest.approx((1.25 + 0.8) / 2)
     assert metrics["train/actor/clip_fraction"] == 0.5
-    # mean of rho - 1 - log rho
+    # k3: mean of rho - 1 - log rho
     kl = (0.5 - math.log(1.5) + -0.5 - math.log(0.5)) / 2
     assert metrics["train/actor/approx_kl"] == pytest.approx(kl)
+    # k1: mean of log old - log new = -(log 1.5 + log 0.5) / 2 = 0.143841
+    assert metrics["train/actor/approx_kl_k1"] == pytest.approx(0.143841, abs=1e-6)
+
+
+def test_k1_may_be_negative_and_leaves_out_what_is_invalid():
+    new = torch.tensor([[0.3, 0.1], [9.0, -0.1]])[:, None, :]
+    _, metrics = policy_loss(
+        logprobs=new,
+        old_logprobs=torch.zeros(2, 1, 2),
+        advantages=torch.ones(2, 1, 1),
+        weights=torch.tensor([[0.5, 0.5], [0.0, 0.5]])[:, None, :],
+        clip_ratio_low=0.2,
+        clip_ratio_high=0.2,
+    )
+    # -(0.3 + 0.1 - 0.1) / 3
+    assert metrics["train/actor/approx_kl_k1"].number(1) == pytest.approx(-0.1)
+    assert metrics["train/actor/approx_kl"].number(1) > 0
 
 
 @pytest.mark.parametrize("width, dual", list(itertools.product((1, 3), (None, 2.0))))
