@@ -10,6 +10,10 @@ from pathlib import Path
 from rlcore.config import tree
 from rlcore.config.schema import RunConfig
 
+WEIGHTS = (
+    ".model_path",
+    ".lora_path",
+)  # keys of folders that are often given by their name on a hub
 SHOWN = 200  # characters of a place that a sentence repeats
 
 
@@ -31,7 +35,8 @@ def violations(config: RunConfig) -> Iterator[str]:
         there = Path(key.value).expanduser().is_dir()
         if key.place == "read":
             if not there:
-                yield f"{key.path} must be an existing folder, got {key.value!r}"
+                told = f"{key.path} must be an existing folder, got {key.value!r}"
+                yield told + (_download(key.value) if key.path.endswith(WEIGHTS) else "")
         elif key.place == "written" or not there:  # what is there is only read
             yield from _unwritable(key.path, key.value)
     inside = Path(name)
@@ -40,6 +45,15 @@ def violations(config: RunConfig) -> Iterator[str]:
             "runner.logger.experiment_name must be a name or a path below "
             f"runner.logger.log_path, got {name!r}"
         )
+
+
+def _download(place: str) -> str:
+    """How to get a model, if what was given looks like its name on a hub: two words, the first of
+    them no folder here."""
+    parts = Path(os.path.relpath(os.path.expanduser(place))).parts
+    if len(parts) != 2 or os.pardir in parts or Path(parts[0]).exists():
+        return ""
+    return f"; download it first: hf download {'/'.join(parts)} --local-dir FOLDER"
 
 
 def _impossible(path: str, place: str) -> Iterator[str]:

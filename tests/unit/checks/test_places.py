@@ -34,6 +34,20 @@ def test_places_that_no_run_can_be_at(registry, override, sentence):
     assert sentence in said
 
 
+def test_the_name_of_a_model_on_a_hub(registry, tmp_path, monkeypatch):
+    """Given for its folder, it is answered with the command that downloads it; a folder that is
+    gone is not."""
+    monkeypatch.chdir(tmp_path)
+    config = compose([*TOY, "actor.model.model_path=openvla/openvla-7b"], registry=registry)
+    (said,) = places.violations(config)
+    assert said.endswith("download it first: hf download openvla/openvla-7b --local-dir FOLDER")
+    (tmp_path / "logs").mkdir()
+    for gone in ("logs/run", "../a/b", "/no/where"):
+        config = compose([*TOY, f"actor.model.model_path={gone}"], registry=registry)
+        (said,) = places.violations(config)
+        assert "hf download" not in said
+
+
 @dataclass
 class ShelfConfig(ToyEnvConfig):
     """An env with folders of its own."""

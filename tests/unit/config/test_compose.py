@@ -287,6 +287,7 @@ def test_two_plugins_with_one_file_are_both_named(registry, tmp_path):
 
 def test_the_acting_policys_checkpoint_is_the_models(made):
     assert made("rollout.model.model_path=/a").actor.model.model_path == "/a"
+    assert made("rollout.model.lora_path=/a").actor.model.lora_path == "/a"
     both = ["rollout.model.model_path=/a", "actor.model.model_path=/b"]
     assert "must equal actor.model.model_path" in refused(made, *both)
     assert made(*both, "runner.only_eval=true").actor.model.model_path == "/a"

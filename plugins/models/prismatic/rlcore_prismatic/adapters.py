@@ -32,7 +32,8 @@ ADAPTER_PREFIX = "base_model.model."
 # Keys that do not affect a loaded adapter. The tensors show which modules are adapted.
 _NO_EFFECT = frozenset(
     {
-        "auto_mapping", "base_model_name_or_path", "ensure_weight_tying", "exclude_modules",
+        "auto_mapping", "base_model_name_or_path", "ensure_weight_tying", "eva_config",
+        "exclude_modules",
         "fan_in_fan_out", "inference_mode", "layers_pattern", "layers_to_transform", "lora_dropout",
         "megatron_core", "modules_to_save", "peft_version", "qalora_group_size", "revision",
         "target_modules", "task_type",

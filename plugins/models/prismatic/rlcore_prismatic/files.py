@@ -1,14 +1,13 @@
 """What a checkpoint folder must hold, checked before any worker starts. No tensor library.
 
-model.safetensors                         network, under OpenVLA's names; or in shards:
-model-0000x-of-0000y.safetensors, model.safetensors.index.json
+model.safetensors                         network, under OpenVLA's names; or in another layout of
+                                          rlcore/track/stored.py
 NAME--STEP_checkpoint.{safetensors,pt}    parts of a policy besides the network
 rl_heads.safetensors                      critic, if there is one
 dataset_statistics.json                   normalisation statistics
 tokenizer.json                            Llama's tokenizer
 config.json, preprocessor_config.json     as transformers reads them
-adapter_model.safetensors, adapter_config.json    adapters instead of a network, see adapters.py;
-                                          they name the network's folder
+adapter_model.safetensors, adapter_config.json    adapters of a network elsewhere, see folders.py
 """
 
 from __future__ import annotations
