@@ -12,7 +12,9 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -92,39 +94,45 @@ def decode(content: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_json(path: str | Path, most: int = LARGEST_TEXT) -> Any:
+def read_json(path: str | Path, most: int = LARGEST_TEXT, *, once: bool = False) -> Any:
     """The value that a JSON file holds.
+
+    Args:
+        once: refuse a mapping that has a key twice; else the last one counts.
 
     Raises:
         OSError, Unreadable: see :func:`read_text`; or it is not JSON.
     """
-    return parse_json(read_text(path, most))
+    return parse_json(read_text(path, most), once=once)
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, *, once: bool = False) -> Any:
     """The value of a JSON text. Raises Unreadable if it is not JSON."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_once if once else None)
     except RecursionError:
         raise Unreadable(_TOO_DEEP) from None
     except ValueError as error:
         raise Unreadable(str(error)) from None
 
 
-def read_yaml(path: str | Path) -> Any:
-    """The value of a YAML file; tags that make objects are refused, as are texts that unfold.
+def read_yaml(path: str | Path, *, once: bool = False) -> Any:
+    """The value of a YAML file; tags that make objects are refused, as are texts that expand.
+
+    Args:
+        once: refuse a mapping that has a key twice; else the last one counts.
 
     Raises:
         OSError, Unreadable: see :func:`read_text`; or it is not YAML.
     """
     text = read_text(path, LARGEST_YAML)
-    check_yaml(text)
-    try:
-        return yaml.safe_load(text)
-    except RecursionError:
-        raise Unreadable(_TOO_DEEP) from None
-    except (ValueError, yaml.YAMLError) as error:
-        raise Unreadable(" ".join(str(error).split())) from None
+    with _yaml(text) as loader:
+        root = _checked_root(loader, text)
+        if root is None:
+            return None
+        if once:
+            _keys_once(root)
+        return loader.construct_document(root)
 
 
 def check_yaml(text: str) -> None:
@@ -135,17 +143,59 @@ def check_yaml(text: str) -> None:
             brackets are nested too deeply.
     """
     check_depth(text)
-    if "&" not in text or "*" not in text:
-        return
+    if _repeats(text):
+        with _yaml(text) as loader:
+            _checked_root(loader, text)
+
+
+@contextmanager
+def _yaml(text: str) -> Iterator[yaml.SafeLoader]:
+    """A reader of the text; what it does not understand is Unreadable."""
     try:
-        counts: dict[int, int] = {}
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        if root is not None and _count(root, counts) > MOST_NODES:
-            raise Unreadable(f"its aliases expand to more than {MOST_NODES} values")
+        loader = yaml.SafeLoader(text)
+        try:
+            yield loader
+        finally:
+            loader.dispose()
     except RecursionError:
         raise Unreadable(_TOO_DEEP) from None
-    except yaml.YAMLError as error:
+    except Unreadable:
+        raise
+    except (ValueError, yaml.YAMLError) as error:  # a wrong date, for one
         raise Unreadable(" ".join(str(error).split())) from None
+
+
+def _checked_root(loader: yaml.SafeLoader, text: str) -> yaml.Node | None:
+    """The text as nodes; None if it is empty."""
+    check_depth(text)
+    root = loader.get_single_node()
+    if root is not None and _repeats(text) and _count(root, {}) > MOST_NODES:
+        raise Unreadable(f"its aliases expand to more than {MOST_NODES} values")
+    return root
+
+
+def _repeats(text: str) -> bool:
+    """Whether there may be aliases: a text without them is no larger than it looks."""
+    return "&" in text and "*" in text
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    refuse_twice([key for key, _ in pairs])
+    return dict(pairs)
+
+
+def _keys_once(node: yaml.Node) -> None:
+    if isinstance(node, yaml.MappingNode):
+        refuse_twice([key.value for key, _ in node.value if isinstance(key.value, str)])
+        for _, value in node.value:
+            _keys_once(value)
+
+
+def refuse_twice(names: Sequence[str]) -> None:
+    """Raise Unreadable where a name appears twice."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise Unreadable(f"{twice[0]!r} appears twice")
 
 
 def check_depth(text: str) -> None:

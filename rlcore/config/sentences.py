@@ -7,14 +7,11 @@ is never matched by counting, as data sets number tasks differently than envs do
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import yaml  # type: ignore[import-untyped]
 
 from rlcore import reading
 from rlcore.config.schema import OWN
@@ -116,7 +113,8 @@ def _file_and_part(value: str, path: str) -> tuple[Path, str]:
 def _read(file: Path, part: str, path: str) -> Mapping[Any, Any]:
     if file.suffix in (".jsonl", ".parquet"):
         return _named(_rows(file), file, part, path)
-    found = _content(file)
+    read = reading.read_json if file.suffix == ".json" else reading.read_yaml
+    found = read(file, once=True)
     if isinstance(found, Mapping) and set(found) == BY_NUMBER and not part:
         return _numbered(found, file)
     if part:
@@ -135,36 +133,6 @@ def _read(file: Path, part: str, path: str) -> Mapping[Any, Any]:
     return found
 
 
-def _content(file: Path) -> Any:
-    """What a JSON or YAML file holds. A key that appears twice is refused."""
-    if file.suffix == ".json":
-        try:
-            return json.loads(reading.read_text(file), object_pairs_hook=_once)
-        except RecursionError:
-            raise reading.Unreadable("its values are nested too deeply") from None
-    found = reading.read_yaml(file)
-    _keys_once(yaml.compose(reading.read_text(file), Loader=yaml.SafeLoader))
-    return found
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    _refuse_twice([key for key, _ in pairs])
-    return dict(pairs)
-
-
-def _keys_once(node: Any) -> None:
-    if isinstance(node, yaml.MappingNode):
-        _refuse_twice([key.value for key, _ in node.value if isinstance(key.value, str)])
-        for _, value in node.value:
-            _keys_once(value)
-
-
-def _refuse_twice(names: list[str]) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise reading.Unreadable(f"{twice[0]!r} appears twice")
-
-
 def _rows(file: Path) -> list[dict[str, Any]]:
     """A table of tasks: `{"task_index": number, "task": sentence, ...}` each."""
     if file.suffix == ".jsonl":
@@ -177,7 +145,7 @@ def _rows(file: Path) -> list[dict[str, Any]]:
             row[TASK] = row.pop(INDEX)
         if not isinstance(row, dict) or type(row.get(NUMBER)) is not int or TASK not in row:
             raise reading.Unreadable(f"row {number} must have {NUMBER!r}, a number, and {TASK!r}")
-    _refuse_twice([f"{NUMBER} {row[NUMBER]}" for row in rows])
+    reading.refuse_twice([f"{NUMBER} {row[NUMBER]}" for row in rows])
     if not rows:
         raise reading.Unreadable("it has no rows")
     return rows
@@ -218,7 +186,7 @@ def _named(rows: list[dict[str, Any]], file: Path, part: str, path: str) -> Mapp
             f"    {NUMBER}: {{TASK: {rows[0][NUMBER]}, OTHER_TASK: ...}}",
         )
     column = part or columns[0]
-    _refuse_twice([row[column] for row in rows])
+    reading.refuse_twice([row[column] for row in rows])
     return {row[column]: row[TASK] for row in rows}
 
 

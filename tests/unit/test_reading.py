@@ -134,6 +134,33 @@ def test_aliases_that_share_a_value_are_fine(tmp_path):
     assert read_yaml(tmp_path / "x") == {"a": {"b": 1}, "c": {"b": 1}}
 
 
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (read_json, '{"a": {"b": 1, "c": 2, "b": 3}}'),
+        (read_yaml, "a: {b: 1, c: 2, b: 3}"),
+        (read_yaml, "a:\n  b: 1\n  c: 2\n  b: 3\n"),
+    ],
+)
+def test_a_key_that_appears_twice_is_refused_where_that_is_asked(tmp_path, read, text):
+    (tmp_path / "x").write_text(text)
+    assert read(tmp_path / "x") == {"a": {"b": 3, "c": 2}}
+    with pytest.raises(Unreadable, match="'b' appears twice"):
+        read(tmp_path / "x", once=True)
+
+
+@pytest.mark.parametrize("text", ["a: 2026-13-45", "a: [", "a: @", "a: 1\n---\nb: 2"])
+def test_no_yaml(tmp_path, text):
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(Unreadable):
+        read_yaml(tmp_path / "x")
+
+
+def test_an_empty_yaml_file(tmp_path):
+    (tmp_path / "x").write_text("")
+    assert read_yaml(tmp_path / "x") is None
+
+
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.getcwd []", "!!python/name:os.system"])
 def test_tags_that_make_objects_are_refused(tmp_path, tag):
     (tmp_path / "x").write_text(f"a: {tag}")
