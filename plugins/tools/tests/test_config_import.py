@@ -119,6 +119,7 @@ def test_tokens_with_grpo_on_metaworld(imported):
     assert config.env.train.reward_coef == 5.0  # ${algorithm.reward_coef}
     assert (config.algorithm.filter_rewards, config.algorithm.rewards_upper_bound) == (True, 0.9)
     assert verdicts["algorithm.gamma"].word == "dropped"
+    assert not model.center_crop  # theirs is true, and not read
     assert verdicts["env.train.group_size"].word == "dropped"  # ${algorithm.group_size}
     assert verdicts["rollout.sampling_params.temperature_train"].ours == "actor.model.temperature"
 

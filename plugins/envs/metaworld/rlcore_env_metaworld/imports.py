@@ -48,6 +48,10 @@ def _entries(_: Any, foreign: Foreign) -> Any:
     return EXECUTED if foreign.get("actor.model.action_dim") == OF_THE_ARM else UNSAID
 
 
+def _last(_: Any, foreign: Foreign) -> Any:
+    return UNSAID if foreign.get("env.train.auto_reset") else False
+
+
 def _trials(_: Any, foreign: Foreign) -> int:
     """Their evaluation plays that many episodes, on tasks drawn at random."""
     played = foreign.get("env.eval.total_num_envs") or 0
@@ -67,6 +71,9 @@ RULES = (
         "env.eval.trials_per_task",
         "as many episodes as theirs, each start once; theirs are drawn at random",
         _trials,
+    ),
+    ImportRule(
+        "", "env.*.render_final", "nothing reads the last frame where a time limit is an end", _last
     ),
     ImportRule("", "actor.model.action_entries", "the arm does not turn", _entries),
 )

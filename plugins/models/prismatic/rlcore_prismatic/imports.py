@@ -26,6 +26,11 @@ RULES = (
     ImportRule("actor.model.add_bias_linear", None, IN_THE_CHECKPOINT),
     ImportRule("actor.model.add_qkv_bias", None, IN_THE_CHECKPOINT),
     ImportRule("actor.model.image_size", None, IN_THE_CHECKPOINT, only=(IMAGE,)),
+    ImportRule(
+        "actor.model.center_crop",
+        None,
+        "they don't read it: the policy sees whole frames; here true shows it the middle of them",
+    ),
     ImportRule("actor.model.attn_implementation", None, "torch chooses the kernel of attention"),
     ImportRule("actor.model.low_cpu_mem_usage", None, "weights are read where they are needed"),
     ImportRule("actor.model.trust_remote_code", None, "no code of a checkpoint is run"),

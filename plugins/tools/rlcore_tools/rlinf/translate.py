@@ -132,7 +132,7 @@ def _unfit(value: Any, key: tree.Key) -> str:
         return f"{key.path} must be {key.range}"
     read = key.place in ("read", "path") and isinstance(value, str)
     if read and not Path(value).expanduser().exists():
-        return f"there is no {value} on this machine: give {key.path}=PATH"
+        return f"not on this machine: give {key.path}=PATH"
     return ""
 
 

@@ -123,7 +123,9 @@ class Judge:
         try:
             now = list(_flat(self._modern(path, leaf.value)))
         except ConfigError as error:
-            return [Verdict("choose", path, leaf.value, says=error.message)]
+            return [
+                Verdict("choose", path, leaf.value, says=error.message.removeprefix(f"{path} "))
+            ]
         if not now:
             return [Verdict("dropped", path, leaf.value, says="here it has no other value")]
         if all(ours in self.known for ours, _ in now):
