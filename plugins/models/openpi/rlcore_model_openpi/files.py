@@ -40,7 +40,7 @@ from rlcore_model_openpi.layout import (
     range_keys,
 )
 from rlcore_model_openpi.lerobot import VARIANTS, read_statistics
-from rlcore_model_openpi.normalize import Normalizer, find_stats, read_stats
+from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, find_stats, read_stats
 from rlcore_model_openpi.published import CONFIG_FILE
 from rlcore_model_openpi.resolved import KEY, Resolved
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
@@ -175,15 +175,40 @@ def check_head(
 
 def find_tokenizer(folder: Path) -> Path:
     """The tokenizer file of a checkpoint; CheckpointError with the possible names otherwise."""
-    for place in (folder, folder / "assets", folder / "tokenizer"):
-        for name in TOKENIZER_FILES:
-            if (place / name).is_file():
-                return place / name
+    found = _tokenizers(folder)
+    if found:
+        return found[0]
     raise CheckpointError(
         f"{folder} has no tokenizer ({' or '.join(TOKENIZER_FILES)}): openpi, RLinf and LeRobot "
         "fetch PaliGemma's from elsewhere",
         hint=f"curl -L -o {folder / TOKENIZER_FILES[0]} {TOKENIZER_PAGE}",
     )
+
+
+def _tokenizers(folder: Path) -> list[Path]:
+    places = (folder, folder / "assets", folder / "tokenizer")
+    paths = (place / name for place in places for name in TOKENIZER_FILES)
+    return [path for path in paths if path.is_file()]
+
+
+def check_beside(folder: Path) -> None:
+    """Refuse a run's folder to which the files beside its weights were not copied yet.
+
+    Raises:
+        CheckpointError: names all of them, and where they are.
+    """
+    weights = weights_file(folder)
+    if weights is None or weights.name != FULL_WEIGHTS:
+        return
+    places = {FILE_NAME: list(folder.rglob(FILE_NAME)), TOKENIZER_FILES[0]: _tokenizers(folder)}
+    missing = [name for name, found in places.items() if not found]
+    if missing:
+        raise CheckpointError(
+            f"{folder} holds a run's weights, but has no {' and no '.join(missing)}",
+            hint="copy the folder of statistics from the model that the run began with (its "
+            f"actor.model.model_path) into {folder}, and the tokenizer: "
+            f"curl -L -o {folder / TOKENIZER_FILES[0]} {TOKENIZER_PAGE}",
+        )
 
 
 def load_stats(
@@ -226,12 +251,23 @@ def check_written(folder: Path, resolved: Resolved, settings: Mapping[str, Any])
     different = [name for name in asked if name in trained and trained[name] != asked[name]]
     if different:
         named = ", ".join(f"{name} {trained[name]!r} (got {asked[name]!r})" for name in different)
-        path = folder / CONFIG_FILE
-        hint = f"use its settings: {path} has the keys of {KEY}"
-        if set(different) <= _TAKEN:
-            keys = " and ".join(f"{KEY}.{name}" for name in different)
-            hint = f"leave {keys} out to take what {path} says, or correct it there"
-        raise CheckpointError(f"{folder} was trained with other settings: {named}", hint=hint)
+        raise CheckpointError(
+            f"{folder} was trained with other settings: {named}",
+            hint=_setting_hint(folder / CONFIG_FILE, {name: trained[name] for name in different}),
+        )
+
+
+def _setting_hint(path: Path, trained: Mapping[str, Any]) -> str:
+    """What to do about settings that are not those that `path` names."""
+    if trained.keys() <= _TAKEN:
+        keys = " and ".join(f"{KEY}.{name}" for name in trained)
+        return f"leave {keys} out to take what {path} says, or correct it there"
+    if trained.keys() == {"num_images_in_input"}:
+        cameras = trained["num_images_in_input"]
+        return f"set actor.model.num_images_in_input={cameras}, with an env that draws as many"
+    return (
+        f"use its settings: {path} has them, in the place of {KEY}.config_name, size and the rest"
+    )
 
 
 def variants(size: NetworkSize) -> dict[str, str]:
@@ -283,14 +319,12 @@ def _same(there: Any, here: Any) -> bool:
 
 def _stored_range(stored: StoredWeights) -> list[float] | None:
     """Minimum and maximum std of a noise head, from the logarithms of their squares that RLinf
-    stores with it; None without them, or where reading them takes torch."""
-    from safetensors import safe_open  # needs no tensor library for numpy
-
-    places = [stored.places[key] for _, key in sorted(range_keys(stored.headers).items())]
-    if len(places) != 2 or any(path.suffix != ".safetensors" for path, _ in places):
+    stores with it; None without them."""
+    keys = range_keys(stored.headers)
+    if keys.keys() != {"min", "max"}:
         return None
-    bounds = []
-    for path, name in reversed(places):  # sorted: "max" before "min"
-        with safe_open(path, framework="numpy") as file:
-            bounds.append(float(file.get_tensor(name).reshape(-1)[0]))
+    from rlcore.track.weights import full_scale, read_stored  # numpy has no bfloat16
+
+    values = dict(read_stored(stored, keys.values(), scale=full_scale))
+    bounds = (float(values[keys[end]].reshape(-1)[0]) for end in ("min", "max"))
     return [round(math.exp(bound / 2), 4) for bound in bounds]

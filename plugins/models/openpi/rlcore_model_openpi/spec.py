@@ -7,7 +7,13 @@ from pathlib import Path
 
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi.contradictions import check_settings
-from rlcore_model_openpi.files import check_folder, check_heads, check_written, load_stats
+from rlcore_model_openpi.files import (
+    check_beside,
+    check_folder,
+    check_heads,
+    check_written,
+    load_stats,
+)
 from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD, head_shapes
 from rlcore_model_openpi.normalize import Normalizer
 from rlcore_model_openpi.resolved import (
@@ -46,6 +52,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         check_written(folder, resolved, trained_with(resolved))
         check_heads(folder, resolved, heads_trained_with(config))
         check_folder(folder, resolved.size, _head_shapes(config, resolved))
+        check_beside(folder)
         tokenizer = load_tokenizer(folder, resolved.size)
         checkpoint_stats(config, resolved, env_spec)
     tokenizer.checked(env_spec.said, env_spec.state_dim if resolved.discrete_state else None)

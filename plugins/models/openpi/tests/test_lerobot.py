@@ -220,6 +220,29 @@ def test_statistics_that_were_never_filled_before_04(write, size, env_spec):
     np.testing.assert_array_equal(policy.processor.normalizer.unnormalize_actions(values), values)
 
 
+def test_a_policy_like_pi05_libero_finetuned(tmp_path, other_env, observe):
+    """Two cameras and an empty one, 8 entries of state and 7 of action, scaled by mean and std in a
+    π0.5, 50 actions where config_name says 10, and the state in a prompt of 200 tokens."""
+    env = other_env(state=8, action=7, cameras=2)
+    size = replace(SIZE, pi05=True, action_horizon=50, max_token_len=200)
+    torch.manual_seed(0)
+    original = PI0Pytorch(size)
+    modes = {"VISUAL": "IDENTITY", "STATE": "MEAN_STD", "ACTION": "MEAN_STD"}
+    config = lerobot_config(size, env, normalization_mapping=modes, n_action_steps=10)
+    write_lerobot(tmp_path, original, config, statistics(env))
+    write_tokenizer(tmp_path, size, env)
+    keys = settings(tmp_path, size, config_name="pi05_libero", num_images_in_input=2)
+    policy = make(keys, env_spec=env)
+    assert_holds(policy, original)
+    resolved = policy.processor.resolved
+    assert resolved.discrete_state and not resolved.action_formula.quantile
+    assert (resolved.size.action_horizon, resolved.size.max_token_len) == (50, 200)
+    stats = statistics(env)["actions"]
+    ones = policy.processor.normalizer.unnormalize_actions(np.ones((1, 7)))
+    np.testing.assert_allclose(ones[0], stats["mean"] + stats["std"], rtol=1e-6)
+    assert policy.act(policy.prepare(observe(env, 3)), KEYS).actions.shape == (3, 4, 7)
+
+
 def test_relative_actions(write, size, env_spec):
     """Entries whose name has no "gripper" are added to the state at the decision."""
     names = ["x", "y", "z", "Gripper_open"]
@@ -240,7 +263,8 @@ def test_cameras(write, size, env_spec, other_env):
     }
     folder = write(input_features=two)
     env = other_env(cameras=2)
-    refuse(settings(folder, size), env, r"num_images_in_input 2 \(got 1\)")
+    error = refuse(settings(folder, size), env, r"num_images_in_input 2 \(got 1\)")
+    assert "actor.model.num_images_in_input=2" in str(error.hint)
     assert policy_spec(settings(folder, size, num_images_in_input=2), env).num_images == 2
     base = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
     slots = {f"observation.images.{name}": two["observation.images.image"] for name in base}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections import OrderedDict
 from dataclasses import replace
@@ -126,7 +127,7 @@ def test_shards_of_rlinfs_converter(tmp_path, folder, original, pi05, env_spec):
 
 @pytest.mark.parametrize("place", ["actor/model_state_dict", "model_state_dict"])
 def test_a_run_of_rlinf(tmp_path, original, pi05, env_spec, place):
-    """It holds weights and critic alone; what it lacks is asked for, one after the other."""
+    """It holds weights and critic alone; what it lacks is asked for at once."""
     run = tmp_path / "global_step_10"
     fresh = replace(settings(run, pi05=pi05, critic=True), model_path=None)
     critic = make(fresh, env_spec=env_spec).actor.value_head
@@ -135,14 +136,43 @@ def test_a_run_of_rlinf(tmp_path, original, pi05, env_spec, place):
     (run / place).mkdir(parents=True)
     torch.save(state, run / place / "full_weights.pt")
     config = settings(run, pi05=pi05, critic=True, action_horizon=10)
-    refuse(config, env_spec, "has no tokenizer")
+    both = "has no norm_stats.json and no paligemma_tokenizer.model"
+    error = refuse(config, env_spec, f"holds a run's weights, but {both}")
+    assert "the model that the run began with" in str(error.hint)
     write_tokenizer(run, SIZE, env_spec)
-    error = refuse(config, env_spec, "has no normalisation statistics")
-    assert str(run / "assets" / ASSET) in str(error.hint)
+    refuse(config, env_spec, r"has no norm_stats.json\n")
     write_norm_stats(run / ASSET, statistics(env_spec))
     policy = make(config, env_spec=env_spec)
     assert_holds(policy, original)
     assert torch.equal(policy.actor.value_head.mlp[0].weight, critic.mlp[0].weight)
+
+
+@pytest.mark.parametrize("kept", ["bf16", "run"])
+def test_a_noise_head_of_rlinf_keeps_its_range(tmp_path, original, pi05, env_spec, kept):
+    """RLinf stores log(std^2) of its bounds: log(0.08^2) is -5.05146, in bfloat16 -5.0625, a std of
+    0.0796. Converted with `torch_dtype=bf16`, or as a run leaves it."""
+    keys = {"noise_method": "flow_noise", "joint_logprob": True, "action_horizon": 10}
+    fresh = replace(settings(tmp_path, pi05=pi05, **keys), model_path=None)
+    head = make(fresh, env_spec=env_spec).actor.noise_head
+    state = dict(original.state_dict())
+    for name, value in head.state_dict().items():
+        layer, part = name.removeprefix("mlp.").split(".")
+        state[f"noise_head.mlp_logvar.moduleList.{int(layer) // 2}.linear_1.{part}"] = value
+    state |= {
+        f"noise_head.logvar_{end}": torch.tensor([2 * math.log(std)])
+        for end, std in (("min", 0.08), ("max", 0.16))
+    }
+    if kept == "bf16":
+        state = {name: tensor.to(torch.bfloat16) for name, tensor in state.items()}
+        write_shards(tmp_path, state, 400_000)
+    else:
+        (tmp_path / "model_state_dict").mkdir()
+        torch.save(state, tmp_path / "model_state_dict" / "full_weights.pt")
+    write_tokenizer(tmp_path, SIZE, env_spec)
+    write_norm_stats(tmp_path / ASSET, statistics(env_spec))
+    policy_spec(settings(tmp_path, pi05=pi05, **keys), env_spec)
+    other = settings(tmp_path, pi05=pi05, noise_logvar_range=[0.1, 0.2], **keys)
+    refuse(other, env_spec, r"noise_logvar_range \[0\.08|noise_logvar_range \[0\.0796")
 
 
 def test_adapters_left_in_a_run_of_rlinf_are_merged(tmp_path, original, pi05, env_spec):
