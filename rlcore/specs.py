@@ -34,7 +34,7 @@ class ComponentSpec:
             one to write.
         packages: distributions that it imports and that its own does not bring, as pip knows them.
             Whoever chooses it must have them.
-        export: of a model: `"module:attr"`, a function that changes the folder of a saved policy,
+        original: of a model: `"module:attr"`, a function that changes the folder of a saved policy,
             its argument, into the form that the model's original code reads, where that is another
             one.
     """
@@ -48,7 +48,7 @@ class ComponentSpec:
     imports: str | None = None
     layouts: str | None = None
     packages: tuple[str, ...] = ()
-    export: str | None = None
+    original: str | None = None
 
 
 class Episode(NamedTuple):

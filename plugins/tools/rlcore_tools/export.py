@@ -2,7 +2,7 @@
 it.
 
 What a checkpoint holds is mostly in that form already, so it is copied, and the model's plugin
-changes what is not (`ComponentSpec.export`). Only to turn merged adapters into adapters alone, or
+changes what is not (`ComponentSpec.original`). Only to turn merged adapters into adapters alone, or
 the other way round, is the policy built; no env, no worker.
 """
 
@@ -88,7 +88,7 @@ def export(
             shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
         else:
             _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)
-        original = registry.get("model", model.model_type).spec.export
+        original = registry.get("model", model.model_type).spec.original
         if original is not None and write is None:
             load_target(original)(partial)
         _judge(config, partial, registry)

@@ -20,7 +20,7 @@ def rlcore_components() -> list[ComponentSpec]:
             config="rlcore_model_openvla_oft.settings:OpenVLAOFTConfig",
             spec="rlcore_model_openvla_oft.spec:policy_spec",
             imports="rlcore_prismatic.imports:RULES",
-            export="rlcore_prismatic.originals:to_original",
+            original="rlcore_prismatic.originals:to_original",
         )
     ]
 
