@@ -195,10 +195,11 @@ def test_adapters_of_the_original_trainer_are_merged_or_trained_on(
         {"target_modules": ["q_proj", "fc1"], "rank_pattern": {"layers.0.self_attn.q_proj": 2},
          "alpha_pattern": {r"blocks\.\d+\.mlp\.fc1": 3}},
         {"target_modules": ["q_proj"], "modules_to_save": ["fc3"]},
+        {"target_modules": ["q_proj"], "modules_to_save": ["projector"]},  # all that is in it
         {"target_modules": ["q_proj"], "modules_to_save": ["lm_head", "embed_tokens"]},
         {"target_modules": ["q_proj"], "init_lora_weights": "orthogonal", "lora_dropout": 0.1},
     ],
-    ids=["rslora", "patterns", "modules_to_save", "embeddings", "orthogonal"],
+    ids=["rslora", "patterns", "modules_to_save", "container", "embeddings", "orthogonal"],
 )  # fmt: skip
 def test_other_settings_of_peft_are_merged_exactly(base, network, env_spec, tmp_path, how):
     merged = written(network, tmp_path, **how)
@@ -281,6 +282,10 @@ def test_a_name_on_the_hub_is_looked_up_in_the_cache(cache, network, env_spec, t
     )
     assert "hf download openvla/another --local-dir BASE" in error.hint
     assert f"actor.model.model_path=BASE actor.model.lora_path={tmp_path / 'b'}" in error.hint
+    path = tmp_path / "a" / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "revision": "v2"}))
+    error = refuse(at(tmp_path / "a"), env_spec, "nor a model in the cache")
+    assert "hf download openvla/openvla-7b --revision v2 --local-dir BASE" in error.hint
 
 
 def test_a_folder_that_is_gone_or_not_named(network, env_spec, tmp_path):
@@ -325,13 +330,28 @@ def test_paths_that_make_no_sense_together(base, network, env_spec, tmp_path):
             "lora_bias=True",
         ),
         ({"bias": "all"}, "bias='all'"),
-        ({"target_modules": ["embed_tokens"]}, r"unexpected .*embed_tokens\.lora_embedding_A"),
+        (
+            {"target_modules": ["embed_tokens"]},
+            r"embed_tokens\.lora_embedding_A, which is no plain LoRA adapter of a linear map",
+        ),
     ],
 )
 def test_what_can_not_be_loaded_exactly(base, network, env_spec, tmp_path, how, match):
     written(network, tmp_path, **{"target_modules": ["q_proj"], **how})
     error = refuse(beside(base, tmp_path), env_spec, match)
-    assert error.hint
+    assert "merge_and_unload" in error.hint
+
+
+def test_adapters_without_their_weights(base, network, env_spec, tmp_path):
+    """As after a download that broke off. Beside a merged network their description says nothing
+    any more."""
+    merged = written(network, tmp_path, base=str(base), target_modules=["q_proj"])
+    (tmp_path / "adapter_model.safetensors").unlink()
+    for config in (at(tmp_path), beside(base, tmp_path)):
+        refuse(config, env_spec, r"holds adapter_config\.json, but no adapter_model\.safetensors")
+    shutil.copytree(base, tmp_path, dirs_exist_ok=True)
+    save_file(dict(merged.state_dict()), tmp_path / "model.safetensors")
+    assert_same(make(at(tmp_path), env_spec=env_spec), merged)
 
 
 @pytest.mark.parametrize(

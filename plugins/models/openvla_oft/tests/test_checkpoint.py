@@ -537,6 +537,13 @@ def test_missing_and_damaged_components(saved, env_spec):
     unsigned(folder)
     config = at(settings(**OFFICIAL), folder)
     refuse(config, env_spec, "must hold one file proprio_projector--")
+    steps = [folder / f"proprio_projector--{step}_checkpoint.pt" for step in (1, 2)]
+    for step in steps:
+        step.touch()
+    with pytest.raises(CheckpointError, match=r"got .*--1_checkpoint\.pt, .*--2_") as caught:
+        policy_spec(config, env_spec)
+    assert "keep the one of the step that you want" in caught.value.hint
+    steps[1].unlink()
     path = folder / "proprio_projector--1_checkpoint.pt"
     path.write_bytes(b"no archive")
     refuse(config, env_spec, "proprio_projector--1_checkpoint.pt is damaged")

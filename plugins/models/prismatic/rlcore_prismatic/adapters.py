@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rlcore.errors import CheckpointError
 from rlcore.track.damage import damaged
 from rlcore.track.headers import check_fit, read_headers
 from rlcore.track.pickled import resave
+from rlcore.track.stored import has_weights
 from rlcore_prismatic.layout import FILM, Shape, is_film, low_rank_shapes
 from rlcore_prismatic.sizes import SIZE_HINT
 from rlcore_prismatic.statistics import read_json
@@ -28,6 +30,12 @@ from rlcore_prismatic.statistics import read_json
 ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PICKLED_ADAPTERS = "adapter_model.bin"
 ADAPTER_PREFIX = "base_model.model."
+
+_LOW_RANK = (".lora_A.weight", ".lora_B.weight")
+_MERGE = (
+    "merge them into the model with the program that made them (in peft: "
+    "model.merge_and_unload().save_pretrained(FOLDER)), and use that folder"
+)
 
 # Keys that do not affect a loaded adapter. The tensors show which modules are adapted.
 _NO_EFFECT = frozenset(
@@ -56,7 +64,8 @@ class AdapterSettings:
         alpha: s is alpha / r.
         rslora: or alpha / sqrt(r).
         ranks, alphas: of the modules that match a pattern, by the pattern.
-        trained: last parts of the names of modules that are fully trained with them.
+        trained: last parts of the names of modules that are fully trained with them, with all that
+            is in them.
         base: the model they adapt, as it is written; None if it is not.
     """
 
@@ -105,8 +114,10 @@ class Adapters:
 
 
 def has_adapters(folder: Path) -> bool:
-    """Whether a checkpoint holds adapters."""
-    return any((folder / name).is_file() for name in (ADAPTERS_FILE, PICKLED_ADAPTERS))
+    """Whether a checkpoint holds adapters, or at least says so and holds nothing else."""
+    if any((folder / name).is_file() for name in (ADAPTERS_FILE, PICKLED_ADAPTERS)):
+        return True
+    return (folder / ADAPTERS_CONFIG).is_file() and not has_weights(folder)
 
 
 def adapter_settings(folder: Path) -> AdapterSettings:
@@ -125,8 +136,7 @@ def adapter_settings(folder: Path) -> AdapterSettings:
         raise CheckpointError(
             f"{path} does not describe plain LoRA adapters: "
             f"{', '.join(others) or 'it has no peft_type'}",
-            hint="merge them into the model with the program that made them (in peft: "
-            "model.merge_and_unload().save_pretrained(FOLDER)), and use that folder",
+            hint=_MERGE,
         )
     for name, ranks_there in (("r", [rank]), ("rank_pattern", _values(path, ranks))):
         if not all(type(each) is int and each >= 1 for each in ranks_there):
@@ -163,6 +173,11 @@ def read_adapters(
     """
     settings = adapter_settings(folder)
     file = folder / ADAPTERS_FILE
+    if not file.is_file() and not (folder / PICKLED_ADAPTERS).is_file():
+        raise CheckpointError(
+            f"{folder} holds {ADAPTERS_CONFIG}, but no {ADAPTERS_FILE}",
+            hint="copy or download it again",
+        )
     if not file.is_file():
         raise CheckpointError(
             f"{folder} holds {PICKLED_ADAPTERS}, not {ADAPTERS_FILE}",
@@ -175,6 +190,12 @@ def read_adapters(
         for name, header in read_headers(file).items()
         if not _bare(name).startswith(merged or (" ",))
     }
+    odd = sorted(name for name in headers if ".lora_" in name and not name.endswith(_LOW_RANK))
+    if odd:
+        raise CheckpointError(
+            f"{file} holds {odd[0]}, which is no plain LoRA adapter of a linear map",
+            hint=_MERGE,
+        )
     modules = [_module(_bare(name)) for name in headers if ".lora_" in name]
     whole = {name: _bare(name).replace(".base_layer.", ".") for name in headers}
     whole = {name: own for name, own in whole.items() if own in weights}
@@ -238,8 +259,8 @@ def _module(name: str) -> str:
 
 def _is_trained(name: str, settings: AdapterSettings) -> bool:
     """Whether a whole weight in the file was trained, and is no copy of the model's."""
-    module = name.rpartition(".")[0]
-    return ".base_layer." not in name and module.endswith(settings.trained or (" ",))
+    modules = accumulate(name.split(".")[:-1], "{}.{}".format)  # the outermost first
+    return ".base_layer." not in name and any(m.endswith(settings.trained) for m in modules)
 
 
 def _matches(pattern: str, module: str) -> bool:

@@ -124,7 +124,8 @@ def _base_of(folder: Path, adapters: Path | None) -> Path:
             return place
     first = "set"
     if _HUB_ID.fullmatch(base):
-        first = f"download it: hf download {base} --local-dir BASE, then set"
+        of = f" --revision {revision}" if isinstance(revision, str) else ""
+        first = f"download it: hf download {base}{of} --local-dir BASE, then set"
     raise CheckpointError(
         f"{folder} holds adapters for the model in {base!r}, which is not a folder here"
         + (", nor a model in the cache of Hugging Face" if _HUB_ID.fullmatch(base) else ""),

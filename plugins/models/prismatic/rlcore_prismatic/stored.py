@@ -107,10 +107,13 @@ def find_component(folders: Folders, component: Component, stored: StoredWeights
             break
     if not files and component.names.keys() & stored.headers.keys():
         return None
+    hint = f"choose another actor.model.model_path, or set actor.model.{component.key}=false"
+    if files:
+        hint = f"keep the one of the step that you want in {place}, and move the others away"
     raise CheckpointError(
         f"{folders.own} must hold one file {component.name}--*_checkpoint, got "
         f"{', '.join(file.name for file in files) or 'none'}",
-        hint=f"choose another actor.model.model_path, or set actor.model.{component.key}=false",
+        hint=hint,
     )
 
 
