@@ -23,6 +23,7 @@ import numpy as np
 
 if TYPE_CHECKING:  # processes of the peer import this file again, and need none of it
     import gymnasium as gym
+    from rlcore_env_libero.settings import LiberoConfig
 
 AIM = 3.0
 REPEATS = 3
@@ -52,9 +53,9 @@ def make_peer(scene: Scene, row: int) -> gym.Env:
     return PeerEnv(scene.task, scene.size, Path(scene.assets), first_trial=row)
 
 
-def actions(scene: Scene, envs: int) -> np.ndarray:
+def actions(steps: int, envs: int) -> np.ndarray:
     """Random actions float32 `[steps, envs, 7]`, the same for both."""
-    return np.random.default_rng(0).uniform(-1, 1, (scene.steps, envs, 7)).astype(np.float32)
+    return np.random.default_rng(0).uniform(-1, 1, (steps, envs, 7)).astype(np.float32)
 
 
 def measure_peer(scene: Scene, envs: int, repeats: int) -> tuple[float, float]:
@@ -75,7 +76,7 @@ def measure_peer(scene: Scene, envs: int, repeats: int) -> tuple[float, float]:
             begin = time.perf_counter()
             vector.reset()
             resets.append(time.perf_counter() - begin)
-            for action in actions(scene, envs):
+            for action in actions(scene.steps, envs):
                 vector.step(action)
             speeds.append(envs * scene.steps / (time.perf_counter() - begin))
         return median(speeds), median(resets)
@@ -84,22 +85,13 @@ def measure_peer(scene: Scene, envs: int, repeats: int) -> tuple[float, float]:
 
 
 def measure_ours(
-    scene: Scene, envs: int, repeats: int, *, suite: str, chunk: int, stand_ins: bool, cores: int
+    config: LiberoConfig, envs: int, repeats: int, chunk: int, cores: int
 ) -> tuple[float, float]:
-    """The same of ours."""
+    """The same of ours, with the first task of `config`."""
     from rlcore_env_libero.env import make_env
-    from rlcore_env_libero.settings import LiberoConfig
 
     from rlcore.specs import Episode
 
-    config = LiberoConfig(
-        suite=suite,
-        tasks=[scene.task],
-        image_size=scene.size,
-        max_episode_steps=scene.steps,
-        stand_ins=stand_ins,
-        assets_path=None if stand_ins else scene.assets,
-    )
     env = make_env(config, num_envs=envs, rank=0, world_size=1, num_processes=min(cores, envs))
     try:
         first = [Episode(0, row) for row in range(envs)]
@@ -111,8 +103,8 @@ def measure_ours(
             begin = time.perf_counter()
             env.reset(options={"episodes": episodes})
             resets.append(time.perf_counter() - begin)
-            steps, moves = 0, actions(scene, envs)
-            for start in range(0, scene.steps, chunk):
+            steps, moves = 0, actions(config.max_episode_steps, envs)
+            for start in range(0, config.max_episode_steps, chunk):
                 result = env.chunk_step(moves[start : start + chunk].swapaxes(0, 1).copy())
                 steps += int(result.valid.sum())
             speeds.append(steps / (time.perf_counter() - begin))
@@ -123,9 +115,12 @@ def measure_ours(
 
 def main() -> None:
     """Measure both, one after the other, and print the ratio."""
+    from parts.libero_costs import in_a_process_of_its_own, measure_liberos
+    from parts.libero_costs import measure_ours as measure_ours_alone
     from parts.machine import Machine
     from rlcore_env_libero.installed import libero_folder
     from rlcore_env_libero.quiet import load_libero
+    from rlcore_env_libero.settings import LiberoConfig
     from rlcore_env_libero.stand_ins.write import write_stand_ins
     from rlcore_env_libero.suites import SUITES
     from rlcore_mujoco.gl import choose_gl
@@ -156,27 +151,40 @@ def main() -> None:
             load_libero(libero_folder())  # whose classes say what they need
             write_stand_ins(Path(folder))
         task = asked.task or SUITES[asked.suite][0]
+        other = next(each for each in SUITES[asked.suite] if each != task)
         scene = Scene(task, asked.size, asked.steps, asked.assets or folder)
-        ours, our_reset = measure_ours(
-            scene,
-            asked.envs,
-            repeats,
+        config = LiberoConfig(
             suite=asked.suite,
-            chunk=asked.chunk,
+            tasks=[task, other],
+            image_size=asked.size,
+            max_episode_steps=asked.steps,
             stand_ins=asked.assets is None,
-            cores=cores,
+            assets_path=asked.assets,
         )
+        costs = {
+            "ours": in_a_process_of_its_own(measure_ours_alone, config),
+            "LIBERO's": in_a_process_of_its_own(
+                measure_liberos, (task, other), asked.size, scene.assets
+            ),
+        }
+        ours, our_reset = measure_ours(config, asked.envs, repeats, asked.chunk, cores)
         peer, peer_reset = measure_peer(scene, asked.envs, repeats)
     what = "LIBERO's assets" if asked.assets else "stand-ins"
     print(f"{task}, {what}")
     print(f"two cameras at {asked.size} px, {asked.envs} envs, episodes of {asked.steps} steps, "
           f"chunks of {asked.chunk}")  # fmt: skip
+    print("CPU-seconds     a new task   a start    a step   both cameras   a step of a chunk")
+    for name, cost in costs.items():
+        step = cost.in_chunks(asked.chunk) if name == "ours" else cost.step
+        print(f"{name:14} {cost.task:11.2f} {cost.start:9.2f} {cost.step:9.3f} {cost.frames:14.3f} "
+              f"{step:19.3f}")  # fmt: skip
     print(f"ours            {ours:8.2f} env steps/s, a reset of all envs {our_reset:6.2f} s")
     print(f"AsyncVectorEnv  {peer:8.2f} env steps/s, a reset of all envs {peer_reset:6.2f} s")
     print(f"ratio           {ours / peer:8.2f}   (aim {AIM:g})")
     if asked.json is not None:
         found = {"machine": asdict(machine), "ours": ours, "peer": peer, "ratio": ours / peer,
-                 "our_reset": our_reset, "peer_reset": peer_reset}  # fmt: skip
+                 "our_reset": our_reset, "peer_reset": peer_reset,
+                 "cpu": {name: asdict(cost) for name, cost in costs.items()}}  # fmt: skip
         asked.json.write_text(json.dumps({**vars(asked), **found, "json": None}, indent=2))
 
 

@@ -7,6 +7,7 @@ folder of LIBERO, its init states and the switch that keeps LIBERO from asking a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class PeerEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
         libero = libero_folder()
         self._assets = assets
         self._trial = first_trial
+        self._size = size
         self._states = read_init_states(init_file(libero, task))
         load_libero(libero)
         from libero.libero.envs.env_wrapper import OffScreenRenderEnv
@@ -60,6 +62,11 @@ class PeerEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
     ) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         observation, reward, solved, _ = self._env.step(action)
         return _read(observation), float(reward), bool(solved), False, {}
+
+    def draw(self, cameras: Sequence[str]) -> None:
+        """Draw cameras, and nothing else."""
+        for camera in cameras:
+            self._env.sim.render(camera_name=camera, width=self._size, height=self._size)
 
     def close(self) -> None:
         self._env.close()
