@@ -17,6 +17,7 @@ import sentencepiece
 
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.reading import Unreadable, read_bytes, reason_of
+from rlcore.track.damage import damaged
 from rlcore_model_openpi.files import TOKENIZER_FILES, find_tokenizer
 from rlcore_model_openpi.sizes import NetworkSize
 
@@ -148,8 +149,10 @@ def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
     path = find_tokenizer(folder)
     try:
         return PromptTokenizer(read_bytes(path), size.max_token_len, size.vocab)
-    except (OSError, Unreadable) as error:
+    except OSError as error:
         raise CheckpointError(f"{path} can't be read: {reason_of(error)}") from error
+    except Unreadable as error:
+        raise damaged(path, str(error)) from error
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error.message}", hint=error.hint) from error
 
