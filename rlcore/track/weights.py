@@ -20,7 +20,6 @@ from rlcore.track.damage import damaged
 from rlcore.track.files import replacing
 from rlcore.track.pickled import find_state, unsafe
 from rlcore.track.stored import Place, StoredWeights, file_headers
-from rlcore.track.stored import full_scale as full_scale
 
 ADAPTER = ".lora_"
 _BASE = ".base_layer."

@@ -12,10 +12,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from rlcore.track.stored import stored_file, weights_file
+from rlcore.track.stored import full_scale, stored_file, weights_file
 from rlcore.track.weights import (
     MergedWeights,
-    full_scale,
     plain_parameters,
     read_stored,
     shapes_of,

@@ -28,6 +28,7 @@ from rlcore.track.stored import (
     SINGLE_FILE,
     StoredWeights,
     conversion_hint,
+    full_scale,
     has_weights,
     stored_weights,
     weights_file,
@@ -323,7 +324,7 @@ def _stored_range(stored: StoredWeights) -> list[float] | None:
     keys = range_keys(stored.headers)
     if keys.keys() != {"min", "max"}:
         return None
-    from rlcore.track.weights import full_scale, read_stored  # numpy has no bfloat16
+    from rlcore.track.weights import read_stored  # numpy has no bfloat16
 
     values = dict(read_stored(stored, keys.values(), scale=full_scale))
     bounds = (float(values[keys[end]].reshape(-1)[0]) for end in ("min", "max"))
