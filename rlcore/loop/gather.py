@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rlcore.episodes import EpisodeOutcome, Footage
 from rlcore.errors import WorkerError
 from rlcore.loop.assembly import Assembly
 from rlcore.placement import route
-from rlcore.rollout.messages import InteractJob, Route, Trace
+from rlcore.rollout.messages import InteractJob, InteractReport, Route, Trace
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
 from rlcore.workers.group import WorkerGroup
+from rlcore.workers.rollout_worker import RolloutSummary
 from rlcore.workers.roster import OnCount
+
+if TYPE_CHECKING:
+    from rlcore.rollout.converse import RolloutJob
 
 
 @dataclass(frozen=True)
@@ -69,32 +74,53 @@ def gather(
     Raises:
         WorkerError: episodes were lost or played twice.
     """
-    from rlcore.rollout.converse import RolloutJob
+    routes = [
+        Route(rank, stage)
+        for rank in range(group.ranks("env"))
+        for stage in range(assembly.config.rollout.pipeline_stage_num)
+    ]
+    reports, summaries = group.converse(
+        _env_jobs(assembly, order, routes),
+        _rollout_jobs(assembly, order, routes, group.ranks("env"), group.ranks("rollout")),
+        on_count,
+    )
+    gathered = _joined(reports, summaries)
+    _check_complete(order.columns, gathered.outcomes)
+    return gathered
 
-    config = assembly.config
-    env_ranks, rollout_ranks = group.ranks("env"), group.ranks("rollout")
-    stages = config.rollout.pipeline_stage_num
-    routes = [Route(rank, stage) for rank in range(env_ranks) for stage in range(stages)]
-    hands = dict(zip(routes, deal(list(order.columns), len(routes)), strict=True))
+
+def _env_jobs(assembly: Assembly, order: GatherOrder, routes: Sequence[Route]) -> list[InteractJob]:
+    """The columns, dealt out to the stages of the env workers."""
+    hands: defaultdict[int, list[tuple[Column, ...]]] = defaultdict(list)
+    for at, hand in zip(routes, deal(list(order.columns), len(routes)), strict=True):
+        hands[at.env_rank].append(tuple(hand))
     side = assembly.sides[order.side]
     # an evaluation runs each episode once, whatever the columns of training look like
     full = order.keep and side.config.auto_reset
     length = chunks_per_column(side.config, assembly.policy_spec.num_action_chunks)
-    interact = [
+    needs = assembly.needs
+    return [
         InteractJob(
             side=order.side,
-            columns=tuple(tuple(hands[Route(rank, stage)]) for stage in range(stages)),
+            columns=tuple(columns),
             chunks_per_column=length if full else None,
-            bootstrap=order.keep
-            and assembly.needs.values
-            and (assembly.needs.bootstrap_values or full),
+            bootstrap=order.keep and needs.values and (needs.bootstrap_values or full),
             record=order.record,
         )
-        for rank in range(env_ranks)
+        for columns in hands.values()
     ]
-    rollout = [
+
+
+def _rollout_jobs(
+    assembly: Assembly, order: GatherOrder, routes: Sequence[Route], envs: int, rollouts: int
+) -> list[RolloutJob]:
+    """Which stages each rollout worker answers, and how."""
+    from rlcore.rollout.converse import RolloutJob
+
+    config = assembly.config
+    return [
         RolloutJob(
-            routes=tuple(one for one in routes if route(*one, env_ranks, rollout_ranks) == rank),
+            routes=tuple(one for one in routes if route(*one, envs, rollouts) == rank),
             seed=config.runner.seed,
             phase=order.phase,
             update=order.update,
@@ -106,14 +132,12 @@ def gather(
             trace=order.trace,
             stay=order.stay,
         )
-        for rank in range(rollout_ranks)
+        for rank in range(rollouts)
     ]
-    reports, summaries = group.converse(interact, rollout, on_count)
-    outcomes = sorted(
-        (outcome for summary in summaries for outcome in summary.outcomes),
-        key=lambda outcome: outcome.episode,
-    )
-    _check_complete(order.columns, outcomes)
+
+
+def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutSummary]) -> Gathered:
+    """What all workers tell, as one."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         seconds["env"] += sum(report.seconds.values()) / len(reports)
@@ -121,7 +145,10 @@ def gather(
         for phase, spent in summary.seconds.items():
             seconds[phase] += spent / len(summaries)
     return Gathered(
-        outcomes=outcomes,
+        outcomes=sorted(
+            (outcome for summary in summaries for outcome in summary.outcomes),
+            key=lambda outcome: outcome.episode,
+        ),
         env_steps=sum(report.env_steps for report in reports),
         seconds=dict(seconds),
         videos={number: film for report in reports for number, film in report.videos.items()},
