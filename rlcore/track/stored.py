@@ -28,7 +28,7 @@ FULL_WEIGHTS = "full_weights.pt"
 RUN_PLACES = ("", "model_state_dict", "actor/model_state_dict")
 """Folders below that of a run's step in which `full_weights.pt` may be."""
 
-_STEPS = ("global_step_[0-9]*", "checkpoints/global_step_[0-9]*")  # of a run of RLinf's
+_DEEPEST = 3  # levels below the folder of a run at which trainers put checkpoints
 _DISTRIBUTED = "dcp_checkpoint"
 _NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "metadata")
 
@@ -143,10 +143,11 @@ def conversion_hint(folder: Path) -> str | None:
             "rlinf.utils.ckpt_convertor.fsdp_convertor.convert_dcp_to_pt "
             f"--dcp_path {parallel} --output_path {target}{then}"
         )
-    steps = [file for pattern in _STEPS for file in folder.glob(pattern) if has_weights(file)]
-    if steps:
-        last = max(steps, key=lambda step: int(step.name.rpartition("_")[2]))
-        return f"it is the folder of a run: set actor.model.model_path={last}"
+    if any(folder.glob("*-of-*.safetensors")):
+        return f"its shards lack their {INDEX_FILE}: copy or download it too"
+    last = _last_below(folder)
+    if last is not None:
+        return f"it is a folder of checkpoints: set actor.model.model_path={last}"
     others = [file for file in sorted(folder.glob("*")) if file.suffix in (".pt", ".pth", ".bin")]
     others = [file for file in others if not file.stem.startswith(_NO_WEIGHTS)]
     if len(others) == 1:
@@ -154,6 +155,21 @@ def conversion_hint(folder: Path) -> str | None:
             others[0], folder / SINGLE_FILE, below=place_of_weights(others[0])
         )
     return None
+
+
+def _last_below(folder: Path) -> Path | None:
+    """The checkpoint with the largest number below the folder of a run, as trainers name them:
+    `checkpoints/global_step_10`, `20000`, `checkpoints/020000/pretrained_model`."""
+    for depth in range(1, _DEEPEST + 1):
+        below = [place for place in folder.glob("/".join("*" * depth)) if has_weights(place)]
+        if below:
+            return max(below, key=lambda place: _numbers(place.relative_to(folder)))
+    return None
+
+
+def _numbers(path: Path) -> tuple[list[int], str]:
+    """The numbers in a path, to sort by; equal ones by their names."""
+    return [int(number) for number in re.findall(r"\d+", str(path))], str(path)
 
 
 def _distributed(folder: Path) -> Path | None:

@@ -140,15 +140,30 @@ def test_a_conversion_that_could_run_code_is_not_advised(tmp_path, file):
         stored_weights(tmp_path, hint="none")
 
 
-@pytest.mark.parametrize("below", ["", "checkpoints"])
-def test_the_folder_of_a_whole_run_names_its_last_step(tmp_path, below):
-    for step in (9, 10):
-        place = tmp_path / below / f"global_step_{step}" / "actor" / "model_state_dict"
-        place.mkdir(parents=True)
-        torch.save(WEIGHTS, place / "full_weights.pt")
+@pytest.mark.parametrize(
+    ("steps", "inside"),
+    [
+        (["global_step_9", "global_step_10"], "actor/model_state_dict"),
+        (["checkpoints/global_step_9", "checkpoints/global_step_10"], "actor/model_state_dict"),
+        (["run/9", "run/10"], ""),
+        (["checkpoints/000009/pretrained_model", "checkpoints/000010/pretrained_model"], ""),
+    ],
+)
+def test_the_folder_of_a_whole_run_names_its_last_checkpoint(tmp_path, steps, inside):
+    """As RLinf, openpi and LeRobot name them."""
+    for step in steps:
+        (tmp_path / step / inside).mkdir(parents=True)
+        torch.save(WEIGHTS, tmp_path / step / inside / "full_weights.pt")
     with pytest.raises(CheckpointError) as caught:
         stored_weights(tmp_path, hint="none")
-    assert caught.value.hint.endswith(f"model_path={tmp_path / below / 'global_step_10'}")
+    assert caught.value.hint.endswith(f"actor.model.model_path={tmp_path / steps[-1]}")
+
+
+def test_shards_without_their_index(tmp_path):
+    (shards(tmp_path) / "model.safetensors.index.json").unlink()
+    with pytest.raises(CheckpointError) as caught:
+        stored_weights(tmp_path, hint="none")
+    assert caught.value.hint.endswith("model.safetensors.index.json: copy or download it too")
 
 
 def test_adapters_that_were_not_merged(tmp_path):
