@@ -23,7 +23,7 @@ from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.exchange import fit_recipe
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.needs import algorithm_needs
-from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, take_chunk_steps, warn
+from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, move, take_chunk_steps, warn
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
 from rlcore.config.sides import by_side, completed
@@ -262,6 +262,8 @@ def _finish(
     raw = modernise((files.values, *layers))
     steps = [take_chunk_steps(layer) for layer in raw]
     root = schema_for(registry, raw)
+    for layer in raw:
+        move(layer, root)
     if origin is not None:
         root.recipe = origin
     if EXPERIMENT in files.choices:  # a recipe's runs go under its name

@@ -9,10 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlcore.config import tree
 from rlcore.errors import ConfigError, RunWarning
+
+if TYPE_CHECKING:
+    from rlcore.config.schema import RunConfig
 
 CHUNK_STEPS = "algorithm.n_chunk_steps"
 Values = dict[str, Any]
@@ -60,6 +63,27 @@ def _modernise(values: Values, told: bool) -> Values:
             allowed = " or ".join(map(str, harmless))
             raise ConfigError(f"{path} must be {allowed}, or left out, got {value!r}")
     return values
+
+
+def move(values: Values, root: RunConfig) -> None:
+    """Put keys of `values` where they stand now, in place, unless the chosen component still has
+    one of that name. `root` has the keys of the chosen components.
+
+    Raises:
+        ConfigError: no chosen component has what the key asks for.
+    """
+    known = tree.paths(root)
+    for old, new in MOVED.items():
+        found, value = (False, None) if old in known else _take(values, old)
+        if not found:
+            continue
+        if new in known:
+            warn(f"{old} is an old spelling of {new}")
+            _put(values, new, value)
+        elif value is not False:
+            raise ConfigError(
+                f"{old} must be false, or left out: the chosen model has no {new}, got {value!r}"
+            )
 
 
 def take_chunk_steps(values: Values) -> int | None:
@@ -119,6 +143,8 @@ ONE_VALUE: dict[str, tuple[Any, ...]] = {
     "rollout.sampling_params.repetition_penalty": (1,),
 }
 """Keys that decided something in earlier systems; here they have values that nothing reads."""
+MOVED = {f"env.{side}.center_crop": "actor.model.center_crop" for side in ("train", "eval")}
+"""What the env did to images, and the policy does now."""
 _PLACES = ("", "env.eval.", "algorithm.", "rollout.", "rollout.sampling_params.")
 DO_SAMPLE = tuple(
     f"{place}do_sample" for place in (*_PLACES, "algorithm.sampling_params.")

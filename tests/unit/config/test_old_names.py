@@ -93,3 +93,18 @@ def test_the_new_spelling_wins_in_the_same_place(registry, tmp_path):
 def test_settings_that_have_one_value_are_taken_as_they_stand(registry):
     words = ["runner.task_type=embodied", "rollout.sampling_params.top_p=1.0"]
     assert compose([*TOY, *words], registry=registry) == compose(TOY, registry=registry)
+
+
+@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+def test_the_crop_of_an_env_is_the_policys():
+    """The documents switch it off; a model that has it takes the value, another one can't."""
+    words = ["env=toy", "algorithm=ppo"]
+    off = ["env.train.center_crop=False", "env.eval.center_crop=False"]
+    with_crop, without = "model=openvla_tiny", "model=toy"
+    assert compose([*words, without, *off]) == compose([*words, without])
+    on = compose([*words, with_crop, "env.train.center_crop=true"])
+    assert on.actor.model.center_crop
+    config = compose([*words, with_crop, "actor.model.center_crop=true", *off])
+    assert not config.actor.model.center_crop
+    with pytest.raises(ConfigError, match=r"env\.eval\.center_crop must be false, or left out"):
+        compose([*words, without, "env.eval.center_crop=true"])
