@@ -48,6 +48,11 @@ TOKENS = {
     "policy_setup": "widowx_bridge",
 }  # fmt: skip
 GROUPS: dict[str, dict[str, Any]] = {
+    "env/libero_10": {
+        **METAWORLD, "env_type": "libero", "task_suite_name": "libero_10", "reward_coef": 5.0,
+        "max_steps_per_rollout_epoch": 512, "max_episode_steps": 512, "reset_gripper_open": True,
+        "init_params": {"camera_heights": 256, "camera_widths": 256},
+    },
     "env/metaworld_50": {**METAWORLD, "task_suite_name": "metaworld_50"},
     "env/metaworld_45_ind": {**METAWORLD, "task_suite_name": "metaworld_45_ind"},
     "env/metaworld_45_ood": {**METAWORLD, "task_suite_name": "metaworld_45_ood"},
@@ -182,6 +187,14 @@ def oft_on_maniskill() -> dict:
     )  # fmt: skip
 
 
+def pi_on_libero() -> dict:
+    return recipe(
+        "libero_10", "libero_10", "pi0", {**GAE, "update_epoch": 4},
+        actor__model__num_action_chunks=8, actor__model__add_value_head=True,
+        env__eval__max_steps_per_rollout_epoch=512,
+    )  # fmt: skip
+
+
 def evaluation_of_oft() -> dict:
     """The form of their `evaluations/` folder: no actor, no algorithm, one side."""
     content = recipe("metaworld_50", "metaworld_50", "pi0", {})
@@ -202,6 +215,7 @@ RECIPES = {
     "metaworld_grpo_oft": oft_on_metaworld,
     "maniskill_ppo_openvla": openvla_on_maniskill,
     "maniskill_grpo_oft": oft_on_maniskill,
+    "libero_10_ppo_pi": pi_on_libero,
     "maniskill_oft_eval": evaluation_of_oft,
 }
 

@@ -139,6 +139,16 @@ def test_tokens_with_ppo_on_maniskill(imported):
     assert config.env.eval.max_steps_per_rollout_epoch is None
 
 
+def test_pi_with_ppo_on_libero(imported):
+    _, config = imported("libero_10_ppo_pi")
+    train, evaluation = config.env.train, config.env.eval
+    assert (train.suite, train.image_size, train.max_episode_steps) == ("libero_10", 256, 512)
+    assert train.starts == evaluation.starts == "all"  # all 50 init states, as published
+    assert (evaluation.split, evaluation.allow_training_trials) == ("train", True)
+    assert evaluation.trials_per_task == 50  # 500 episodes on 10 tasks
+    assert train.reward_coef == 5.0
+
+
 def test_a_file_for_evaluation(imported):
     verdicts, config = imported("maniskill_oft_eval")
     assert config.runner.only_eval and config.algorithm.name == ""

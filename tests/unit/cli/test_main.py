@@ -51,7 +51,9 @@ def test_an_unknown_command(capsys):
     assert main(["trian"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("error: there is no command 'trian'; choose from: collect, doctor,")
+    assert said.err.startswith(
+        "error: there is no command 'trian'; choose from: collect, config, doctor,"
+    )
     assert "Did you mean 'train'?" in said.err
 
 
