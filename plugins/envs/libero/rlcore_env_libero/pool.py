@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rlcore_mujoco.render import Renderers, prepare_model
-from rlcore_mujoco.view import View
 from rlcore_simulation.cache import SimulatorCache
 
 from rlcore_env_libero.assets import assets_folder
@@ -26,31 +25,51 @@ from rlcore_env_libero.stand_ins.write import write_stand_ins
 
 
 class Scenes:
-    """The compiled tasks of one process; one is freed with its last simulator."""
+    """The compiled tasks of one process.
 
-    def __init__(self, config: LiberoConfig, view: View) -> None:
+    A task takes seconds to compile and 100 MB to keep, a row in it milliseconds and little. So
+    tasks are kept: those that a row plays, and of the others the `config.cached_tasks` played last.
+    """
+
+    def __init__(self, config: LiberoConfig, renderers: Renderers) -> None:
         self._config = config
-        self._view = view
+        self._renderers = renderers
         self._libero = libero_folder()
-        self._scenes: dict[str, Scene] = {}
+        self._scenes: dict[str, Scene] = {}  # played longest ago first
         self._users: Counter[str] = Counter()
 
     def take(self, task: str) -> Scene:
         """The scene of a task, for one more simulator."""
-        if task not in self._scenes:
-            file = task_file(self._libero, task)
-            load_libero(self._libero)
-            with _assets(self._config) as folder, assets_from(folder):
-                self._scenes[task] = Scene(self._libero, file, read_problem(file))
-            prepare_model(self._scenes[task].model, self._view)
+        scene = self._scenes.pop(task) if task in self._scenes else self._compile(task)
+        self._scenes[task] = scene
         self._users[task] += 1
-        return self._scenes[task]
+        return scene
 
     def leave(self, task: str) -> None:
         """One simulator of the task less."""
         self._users[task] -= 1
-        if not self._users[task]:
-            self._scenes.pop(task).close()
+        self._scenes[task] = self._scenes.pop(task)
+        unused = [name for name in self._scenes if not self._users[name]]
+        for name in unused[: max(0, len(unused) - self._config.cached_tasks)]:
+            self._free(name)
+
+    def close(self) -> None:
+        """Free all of them."""
+        for task in list(self._scenes):
+            self._free(task)
+
+    def _free(self, task: str) -> None:
+        self._scenes.pop(task).close()
+        self._renderers.leave(task)
+
+    def _compile(self, task: str) -> Scene:
+        file = task_file(self._libero, task)
+        load_libero(self._libero)
+        with _assets(self._config) as folder, assets_from(folder):
+            scene = Scene(self._libero, file, read_problem(file))
+        prepare_model(scene.model, self._renderers.view)
+        self._renderers.join(task)
+        return scene
 
 
 @contextmanager
@@ -65,12 +84,31 @@ def _assets(config: LiberoConfig) -> Iterator[Path]:
         yield Path(folder)
 
 
-def make_pool(config: LiberoConfig) -> SimulatorCache[LiberoSimulator]:
+class LiberoPool(SimulatorCache[LiberoSimulator]):
+    """Lends simulators by task; an idle one is dropped, while its scene is kept."""
+
+    def __init__(
+        self,
+        build: Callable[[int], LiberoSimulator],
+        drop: Callable[[LiberoSimulator], None],
+        scenes: Scenes,
+    ) -> None:
+        super().__init__(build, keep=0, drop=drop)
+        self._scenes = scenes
+
+    def close(self) -> None:
+        """Drop all simulators, and free their scenes."""
+        super().close()
+        self._scenes.close()
+
+
+def make_pool(config: LiberoConfig) -> LiberoPool:
     """Simulators by task; those of the same task share its scene and a renderer."""
     spec = env_spec(config)
     libero = libero_folder()
     view = view_of(config.cameras, config.image_size, fast=config.fast_render)
-    scenes, renderers = Scenes(config, view), Renderers(view)
+    renderers = Renderers(view)
+    scenes = Scenes(config, renderers)
 
     def build(number: int) -> LiberoSimulator:
         task = spec.tasks[number]
@@ -86,4 +124,4 @@ def make_pool(config: LiberoConfig) -> SimulatorCache[LiberoSimulator]:
         simulator.close()
         scenes.leave(simulator.task)
 
-    return SimulatorCache(build, keep=config.cached_simulators, drop=drop)
+    return LiberoPool(build, drop, scenes)

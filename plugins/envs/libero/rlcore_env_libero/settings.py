@@ -51,9 +51,9 @@ class LiberoConfig(SimulatedEnvConfig):
         place="path",
         when=When("stand_ins", (False,)),
     )
-    cached_simulators: int = key(
-        "idle rows that a process keeps for the next episode of their task; the compiled model "
-        "of a task is kept as long as one of them is",
-        16,
+    cached_tasks: int = key(
+        "compiled tasks that a process keeps for the next episode while no row plays them (100 MB "
+        "or more each; a task takes up to seconds to compile)",
+        10,
         least=0,
     )

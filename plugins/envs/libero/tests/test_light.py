@@ -142,7 +142,7 @@ def test_bad_tasks_and_cameras_are_named(settings: dict, words: str) -> None:
         ("starts=any", "split, all, got 'any'"),
         ("image_size=0", "image_size must be at least 1, got 0"),
         ("settle_steps=-1", "settle_steps must be at least 0, got -1"),
-        ("cached_simulators=-1", "cached_simulators must be at least 0, got -1"),
+        ("cached_tasks=-1", "cached_tasks must be at least 0, got -1"),
     ],
 )
 def test_values_that_a_key_does_not_take_are_named(setting: str, words: str) -> None:
