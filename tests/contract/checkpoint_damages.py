@@ -242,7 +242,7 @@ POLICY: dict[str, Case] = {
                                (WEIGHTS, "has no")),
     "a file for the folder": (
         lambda folder: [shutil.rmtree(folder), folder.write_text("")],
-        ("actor.model.model_path", "folder that exists")),
+        ("actor.model.model_path", "existing folder")),
 }  # fmt: skip
 
 CHECKPOINT: dict[str, Case] = {
