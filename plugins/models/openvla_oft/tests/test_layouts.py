@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,6 +211,41 @@ def test_a_run_of_rlinf_with_adapters(run, env_spec, observe, tmp_path, alpha, r
     assert_same(policy, policy_of(env_spec, step), observe(env_spec, 3), atol=1e-4)
     said = [str(w.message) for w in recwarn if "without their alpha" in str(w.message)]
     assert bool(said) == (alpha == "rank")
+
+
+def test_adapters_of_a_run_whose_alpha_is_gone(run, env_spec, tmp_path):
+    """The run began with a lora_path, which is not here: any alpha would be a guess."""
+    policy, base, step = run
+    state = {
+        f"base_model.model.{name}": tensor
+        for name, tensor in adapted(whole_state(policy), 4, 0.5).items()
+    }
+    torch.save(state, step / "actor/model_state_dict/full_weights.pt")
+    beside(base, step)
+    (step / "config.yaml").write_text("actor: {model: {lora_path: /gone}}\n")
+    error = refuse(env_spec, step, "'/gone', which has no adapter_config.json here")
+    assert error.hint == f"copy the adapter_config.json from there to {step}"
+
+
+def test_a_critic_of_another_shape_beside_the_network(run, env_spec):
+    policy, base, step = run
+    critic = {"value_head.mlp.0.weight": torch.zeros(3, 3)}
+    torch.save({**whole_state(policy), **critic}, step / "full_weights.pt")
+    beside(base, step)
+    error = refuse(env_spec, step, "full_weights.pt does not fit the network")
+    assert "actor.model.value_type, critic_hidden" in error.hint and "move" not in error.hint
+
+
+def test_the_files_of_a_run_are_copied_from_where_they_are(run, env_spec):
+    """The base has its statistics in config.json alone; the command is run."""
+    policy, base, step = run
+    torch.save(whole_state(policy), step / "full_weights.pt")
+    (base / "dataset_statistics.json").unlink()
+    (step / "config.yaml").write_text(f"actor: {{model: {{model_path: {base}}}}}\n")
+    error = refuse(env_spec, step, "dataset_statistics.json")
+    command = error.hint.partition(": ")[2]
+    subprocess.run(command, shell=True, check=True)
+    policy_of(env_spec, step)
 
 
 def test_a_checkpoint_of_openvlas_own_trainer_names_its_converter(env_spec, tmp_path):

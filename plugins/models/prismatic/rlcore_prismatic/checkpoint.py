@@ -45,6 +45,7 @@ from rlcore_prismatic.stored import (
     find_component,
     network_needs,
     network_part,
+    stored_critic,
     stored_network,
 )
 
@@ -110,22 +111,16 @@ def load_value_head(actor: TokenActor, folders: Folders) -> None:
     """
     if actor.value_head is None:
         return
-    path = folders.find(HEADS_FILE)
-    if path.exists():
-        with WeightsFile(path) as file:
-            found = {name: file.read(name) for name in file.headers}
-            headers: Mapping[str, TensorHeader] = file.headers
-    else:
-        stored = stored_network(folders.base)
-        names = [name for name in stored.headers if name.startswith(f"{VALUE_HEAD}.")]
-        found = dict(read_stored(stored, names, scale=network_scale(folders.base, stored)))
-        headers = {name: stored.headers[name] for name in names}
-    if not found:
+    stored = stored_network(folders.base)
+    path, headers, hint = stored_critic(folders, stored)
+    if not headers:
         _log.info("%s has no critic: starting with fresh weights", folders.own)
         return
     wanted = {f"{VALUE_HEAD}.{name}": p for name, p in actor.value_head.named_parameters()}
-    hint = f"move {HEADS_FILE} away to start with a fresh critic"
     check_fit(path, headers, shapes_of(wanted), hint=hint)
+    if path.name == HEADS_FILE:
+        stored = stored_file(path)
+    found = dict(read_stored(stored, headers, scale=network_scale(folders.base, stored)))
     _fill(actor.value_head, {n.removeprefix(f"{VALUE_HEAD}."): t for n, t in found.items()})
 
 

@@ -15,20 +15,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import check_fit, read_headers
+from rlcore.track.headers import check_fit
 from rlcore.track.stored import StoredWeights, stored_file
 from rlcore_prismatic.config_files import check_written_size
 from rlcore_prismatic.folders import Folders
-from rlcore_prismatic.layout import VALUE_HEAD, Shape
+from rlcore_prismatic.layout import Shape
+from rlcore_prismatic.runs import network_scale
 from rlcore_prismatic.sizes import SIZE_HINT, PrismaticSize
 from rlcore_prismatic.stored import (
     COMPONENT_HINT,
-    HEADS_FILE,
     Component,
     component_files,
     find_component,
     network_needs,
     network_part,
+    stored_critic,
     stored_network,
 )
 
@@ -58,14 +59,12 @@ def check_folders(
         _check_left_out(folders, component, stored)
     needed = network_needs(shapes, components, stored)
     check_fit(folders.base, network_part(stored, components), needed, hint=SIZE_HINT)
+    network_scale(folders.base, stored)  # refuses adapters whose scale can't be known
     for component in components:
         _check_component(folders, component, stored)
-    file = folders.find(HEADS_FILE)
-    heads = read_headers(file) if file.exists() else stored.headers
-    found = {name: header for name, header in heads.items() if name.startswith(f"{VALUE_HEAD}.")}
-    if head and found:
-        hint = f"move {HEADS_FILE} away to start with a fresh critic"
-        check_fit(file, found, head, hint=hint)
+    file, critic, hint = stored_critic(folders, stored)
+    if head and critic:
+        check_fit(file, critic, head, hint=hint)
 
 
 def _check_left_out(folders: Folders, component: Component, stored: StoredWeights) -> None:

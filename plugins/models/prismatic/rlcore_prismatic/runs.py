@@ -57,6 +57,13 @@ def network_scale(base: Path, stored: StoredWeights) -> Callable[[int], float]:
         if (place / ADAPTERS_CONFIG).is_file():
             alpha = adapter_settings(place).plain_alpha
             return lambda rank: alpha / rank
+    if len(places) > 1:
+        raise CheckpointError(
+            f"{base} holds adapters that were not merged, without their alpha: it is that of the "
+            f"lora_path that the run began with, {began_with!r}, which has no {ADAPTERS_CONFIG} "
+            "here",
+            hint=f"copy the {ADAPTERS_CONFIG} from there to {base}",
+        )
     warn(
         f"{base} holds adapters that were not merged, without their alpha: it is taken to be their "
         "rank, as RLinf's trainer sets it. If the run began with a lora_path, copy the "
@@ -86,8 +93,16 @@ def check_beside(folders: Folders) -> None:
         raise CheckpointError(
             f"{folders.base} holds a run's weights, but has no {', '.join(missing)}",
             hint="copy them from the model that the run began with: cp "
-            f"{' '.join(f'{start}/{name}' for name in missing)} {folders.base}{known}",
+            f"{' '.join(f'{start}/{name}' for name in _there(start, missing))} "
+            f"{folders.base}{known}",
         )
+
+
+def _there(start: str, names: list[str]) -> list[str]:
+    """Those of the files that a folder has, if it is here: it may have its statistics in another
+    one of them."""
+    here = [name for name in names if (Path(start) / name).is_file()]
+    return here or names
 
 
 def _run_model(base: Path) -> Mapping[str, Any]:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import TensorHeader
-from rlcore.track.stored import StoredWeights, stored_file, stored_weights
+from rlcore.track.headers import TensorHeader, read_headers
+from rlcore.track.stored import StoredWeights, stored_file, stored_weights, weights_file
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import VALUE_HEAD, Shape
 
 HEADS_FILE = "rl_heads.safetensors"
 COMPONENT_SUFFIX = "rlcore_checkpoint.safetensors"
+_CRITIC_HINT = "set actor.model.value_type, critic_hidden and critic_elapsed as it was trained"
 COMPONENT_HINT = "check actor.model.proprio_dim, action_dim, num_action_chunks and size"
 
 
@@ -115,6 +116,20 @@ def find_component(folders: Folders, component: Component, stored: StoredWeights
         f"{', '.join(file.name for file in files) or 'none'}",
         hint=hint,
     )
+
+
+def stored_critic(
+    folders: Folders, stored: StoredWeights
+) -> tuple[Path, dict[str, TensorHeader], str]:
+    """The critic: its file, its tensors (none: it starts fresh), and what to do if they don't fit.
+    It has its own file, or lies beside the network, where RLinf stores it."""
+    path = folders.find(HEADS_FILE)
+    own = path.exists()
+    headers = read_headers(path) if own else stored.headers
+    found = {name: header for name, header in headers.items() if name.startswith(f"{VALUE_HEAD}.")}
+    if own:
+        return path, found, f"{_CRITIC_HINT}, or move {HEADS_FILE} away to start with a fresh one"
+    return weights_file(folders.base) or folders.base, found, _CRITIC_HINT
 
 
 def merged_parts(
