@@ -258,8 +258,10 @@ class ProtocolSpec:
         env: registered name of the env whose settings they are.
         groups: `{group: {row: {key: value}}}`: changes of `env.eval`; row names are unique.
         averages: `{name: groups}`: unweighted means of the success rates of groups.
+        totals: `{name: groups}`: rates over all episodes of groups.
     """
 
     env: str
     groups: Mapping[str, Mapping[str, Mapping[str, Any]]]
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    totals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

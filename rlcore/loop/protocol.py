@@ -119,13 +119,14 @@ def _faults(spec: ProtocolSpec) -> Iterator[str]:
             if row in SIDES:
                 yield f"a row can't be called {row!r}: rlcore itself uses {', '.join(SIDES)}"
             seen.add(row)
-    for average, of in spec.averages.items():
-        if not of:
-            yield f"average {average!r} is over no groups"
-        for group in of:
-            if group not in spec.groups:
-                known = ", ".join(map(repr, spec.groups))
-                yield (f"average {average!r} is over {group!r}, not one of its groups: {known}")
+    for kind, sums in (("average", spec.averages), ("total", spec.totals)):
+        for name, of in sums.items():
+            if not of:
+                yield f"{kind} {name!r} is over no groups"
+            for group in of:
+                if group not in spec.groups:
+                    known = ", ".join(map(repr, spec.groups))
+                    yield f"{kind} {name!r} is over {group!r}, not one of its groups: {known}"
 
 
 def row_configs(config: RunConfig, name: str, spec: ProtocolSpec) -> dict[str, RunConfig]:
@@ -191,7 +192,7 @@ def _rows(spec: ProtocolSpec, results: Mapping[str, list[EpisodeResult]]) -> lis
         group: {row: [*success_by_start(results[row]).values()] for row in rows}
         for group, rows in spec.groups.items()
     }
-    return protocol_rows(groups, spec.averages)
+    return protocol_rows(groups, spec.averages, spec.totals)
 
 
 def _title(name: str, caveats: Mapping[str, str]) -> str:

@@ -142,24 +142,31 @@ def success_rows(
 
 
 def protocol_rows(
-    groups: Mapping[str, Mapping[str, Sequence[Passes]]], averages: Mapping[str, Sequence[str]]
+    groups: Mapping[str, Mapping[str, Sequence[Passes]]],
+    averages: Mapping[str, Sequence[str]],
+    totals: Mapping[str, Sequence[str]],
 ) -> list[SuccessRow]:
-    """Rows, then groups, then averages of groups, as published tables of suites have them.
+    """Rows, then groups, then averages and totals of groups, as published tables have them.
 
     Args:
         groups: `{group: {row: passes of each start}}`; a group's rate is that of its pooled
             episodes.
-        averages: `{name: groups}`.
+        averages: `{name: groups}`, of which the mean of the rates is shown.
+        totals: `{name: groups}`, of which the rate of all episodes is shown.
     """
     cells = [_pooled("task", row, [wins]) for rows in groups.values() for row, wins in rows.items()]
     pooled = {name: _pooled("group", name, list(rows.values())) for name, rows in groups.items()}
     means = [_mean(name, [pooled[group] for group in of]) for name, of in averages.items()]
-    return [*cells, *pooled.values(), *means]
+    wholes = [
+        _pooled("overall", name, [wins for group in of for wins in groups[group].values()])
+        for name, of in totals.items()
+    ]
+    return [*cells, *pooled.values(), *means, *wholes]
 
 
 def headline(rows: Sequence[SuccessRow], title: str) -> str:
-    """Groups and averages side by side in percent, as text."""
-    shown = [row for row in rows if row.kind in ("group", "average")]
+    """Groups, averages and totals side by side in percent, as text."""
+    shown = [row for row in rows if row.kind in ("group", "average", "overall")]
     table = Table(title=title, title_justify="left")
     for row in shown:
         table.add_column(row.label, justify="right")

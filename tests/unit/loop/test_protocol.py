@@ -30,6 +30,7 @@ WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runn
         ({"groups": {**HASTE.groups, "More": {"eval": {}}}}, "a row can't be called 'eval'"),
         ({"groups": {**HASTE.groups, "More": {"train": {}}}}, "rlcore itself uses train, eval"),
         ({"averages": {"OOD": ()}}, "average 'OOD' is over no groups"),
+        ({"totals": {"all": ()}}, "total 'all' is over no groups"),
         ({"averages": {"OOD": ("Hury",)}}, "is over 'Hury', not one of its groups: 'IND'"),
     ],
 )

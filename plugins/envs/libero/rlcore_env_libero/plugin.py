@@ -23,6 +23,12 @@ def rlcore_components() -> list[ComponentSpec]:
             imports="rlcore_env_libero.imports:RULES",
         ),
         ComponentSpec(
+            kind="protocol",
+            name="libero_130",
+            target="rlcore_env_libero.protocol:ALL_SUITES",
+            summary="all suites of LIBERO, a row for each, and the rate over all 130 tasks",
+        ),
+        ComponentSpec(
             kind="command",
             name="install-libero",
             target="rlcore_env_libero.install:main",

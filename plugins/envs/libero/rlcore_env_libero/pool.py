@@ -118,6 +118,8 @@ def make_pool(config: LiberoConfig) -> LiberoPool:
             read_init_states(init_file(libero, task)),
             renderers,
             settle_steps=config.settle_steps,
+            open_gripper=config.reset_gripper_open,
+            binary_gripper=config.gripper == "binary",
         )
 
     def drop(simulator: LiberoSimulator) -> None:

@@ -7,6 +7,8 @@ anything: one row at a time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from operator import attrgetter
 from pathlib import Path
@@ -40,9 +42,9 @@ class Seat:
 
     Attributes:
         data: of the simulation.
-        seen: what was last observed of it, as :data:`OBSERVED` lists. robosuite observes by a
-            clock of its own, a substep or two before a step ends, and checkpoints have learned
-            from that.
+        seen: the :data:`OBSERVED` arrays, as they were last observed. robosuite observes by a clock
+            of its own, a substep or two before a step ends, and checkpoints have learned from
+            that.
         seen_colours: of sites, at that moment.
         model: what this row has changed in it.
         controller: of the arm, which remembers its goal.
@@ -54,19 +56,18 @@ class Seat:
         from robosuite.utils.observables import Observable, sensor
 
         self.data = mujoco.MjData(scene.model)
-        self.seen = mujoco.MjData(scene.model)
         self.seen_colours = scene.model.site_rgba.copy()
         self.model = deepcopy(scene.built)
         self.controller: Any = scene.robot.controller
         self.gripper = scene.gripper_at_rest.copy()
 
-        arrays = attrgetter(*OBSERVED)
-        observed = list(zip(arrays(self.seen), arrays(self.data), strict=True))
+        now = dict(zip(OBSERVED, attrgetter(*OBSERVED)(self.data), strict=True))
+        self.seen = {name: array.copy() for name, array in now.items()}
 
         @sensor(modality="rlcore")
         def look(cache: object) -> np.ndarray:
-            for array, now in observed:
-                array[:] = now
+            for name, array in self.seen.items():
+                array[:] = now[name]
             self.seen_colours[:] = scene.model.site_rgba
             return np.zeros(1)
 
@@ -113,6 +114,7 @@ class Scene:
         self.gripper_at_rest = np.zeros(self.robot.gripper.dof)
         self._seated: Seat | None = None
         self.built: Kept = self.env.built
+        self._shown = mujoco.MjData(self.model)
 
     def seat(self, seat: Seat) -> None:
         """Let a row in, and the one before it out."""
@@ -198,6 +200,16 @@ class Scene:
         self.env._check_success()
         self.env._post_process()
         self.env._update_observables(force=True)
+
+    @contextmanager
+    def shown(self, seat: Seat) -> Iterator[mujoco.MjData]:
+        """Data to draw what a row last observed, and the model in the colours of that moment."""
+        for name, array in zip(OBSERVED, attrgetter(*OBSERVED)(self._shown), strict=True):
+            array[:] = seat.seen[name]
+        colours = self.model.site_rgba.copy()
+        self.model.site_rgba[:] = seat.seen_colours
+        yield self._shown
+        self.model.site_rgba[:] = colours
 
     def close(self) -> None:
         """Free robosuite's env."""

@@ -30,10 +30,17 @@ class LiberoConfig(SimulatedEnvConfig):
         choices=("split", "all"),
     )
     settle_steps: int = key(
-        "steps without motion after a reset, with the gripper open, not counted in the episode; "
-        "published: 10",
+        "steps without motion after a reset, not counted in the episode; openpi and OpenVLA-OFT "
+        "wait 10, RLinf 15",
         10,
         least=0,
+    )
+    reset_gripper_open: bool = key("open the gripper meanwhile, or leave it as it is", True)
+    gripper: str = key(
+        "signed: +1 closes, -1 opens, as in openpi's data; binary: a number in [0, 1], above 0.5 "
+        "opens, as in OpenVLA's",
+        "signed",
+        choices=("signed", "binary"),
     )
     cameras: list[str] = key("cameras in the order in which policies take them", list(CAMERAS))
     image_size: int = key("height and width of frames in pixels; published: 256", 256, least=1)

@@ -16,8 +16,9 @@ from rlcore.specs import Episode
 from rlcore_env_libero.scene import Scene, Seat
 from rlcore_env_libero.suites import sentence
 
-# Published evaluations wait with the gripper open.
-WAIT = np.array([0, 0, 0, 0, 0, 0, -1], dtype=np.float32)
+# Waits, with the gripper opening or as it is.
+OPENING = np.array([0, 0, 0, 0, 0, 0, -1], dtype=np.float32)
+STILL = np.zeros(7, dtype=np.float32)
 
 
 class LiberoSimulator:
@@ -29,6 +30,8 @@ class LiberoSimulator:
         init_states: float64 `[50, S]`, by trial.
         renderers: of this process.
         settle_steps: steps without motion after each start.
+        open_gripper: whether the gripper opens meanwhile.
+        binary_gripper: its entry is in [0, 1], and opens it above 0.5.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class LiberoSimulator:
         renderers: Renderers,
         *,
         settle_steps: int,
+        open_gripper: bool,
+        binary_gripper: bool,
     ) -> None:
         self.task = task
         self.scene = scene
@@ -46,16 +51,18 @@ class LiberoSimulator:
         self._init_states = init_states
         self._renderers = renderers
         self._settle_steps = settle_steps
+        self._binary = binary_gripper
+        self._wait = OPENING if open_gripper else STILL
         renderers.join(task)
 
     @property
     def states(self) -> np.ndarray:
         """Hand position in metres, its rotation as axis times angle in radians, and both finger
         positions in metres, float32 `[8]`: what openpi and OpenVLA-OFT read."""
-        robot, data = self.scene.robot, self._seat.seen
-        position = data.site_xpos[robot.eef_site_id]
-        turn = data.body(robot.robot_model.eef_name).xquat
-        fingers = data.qpos[robot._ref_gripper_joint_pos_indexes]
+        robot, seen = self.scene.robot, self._seat.seen
+        position = seen["site_xpos"][robot.eef_site_id]
+        turn = seen["xquat"][self.scene.model.body(robot.robot_model.eef_name).id]
+        fingers = seen["qpos"][robot._ref_gripper_joint_pos_indexes]
         return np.concatenate([position, axis_angle(turn), fingers]).astype(np.float32)
 
     def start(self, episode: Episode) -> str:
@@ -65,23 +72,23 @@ class LiberoSimulator:
         self.scene.reset((self.task, episode.trial))
         self.scene.restore(self._init_states[episode.trial])
         for _ in range(self._settle_steps):
-            self.step(WAIT)
+            self.scene.step(self._wait)
         return sentence(self.task)
 
     def step(self, action: np.ndarray) -> Step:
         """One step of 50 ms: action float32 `[7]`, clipped to [-1, 1] by the controller; of the
-        gripper's entry only the sign counts."""
+        gripper's entry only the side counts on which it is."""
         self.scene.seat(self._seat)
+        if self._binary:
+            action = np.append(action[:-1], -1.0 if action[-1] > 0.5 else 1.0)
         solved = self.scene.step(action)
         return Step(reward=float(solved), success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write frames of what was last observed into the cameras' arrays, uint8 `[H, W, 3]`."""
-        model = self.scene.model
-        colours = model.site_rgba.copy()
-        model.site_rgba[:] = self._seat.seen_colours
-        self._renderers.of(self.task, model).draw(model, self._seat.seen, out)
-        model.site_rgba[:] = colours
+        renderer = self._renderers.of(self.task, self.scene.model)
+        with self.scene.shown(self._seat) as data:
+            renderer.draw(self.scene.model, data, out)
 
     def expert_action(self, *, speed: float) -> np.ndarray:
         """There is none: the spec says so, and nothing asks."""

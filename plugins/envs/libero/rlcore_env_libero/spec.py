@@ -11,6 +11,10 @@ from rlcore_env_libero.suites import FOLDERS, SUITES, sentence
 # LIBERO ships 50 init states for each task. Which of them are held out is ours to say.
 INIT_STATES = 50
 TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 40), range(40, INIT_STATES)
+GRIPPERS = {
+    "signed": ActionChannel("gripper", 1, convention="+1 closes, -1 opens"),
+    "binary": ActionChannel("gripper", 1, low=0.0, convention="above 0.5 opens, else closes"),
+}
 CAVEAT = "stand-ins of primitive shapes in place of LIBERO's assets: not results on LIBERO"
 
 
@@ -45,7 +49,7 @@ def env_spec(config: LiberoConfig) -> EnvSpec:
         actions=(
             ActionChannel("ee_delta_position", 3, frame="base", convention="1 is 5 cm a step"),
             ActionChannel("ee_delta_rotation", 3, frame="base", convention="1 is 0.5 rad a step"),
-            ActionChannel("gripper", 1, convention="+1 closes, -1 opens"),
+            GRIPPERS[config.gripper],
         ),
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise",
@@ -57,6 +61,7 @@ def env_spec(config: LiberoConfig) -> EnvSpec:
             "mirrored": True,
             **view_of(config.cameras, config.image_size, fast=config.fast_render).quality,
             "settle_steps": config.settle_steps,
+            "reset_gripper_open": config.reset_gripper_open,
             "stand_ins": config.stand_ins,
         },
         renders_final=config.render_final,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from libero_cases import DRAWER, SOUP, STOVE, needs_libero, small_config
 from rlcore_env_libero.pool import make_pool
-from rlcore_env_libero.simulator import WAIT, LiberoSimulator
+from rlcore_env_libero.simulator import OPENING, LiberoSimulator
 from rlcore_env_libero.suites import FOLDERS, SUITES
 
 from rlcore.specs import Episode
@@ -40,7 +40,7 @@ def put(simulator: LiberoSimulator, joint: str, *place: float) -> None:
 
 def waited(simulator: LiberoSimulator, steps: int) -> bool:
     """Whether the task is solved after some steps without motion."""
-    return [simulator.step(WAIT).success for _ in range(steps)][-1]
+    return [simulator.step(OPENING).success for _ in range(steps)][-1]
 
 
 def heights(simulator: LiberoSimulator) -> dict[str, float]:
@@ -58,10 +58,10 @@ def test_soup_in_the_basket_is_success_and_reward_once_there() -> None:
     assert not waited(simulator, 2)
     basket = simulator._seat.data.joint("basket_1_joint0").qpos[:3].copy()
     put(simulator, "alphabet_soup_1_joint0", *basket[:2], basket[2] + 0.08)
-    step = [simulator.step(WAIT) for _ in range(5)][-1]
+    step = [simulator.step(OPENING) for _ in range(5)][-1]
     assert step.success and step.reward == 1.0
     put(simulator, "alphabet_soup_1_joint0", basket[0] + 0.3, basket[1], basket[2] + 0.1)
-    step = simulator.step(WAIT)
+    step = simulator.step(OPENING)
     assert not step.success and step.reward == 0.0
 
 

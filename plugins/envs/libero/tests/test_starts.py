@@ -13,7 +13,7 @@ from rlcore_env_libero.pool import make_pool
 from rlcore_env_libero.problem import task_file
 from rlcore_env_libero.quiet import assets_from, load_libero
 from rlcore_env_libero.scene import CHANGED
-from rlcore_env_libero.simulator import WAIT, LiberoSimulator
+from rlcore_env_libero.simulator import OPENING, LiberoSimulator
 from rlcore_env_libero.stand_ins.write import write_stand_ins
 from rlcore_mujoco.model import differing_arrays
 from rlcore_simulation.env import SimulatedEnv
@@ -84,7 +84,7 @@ def test_start_and_course_are_liberos_own(tmp_path: Path) -> None:
         np.random.seed(seed)
         theirs.reset()
     theirs.set_init_state(simulator._init_states[5])
-    for move in [WAIT] * 10 + list(MOVES):
+    for move in [OPENING] * 10 + list(MOVES):
         observation, _, solved, _ = theirs.step(move)
     data = theirs.sim.data
     np.testing.assert_array_equal(data.qpos, simulator._seat.data.qpos)
@@ -117,11 +117,11 @@ def test_a_step_has_the_bits_of_robosuites_own(
     pool = make_pool(small_config(suite=suite, tasks=[task]))
     simulator = pool.take(0)
     scene, seen = simulator.scene, simulator._seat.seen
-    ours, our_frames = course(simulator, 3), seen.geom_xpos.copy()
+    ours, our_frames = course(simulator, 3), seen["geom_xpos"].copy()
     assert simulator._seat.data.ncon > 10  # or the shortened passes have nothing to keep
     monkeypatch.setattr(scene, "step", lambda action: bool(scene.env.step(action)[2]))
     np.testing.assert_array_equal(course(simulator, 3), ours)
-    np.testing.assert_array_equal(seen.geom_xpos, our_frames)
+    np.testing.assert_array_equal(seen["geom_xpos"], our_frames)
     pool.close()
 
 
@@ -176,3 +176,31 @@ def test_numpys_global_generator_is_left_as_it_was(shared_env: SimulatedEnv) -> 
     np.random.seed(11)
     shared_env.reset(options={"episodes": [Episode(0, 0)] * 2})
     assert np.random.random() == expected
+
+
+def test_a_binary_gripper_opens_above_one_half(make: EnvMaker) -> None:
+    """The gripper of openpi's data closes at +1, OpenVLA's opens at 1; the arm moves alike."""
+    signed, binary = make(2, 0), make(2, 0, gripper="binary")
+    assert [c.low for c in binary.spec.actions] == [-1.0, -1.0, 0.0]
+    episodes = [Episode(0, 1)] * 2
+    closing, opening = MOVES.copy(), MOVES.copy()
+    closing[:, -1], opening[:, -1] = 1.0, -1.0
+    at_half, above = MOVES.copy(), MOVES.copy()
+    at_half[:, -1], above[:, -1] = 0.5, 0.51
+    played = []
+    for env, moves in ((signed, (closing, opening)), (binary, (at_half, above))):
+        env.reset(options={"episodes": episodes})
+        played.append(env.chunk_step(np.stack(moves)).observation["states"])
+    np.testing.assert_array_equal(played[0], played[1])
+    widths = played[0][:, 6] - played[0][:, 7]
+    assert widths[0] < widths[1]
+
+
+def test_waiting_may_leave_the_gripper_as_it_is() -> None:
+    widths = []
+    for opens in (True, False):
+        pool = make_pool(small_config(settle_steps=8, reset_gripper_open=opens))
+        simulator = pool.take(0)
+        simulator.start(Episode(0, 0))
+        widths.append(simulator.states[6] - simulator.states[7])
+    assert widths[0] > widths[1] + 0.005

@@ -1,0 +1,32 @@
+"""The published evaluation of all suites: every task from every init state. Light."""
+
+from __future__ import annotations
+
+from rlcore.specs import ProtocolSpec
+from rlcore_env_libero.suites import STEPS
+
+# The columns of published tables.
+COLUMNS = {
+    "Object": "libero_object",
+    "Spatial": "libero_spatial",
+    "Goal": "libero_goal",
+    "Long": "libero_10",
+    "90": "libero_90",
+}
+
+ALL_SUITES = ProtocolSpec(
+    env="libero",
+    groups={
+        column: {
+            suite: {
+                "suite": suite,
+                "tasks": None,
+                "starts": "all",
+                "split": "train",
+                "max_episode_steps": STEPS[suite],
+            }
+        }
+        for column, suite in COLUMNS.items()
+    },
+    totals={"130": tuple(COLUMNS)},
+)
