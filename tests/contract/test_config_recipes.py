@@ -268,7 +268,7 @@ PUBLISHED = {
         "actor.optim": {"lr": 2e-5, "clip_grad": 1.0},
         "actor.model": {
             "num_action_chunks": 8, "temperature": 1.6, "unnorm_key": "libero_10_no_noops",
-            "center_crop": True, "is_lora": False, "num_images_in_input": 1,
+            "center_crop": False, "is_lora": False, "num_images_in_input": 1,
         },
     },
     "libero_10_ppo_openvlaoft": {
@@ -352,7 +352,10 @@ def test_the_optimizer_of_the_published_runs(name):
     assert {key: vars(actor.optim)[key] for key in wanted} == wanted
 
 
-@pytest.mark.parametrize("name", ["metaworld_50_grpo_openvlaoft", "maniskill_ppo_openvla"])
+@pytest.mark.parametrize(
+    "name",
+    ["metaworld_50_grpo_openvlaoft", "maniskill_ppo_openvla", "libero_10_grpo_openvlaoft"],
+)
 def test_the_script_of_the_seed_documents_takes_them(name):
     """On this machine: 7.5 B parameters are planned, and nothing is loaded."""
     script = Path(__file__).parents[2] / "examples/embodiment/run_embodiment.sh"

@@ -4,43 +4,63 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.config.imports import Foreign, ImportRule
+from rlcore.config.imports import UNSAID, Foreign, ImportRule
 from rlcore_env_libero.suites import SUITES
 
-PUBLISHED = "published runs train and evaluate on all 50 init states"
+OPENVLA = ("openvla", "openvla_oft")
+AS_TRAINED = "theirs evaluates on the starts of training, too"
 
 
-def _suite(name: Any, _: Foreign) -> Any:
-    if name not in SUITES:
+def _suite(suite: Any, _: Foreign) -> str:
+    if suite not in SUITES:
         raise ValueError(f"the suites are {', '.join(SUITES)}")
-    return name
+    return str(suite)
 
 
 def _square(height: Any, foreign: Foreign) -> Any:
-    sides = [f"env.{side}.init_params.camera_widths" for side in ("train", "eval")]
-    if any(foreign.get(side, height) != height for side in sides):
+    if any(
+        foreign.get(f"env.{side}.init_params.camera_widths", height) != height
+        for side in ("train", "eval")
+    ):
         raise ValueError("frames are square here")
     return height
 
 
+def _gripper(_: Any, foreign: Foreign) -> Any:
+    return "binary" if foreign.get("actor.model.model_type") in OPENVLA else UNSAID
+
+
+def _cameras(_: Any, foreign: Foreign) -> Any:
+    """A policy that takes one image sees the scene; the wrist need not be drawn."""
+    one = foreign.get("actor.model.num_images_in_input") == 1
+    return ["agentview"] if one and _gripper(None, foreign) is not UNSAID else UNSAID
+
+
 def _trials(_: Any, foreign: Foreign) -> int:
-    """Their evaluation gives each env an episode: 500 envs play 50 of each of 10 tasks."""
+    """Their evaluation plays that many episodes."""
+    suite = foreign.get("env.eval.task_suite_name")
     played = foreign.get("env.eval.total_num_envs") or 0
-    tasks = SUITES.get(foreign.get("env.eval.task_suite_name"), ())
-    return max(1, played // max(1, len(tasks)))
+    return min(50, max(1, played // len(SUITES.get(str(suite), SUITES["libero_10"]))))
+
+
+def _last(_: Any, foreign: Foreign) -> Any:
+    return UNSAID if foreign.get("env.train.auto_reset") else False
 
 
 RULES = (
-    ImportRule("env.*.task_suite_name", "env.*.suite", "the task suite", _suite),
+    ImportRule("env.*.task_suite_name", "env.*.suite", "the set of tasks", _suite),
     ImportRule(
         "env.*.init_params.camera_heights", "env.*.image_size", "frames are square", _square
     ),
     ImportRule("env.*.init_params.camera_widths", None, "env.*.image_size is both"),
-    ImportRule(
-        "env.*.reset_gripper_open", None, "the gripper is open while things settle", only=(True,)
-    ),
-    ImportRule("", "env.*.starts", PUBLISHED, lambda *_: "all"),
-    ImportRule("", "env.eval.split", PUBLISHED, lambda *_: "train"),
-    ImportRule("", "env.eval.allow_training_trials", PUBLISHED, lambda *_: True),
+    ImportRule("", "env.*.starts", "all 50 init states", lambda *_: "all"),
+    ImportRule("", "env.*.settle_steps", "their env waits 15 steps", lambda *_: 15),
+    ImportRule("", "env.*.gripper", "as the policy's checkpoints give it", _gripper),
+    ImportRule("", "env.*.cameras", "those that the policy takes", _cameras),
+    ImportRule("", "env.eval.split", AS_TRAINED, lambda *_: "train"),
+    ImportRule("", "env.eval.allow_training_trials", AS_TRAINED, lambda *_: True),
     ImportRule("", "env.eval.trials_per_task", "as many episodes as theirs, each once", _trials),
+    ImportRule(
+        "", "env.*.render_final", "nothing reads the last frame where a time limit is an end", _last
+    ),
 )
