@@ -48,12 +48,17 @@ POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not d
 
 
 def assets_folder(path: str | None) -> Path:
-    """The folder of `assets_path`, else the first of those in which LIBERO or the hub keep them;
-    the one to download to, if there is none."""
+    """The folder of `assets_path`, else the first of those in which LIBERO or the hub keep them
+    that holds anything; the one to download to, if there is none."""
     if path is not None:
         return Path(path)
     places = [libero_folder() / "assets", download_folder(), *_hub_snapshots()]
-    return next((place for place in places if place.is_dir()), download_folder())
+    return next((place for place in places if holds_anything(place)), download_folder())
+
+
+def holds_anything(folder: Path) -> bool:
+    """Whether it is a folder that is not empty: LIBERO makes one before it downloads."""
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def download_folder() -> Path:

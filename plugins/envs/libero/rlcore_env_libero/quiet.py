@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-CONFIG = "LIBERO_CONFIG_PATH"
 # robosuite's own way to change its settings: a module of the user's, which it misses loudly.
 SETTINGS = "robosuite.macros_private"
 
@@ -48,18 +47,21 @@ def assets_from(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _config(libero: Path) -> Iterator[None]:
-    """LIBERO's config file in a folder of its own, as long as the import takes: without one it asks
-    on the terminal, and the user's may point into another environment."""
-    before = os.environ.get(CONFIG)
+    """Config folders of LIBERO and of matplotlib, as long as the import takes. Without its own,
+    LIBERO asks on the terminal, and the user's may point into another environment; matplotlib, of
+    which LIBERO uses a table of colours, makes one in the user's home."""
     paths = {"benchmark_root": "", "bddl_files": "bddl_files", "init_states": "init_files"}
+    lines = [f"{key}: {libero / name}\n" for key, name in paths.items()]
     with tempfile.TemporaryDirectory(prefix="rlcore-libero-") as folder:
-        lines = [f"{key}: {libero / name}\n" for key, name in paths.items()]
         Path(folder, "config.yaml").write_text("".join(lines))
-        os.environ[CONFIG] = folder
+        own = {"MPLCONFIGDIR": folder, **os.environ, "LIBERO_CONFIG_PATH": folder}
+        before = {name: os.environ.get(name) for name in ("MPLCONFIGDIR", "LIBERO_CONFIG_PATH")}
+        os.environ.update({name: own[name] for name in before})
         try:
             yield
         finally:
-            if before is None:
-                del os.environ[CONFIG]
-            else:
-                os.environ[CONFIG] = before
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value

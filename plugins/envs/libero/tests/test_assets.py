@@ -87,10 +87,13 @@ def test_assets_are_found_where_the_hub_keeps_them(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     assert assets_folder(None) == tmp_path / ".cache" / "libero" / "assets"
     snapshot = tmp_path / "hub" / "datasets--lerobot--libero-assets" / "snapshots" / "abc"
-    snapshot.mkdir(parents=True)
+    (snapshot / "scenes").mkdir(parents=True)
     assert assets_folder(None) == snapshot
-    (tmp_path / ".cache" / "libero" / "assets").mkdir(parents=True)
-    assert assets_folder(None) == tmp_path / ".cache" / "libero" / "assets"
+    own = tmp_path / ".cache" / "libero" / "assets"
+    own.mkdir(parents=True)
+    assert assets_folder(None) == snapshot  # LIBERO makes an empty folder before it downloads
+    (own / "scenes").mkdir()
+    assert assets_folder(None) == own
     assert assets_folder("mine") == Path("mine")
 
 
@@ -105,3 +108,22 @@ def test_a_task_file_is_read_as_libero_reads_it() -> None:
             assert found == {
                 name: category for category, names in theirs[listed].items() for name in names
             }
+
+
+def test_doctor_takes_no_empty_or_partial_folder_for_the_assets(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    own = tmp_path / ".cache" / "libero" / "assets"
+    own.mkdir(parents=True)
+    row = plugin.rlcore_doctor(None)[-1]
+    assert row["status"] == "ok" and row["detail"].startswith("not here; to get them: hf download")
+    own.rmdir()
+    folder.rename(own)
+    row = plugin.rlcore_doctor(None)[-1]
+    assert (row["status"], row["detail"]) == ("ok", str(own))
+    (own / "turbosquid_objects" / "moka_pot" / "moka_pot.xml").unlink()
+    row = plugin.rlcore_doctor(None)[-1]
+    assert row["status"] == "missing" and "moka_pot.xml" in row["detail"]
+    assert row["fix"].startswith("hf download lerobot/libero-assets")

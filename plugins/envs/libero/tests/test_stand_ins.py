@@ -112,23 +112,31 @@ def test_things_stay_where_they_have_settled(task: str) -> None:
 
 
 def test_nothing_is_printed_asked_or_left_behind() -> None:
-    """In a process that has neither a terminal nor LIBERO's config. The folder `.config` is that of
-    matplotlib, which LIBERO imports."""
+    """In a process that has neither a terminal nor LIBERO's config, and plays a little."""
     code = (
-        "import os, tempfile, pathlib\n"
+        "import os, pathlib\n"
+        "import numpy as np\n"
+        "from rlcore.specs import Episode\n"
         "root = pathlib.Path(os.environ['TMPDIR'])\n"
         "from libero_cases import SOUP, small_config\n"
         "from rlcore_env_libero.pool import make_pool\n"
-        "make_pool(small_config()).take(0)\n"
+        "simulator = make_pool(small_config()).take(0)\n"
+        "simulator.start(Episode(0, 0))\n"
+        "simulator.step(simulator.states[:7])\n"
+        "simulator.draw({n: np.zeros((32, 32, 3), np.uint8) for n in ('agentview', 'wrist')})\n"
         "left = [p.name for p in root.rglob('*') if 'libero' in p.name or 'robosuite' in p.name]\n"
         "assert 'LIBERO_CONFIG_PATH' not in os.environ\n"
-        "print(left, [p for p in os.listdir(os.environ['HOME']) if p != '.config'])\n"
+        "print(left, os.listdir(os.environ['HOME']))\n"
     )
     with tempfile.TemporaryDirectory() as place:
         home, temp = Path(place, "home"), Path(place, "temp")
         home.mkdir()
         temp.mkdir()
-        clean = {name: value for name, value in os.environ.items() if name != "LIBERO_CONFIG_PATH"}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.endswith(("_CONFIG_PATH", "CONFIGDIR"))
+        }
         log = Path("/tmp/robosuite.log")
         written = log.stat().st_mtime_ns if log.exists() else None
         done = subprocess.run(
