@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import shutil
+import subprocess
+import sys
 from collections import OrderedDict
 from dataclasses import replace
 
@@ -385,7 +388,11 @@ def test_a_run_that_holds_more_than_tensors(tmp_path, env_spec):
     assert "torch.load" not in str(error)
 
 
-def test_pytorch_model_bin_names_its_conversion(folder, pi05, env_spec):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+def test_pytorch_model_bin_names_its_conversion(folder, original, pi05, env_spec):
+    """The command works as it stands."""
+    (folder / "model.safetensors").unlink()
+    torch.save(original.state_dict(), folder / "pytorch_model.bin")
     error = refuse(settings(folder, pi05=pi05), env_spec, "has no model.safetensors")
-    assert "pytorch_model.bin" in str(error.hint) and "save_file" in str(error.hint)
+    command = str(error.hint).partition(": ")[2].replace("python", shlex.quote(sys.executable), 1)
+    subprocess.run(command, shell=True, check=True)
+    assert_holds(make(settings(folder, pi05=pi05), env_spec=env_spec), original)
