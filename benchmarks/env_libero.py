@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
+import psutil
 
 if TYPE_CHECKING:  # processes of the peer import this file again, and need none of it
     import gymnasium as gym
@@ -46,6 +49,43 @@ class Scene:
     assets: str
 
 
+@dataclass(frozen=True)
+class Speed:
+    """How fast a vector env was.
+
+    Attributes:
+        per_second: env steps, resets included; the median of the rounds.
+        per_cpu_second: the same over the CPU time of all its processes, in all rounds together.
+            Two processes get less of a machine that is not idle than four; this does not see that.
+        reset: seconds of a reset of all envs, a median.
+    """
+
+    per_second: float
+    per_cpu_second: float
+    reset: float
+
+
+def speed_of(play: Callable[[], int], reset: Callable[[], object], repeats: int) -> Speed:
+    """Resets and plays `repeats` times; `play` returns how many env steps it made."""
+    speeds, resets, steps = [], [], 0
+    before = cpu_seconds()
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        reset()
+        resets.append(time.perf_counter() - begin)
+        played = play()
+        speeds.append(played / (time.perf_counter() - begin))
+        steps += played
+    return Speed(median(speeds), steps / (cpu_seconds() - before), median(resets))
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and those it has started, which still run."""
+    here = psutil.Process()
+    times = [process.cpu_times() for process in (here, *here.children(recursive=True))]
+    return float(sum(each.user + each.system for each in times))
+
+
 def make_peer(scene: Scene, row: int) -> gym.Env:
     """One of LIBERO's envs, as its users make them for evaluation."""
     from parts.libero_peer import PeerEnv
@@ -58,8 +98,8 @@ def actions(steps: int, envs: int) -> np.ndarray:
     return np.random.default_rng(0).uniform(-1, 1, (steps, envs, 7)).astype(np.float32)
 
 
-def measure_peer(scene: Scene, envs: int, repeats: int) -> tuple[float, float]:
-    """Env steps per second of `AsyncVectorEnv`, and seconds of a reset of all envs."""
+def measure_peer(scene: Scene, envs: int, repeats: int) -> Speed:
+    """`AsyncVectorEnv`: a process and a frame of each camera per env and step."""
     import gymnasium as gym
 
     vector = gym.vector.AsyncVectorEnv(
@@ -68,47 +108,43 @@ def measure_peer(scene: Scene, envs: int, repeats: int) -> tuple[float, float]:
         shared_memory=True,
         autoreset_mode=gym.vector.AutoresetMode.DISABLED,
     )
+
+    def play() -> int:
+        for action in actions(scene.steps, envs):
+            vector.step(action)
+        return envs * scene.steps
+
     try:
         vector.reset()
         vector.step(np.zeros((envs, 7), dtype=np.float32))  # warm
-        speeds, resets = [], []
-        for _ in range(repeats):
-            begin = time.perf_counter()
-            vector.reset()
-            resets.append(time.perf_counter() - begin)
-            for action in actions(scene.steps, envs):
-                vector.step(action)
-            speeds.append(envs * scene.steps / (time.perf_counter() - begin))
-        return median(speeds), median(resets)
+        return speed_of(play, vector.reset, repeats)
     finally:
         vector.close()
 
 
-def measure_ours(
-    config: LiberoConfig, envs: int, repeats: int, chunk: int, cores: int
-) -> tuple[float, float]:
+def measure_ours(config: LiberoConfig, envs: int, repeats: int, chunk: int, cores: int) -> Speed:
     """The same of ours, with the first task of `config`."""
     from rlcore_env_libero.env import make_env
 
     from rlcore.specs import Episode
 
     env = make_env(config, num_envs=envs, rank=0, world_size=1, num_processes=min(cores, envs))
+    trials = itertools.count()
+
+    def reset() -> None:
+        env.reset(options={"episodes": [Episode(0, next(trials)) for _ in range(envs)]})
+
+    def play() -> int:
+        steps, moves = 0, actions(config.max_episode_steps, envs)
+        for start in range(0, config.max_episode_steps, chunk):
+            result = env.chunk_step(moves[start : start + chunk].swapaxes(0, 1).copy())
+            steps += int(result.valid.sum())
+        return steps
+
     try:
-        first = [Episode(0, row) for row in range(envs)]
-        env.reset(options={"episodes": first})
+        reset()
         env.chunk_step(np.zeros((envs, 1, 7), dtype=np.float32))  # warm
-        speeds, resets = [], []
-        for repeat in range(repeats):
-            episodes = [Episode(0, (repeat + 1) * envs + row) for row in range(envs)]
-            begin = time.perf_counter()
-            env.reset(options={"episodes": episodes})
-            resets.append(time.perf_counter() - begin)
-            steps, moves = 0, actions(config.max_episode_steps, envs)
-            for start in range(0, config.max_episode_steps, chunk):
-                result = env.chunk_step(moves[start : start + chunk].swapaxes(0, 1).copy())
-                steps += int(result.valid.sum())
-            speeds.append(steps / (time.perf_counter() - begin))
-        return median(speeds), median(resets)
+        return speed_of(play, reset, repeats)
     finally:
         env.close()
 
@@ -167,8 +203,8 @@ def main() -> None:
                 measure_liberos, (task, other), asked.size, scene.assets
             ),
         }
-        ours, our_reset = measure_ours(config, asked.envs, repeats, asked.chunk, cores)
-        peer, peer_reset = measure_peer(scene, asked.envs, repeats)
+        ours = measure_ours(config, asked.envs, repeats, asked.chunk, cores)
+        peer = measure_peer(scene, asked.envs, repeats)
     what = "LIBERO's assets" if asked.assets else "stand-ins"
     print(f"{task}, {what}")
     print(f"two cameras at {asked.size} px, {asked.envs} envs, episodes of {asked.steps} steps, "
@@ -178,13 +214,18 @@ def main() -> None:
         step = cost.in_chunks(asked.chunk) if name == "ours" else cost.step
         print(f"{name:14} {cost.task:11.2f} {cost.start:9.2f} {cost.step:9.3f} {cost.frames:14.3f} "
               f"{step:19.3f}")  # fmt: skip
-    print(f"ours            {ours:8.2f} env steps/s, a reset of all envs {our_reset:6.2f} s")
-    print(f"AsyncVectorEnv  {peer:8.2f} env steps/s, a reset of all envs {peer_reset:6.2f} s")
-    print(f"ratio           {ours / peer:8.2f}   (aim {AIM:g})")
+    print("env steps            a second   a CPU-second   seconds of a reset of all envs")
+    for name, speed in (("ours", ours), ("AsyncVectorEnv", peer)):
+        print(
+            f"{name:17} {speed.per_second:11.2f} {speed.per_cpu_second:14.2f} {speed.reset:32.2f}"
+        )
+    ratio = ours.per_second / peer.per_second
+    cpu_ratio = ours.per_cpu_second / peer.per_cpu_second
+    print(f"{'ratio':17} {ratio:11.2f} {cpu_ratio:14.2f}   (aim {AIM:g})")
     if asked.json is not None:
-        found = {"machine": asdict(machine), "ours": ours, "peer": peer, "ratio": ours / peer,
-                 "our_reset": our_reset, "peer_reset": peer_reset,
-                 "cpu": {name: asdict(cost) for name, cost in costs.items()}}  # fmt: skip
+        found = {"machine": asdict(machine), "ours": asdict(ours), "peer": asdict(peer),
+                 "ratio": ratio, "cpu_ratio": cpu_ratio,
+                 "parts": {name: asdict(cost) for name, cost in costs.items()}}  # fmt: skip
         asked.json.write_text(json.dumps({**vars(asked), **found, "json": None}, indent=2))
 
 

@@ -29,6 +29,9 @@ def test_both_are_measured_in_one_run(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     figures = json.loads(out.read_text())
-    assert figures["ratio"] == pytest.approx(figures["ours"] / figures["peer"])
+    ours, peer = figures["ours"], figures["peer"]
+    assert figures["ratio"] == pytest.approx(ours["per_second"] / peer["per_second"])
+    assert figures["cpu_ratio"] == pytest.approx(ours["per_cpu_second"] / peer["per_cpu_second"])
     # ours compiles nothing at a reset, and draws no frame while it waits
-    assert 0 < figures["our_reset"] < figures["peer_reset"]
+    assert 0 < figures["parts"]["ours"]["start"] < figures["parts"]["LIBERO's"]["start"] / 2
+    assert figures["cpu_ratio"] > 1
