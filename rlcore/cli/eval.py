@@ -17,7 +17,8 @@ from rlcore.cli.edited import warn_of_edits
 from rlcore.cli.request import TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
-from rlcore.config.compose import load, quote
+from rlcore.config.compose import load
+from rlcore.config.overrides import quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.plugins import load_plugins

@@ -9,7 +9,8 @@ from rlcore.cli.edited import warn_of_edits
 from rlcore.cli.request import TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.catalog import BY_RECIPE
-from rlcore.config.compose import load, quote
+from rlcore.config.compose import load
+from rlcore.config.overrides import quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 

@@ -12,27 +12,23 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rlcore.config import sentences, tree
-from rlcore.config.bind import MISSING, Partial, bind, merge, schema_for, unknown
+from rlcore.config.bind import MISSING, bind, merge, schema_for
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.exchange import fit_recipe
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.needs import algorithm_needs
-from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, move, take_chunk_steps, warn
+from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, move, take_chunk_steps
+from rlcore.config.overrides import nest, parse, split
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
 from rlcore.config.sides import by_side, completed
 from rlcore.config.trust import own_recipe, require_closed_doors, require_values
 from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import Registry, load_plugins
-from rlcore.reading import check_depth
 
-SHOWN = 200  # characters of an override in an error
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
 
 
@@ -62,7 +58,7 @@ def compose(
     """
     registry = registry or load_plugins()
     catalog = Catalog(registry, config_dirs)
-    groups, values = _split(catalog, parse(overrides))
+    groups, values = split(catalog, parse(overrides))
     config = _finish(_files(catalog, groups), values, registry, _origin(groups, config_dirs))
     _require(config, require, catalog)
     return config
@@ -106,7 +102,7 @@ def load(
     registry = registry or load_plugins()
     catalog = Catalog(registry)
     parsed = parse(overrides)
-    groups, values = _split(catalog, parsed)
+    groups, values = split(catalog, parsed)
     if groups:
         raise ConfigError(f"{groups[0]}: the components of a finished run can't be exchanged")
     saved = read_mapping(Path(path))
@@ -141,7 +137,7 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
     folders, groups = config.recipe.config_dirs, experiments or choices
     registry = registry or load_plugins()
     files = _files(Catalog(registry, folders), groups)
-    given = [_nest(path, tree.value_of(config, path)) for path in _left_open(files.values)]
+    given = [nest(path, tree.value_of(config, path)) for path in _left_open(files.values)]
     return _finish(files, given, registry, _origin(groups, folders))
 
 
@@ -165,89 +161,6 @@ def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Cat
 def to_yaml(config: RunConfig) -> str:
     """The resolved configuration as text; :func:`load` reads it back."""
     return OmegaConf.to_yaml(OmegaConf.create(asdict(config)))
-
-
-def parse(overrides: Sequence[str]) -> list[Override]:
-    """Overrides in Hydra's grammar.
-
-    Raises:
-        ConfigError: a text that is not an override.
-    """
-    parser = OverridesParser.create()
-    parsed = []
-    for text in overrides:
-        key, _, value = text.lstrip("+~").partition("=")
-        if key and not key.isascii():  # the grammar has no such letters
-            raise unknown(key, RunConfig())
-        if key == EXPERIMENT and not value.isascii():
-            raise ConfigError(f"there is no experiment {value!r}", hint="rlcore train --help")
-        try:
-            check_depth(text)
-            parsed.append(parser.parse_override(text))
-        except (HydraException, ValueError, RecursionError) as error:
-            reason = str(error).split("\n", 1)[0]
-            raise ConfigError(
-                f"can't read the override {text[:SHOWN]!r}: {reason[:SHOWN]}",
-                hint="section.key=value; quote values with special characters: 'key=\"a b\"'; keys "
-                "of a mapping can't be quoted: {env: 0, rollout: 0, actor: 0}",
-            ) from None
-    return parsed
-
-
-def quote(text: str | Path) -> str:
-    """A value for an override, whatever characters are in it."""
-    return "'" + str(text).replace("'", "\\'") + "'"
-
-
-def _split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], list[Values]]:
-    """Group choices, for Hydra, and values, for us, one layer each."""
-    groups: list[str] = []
-    values: list[Values] = []
-    for override in overrides:
-        text = override.input_line or ""
-        if override.is_sweep_override():
-            raise ConfigError(f"{text} lists several values", hint="-m runs one job for each")
-        if not all(override.key_or_group.split(".")) or override.package is not None:
-            raise ConfigError(f"can't read the override {text!r}", hint="section.key=value")
-        if override.key_or_group in catalog.groups:
-            choice, only_eval = _choice(catalog, override)
-            groups.append(choice)
-            if only_eval:
-                values.append(_nest("runner.only_eval", True))
-        elif override.is_delete():
-            raise ConfigError(f"{text}: a key can't be deleted", hint="set it to null instead")
-        else:
-            values.append(_nest(override.key_or_group, override.value()))
-    return groups, values
-
-
-def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
-    """`group=option` for Hydra, and whether it is a recipe to evaluate only. An option in other
-    upper and lower case is understood."""
-    text = (override.input_line or "").lstrip("+")
-    group, name = override.key_or_group, override.value()
-    if override.is_delete():
-        return text, False
-    if not isinstance(name, str):
-        raise ConfigError(
-            f"{group} must be one of {', '.join(catalog.options(group)) or 'none'}, "
-            f"got {text.partition('=')[2]!r}"
-        )
-    found, only_eval = (
-        catalog.recipe(name) if group == EXPERIMENT else (catalog.option(group, name), False)
-    )
-    if found is None:
-        raise catalog.unknown_option(group, name)
-    if found == name:
-        return text, False
-    meant = f"{group}={found}" + (" runner.only_eval=true" if only_eval else "")
-    warn(f"{group}={name} is an old spelling of {meant}")
-    return f"{group}={found}", only_eval
-
-
-def _nest(path: str, value: Any) -> Values:
-    head, _, rest = path.partition(".")
-    return Partial({head: _nest(rest, value) if rest else value})
 
 
 def _finish(

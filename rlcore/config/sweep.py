@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from hydra.errors import HydraException
 
-from rlcore.config.compose import parse
+from rlcore.config.overrides import parse
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 

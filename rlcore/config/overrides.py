@@ -1,0 +1,104 @@
+"""Words of a command line: `group=option`, `section.key=value`. What they come to with the files is
+:mod:`rlcore.config.compose`'s business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from rlcore.config.bind import Partial, unknown
+from rlcore.config.catalog import EXPERIMENT, Catalog
+from rlcore.config.old_names import Values, warn
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+from rlcore.reading import check_depth
+
+SHOWN = 200  # characters of an override in an error
+
+
+def parse(overrides: Sequence[str]) -> list[Override]:
+    """Overrides in Hydra's grammar.
+
+    Raises:
+        ConfigError: a text that is not an override.
+    """
+    parser = OverridesParser.create()
+    parsed = []
+    for text in overrides:
+        key, _, value = text.lstrip("+~").partition("=")
+        if key and not key.isascii():  # the grammar has no such letters
+            raise unknown(key, RunConfig())
+        if key == EXPERIMENT and not value.isascii():
+            raise ConfigError(f"there is no experiment {value!r}", hint="rlcore train --help")
+        try:
+            check_depth(text)
+            parsed.append(parser.parse_override(text))
+        except (HydraException, ValueError, RecursionError) as error:
+            reason = str(error).split("\n", 1)[0]
+            raise ConfigError(
+                f"can't read the override {text[:SHOWN]!r}: {reason[:SHOWN]}",
+                hint="section.key=value; quote values with special characters: 'key=\"a b\"'; keys "
+                "of a mapping can't be quoted: {env: 0, rollout: 0, actor: 0}",
+            ) from None
+    return parsed
+
+
+def quote(text: str | Path) -> str:
+    """A value for an override, whatever characters are in it."""
+    return "'" + str(text).replace("'", "\\'") + "'"
+
+
+def split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], list[Values]]:
+    """Group choices, for Hydra, and values, for us, one layer each."""
+    groups: list[str] = []
+    values: list[Values] = []
+    for override in overrides:
+        text = override.input_line or ""
+        if override.is_sweep_override():
+            raise ConfigError(f"{text} lists several values", hint="-m runs one job for each")
+        if not all(override.key_or_group.split(".")) or override.package is not None:
+            raise ConfigError(f"can't read the override {text!r}", hint="section.key=value")
+        if override.key_or_group in catalog.groups:
+            choice, only_eval = _choice(catalog, override)
+            groups.append(choice)
+            if only_eval:
+                values.append(nest("runner.only_eval", True))
+        elif override.is_delete():
+            raise ConfigError(f"{text}: a key can't be deleted", hint="set it to null instead")
+        else:
+            values.append(nest(override.key_or_group, override.value()))
+    return groups, values
+
+
+def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
+    """`group=option` for Hydra, and whether it is a recipe to evaluate only. An option in other
+    upper and lower case is understood."""
+    text = (override.input_line or "").lstrip("+")
+    group, name = override.key_or_group, override.value()
+    if override.is_delete():
+        return text, False
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"{group} must be one of {', '.join(catalog.options(group)) or 'none'}, "
+            f"got {text.partition('=')[2]!r}"
+        )
+    found, only_eval = (
+        catalog.recipe(name) if group == EXPERIMENT else (catalog.option(group, name), False)
+    )
+    if found is None:
+        raise catalog.unknown_option(group, name)
+    if found == name:
+        return text, False
+    meant = f"{group}={found}" + (" runner.only_eval=true" if only_eval else "")
+    warn(f"{group}={name} is an old spelling of {meant}")
+    return f"{group}={found}", only_eval
+
+
+def nest(path: str, value: Any) -> Values:
+    head, _, rest = path.partition(".")
+    return Partial({head: nest(rest, value) if rest else value})
