@@ -342,6 +342,20 @@ def test_what_can_not_be_loaded_exactly(base, network, env_spec, tmp_path, how, 
     assert "merge_and_unload" in error.hint
 
 
+def test_a_network_and_adapters_in_one_folder(base, network, env_spec, tmp_path):
+    """They may be merged or not: what would be loaded is not guessed. With lora_path it is said."""
+    folder = tmp_path / "both"
+    merged = written(network, folder, base=str(base), target_modules=["q_proj"])
+    shutil.copytree(base, folder, dirs_exist_ok=True)
+    error = refuse(at(folder), env_spec, "holds a network and adapters, and does not tell")
+    assert "actor.model.lora_path" in error.hint
+    own = folder / "lora_adapter"  # as RLinf publishes a base with the adapters to train on
+    own.mkdir()
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (folder / name).rename(own / name)
+    assert_same(make(beside(folder, own), env_spec=env_spec), merged)
+
+
 def test_adapters_without_their_weights(base, network, env_spec, tmp_path):
     """As after a download that broke off. Beside a merged network their description says nothing
     any more."""

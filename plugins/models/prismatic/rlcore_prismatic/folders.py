@@ -4,7 +4,8 @@ actor.model.model_path                        a network, or adapters that name t
 actor.model.model_path and lora_path          a network, and adapters for it, whatever they name
 
 A folder that OpenVLA-OFT's trainer leaves without merging has its adapters in `lora_adapter/`;
-where the merged network lies beside them, they are in it already.
+where the merged network lies beside them, they are in it already. A network and adapters in one
+folder are refused: both are done, and adding adapters twice would show in nothing but the results.
 """
 
 from __future__ import annotations
@@ -108,8 +109,15 @@ def _adapters_of(folder: Path) -> Path | None:
 def _base_of(folder: Path, adapters: Path | None) -> Path:
     """The folder of the network that a folder holds, or that its adapters name: as it is written,
     from where the adapters are, or in Hugging Face's cache."""
-    if adapters is None or has_weights(folder):
+    if adapters is None:
         return folder
+    if has_weights(folder):
+        raise CheckpointError(
+            f"{folder} holds a network and adapters, and does not tell whether these are in it "
+            "already",
+            hint=f"if they are, move {ADAPTERS_CONFIG} and the adapters away; if not, move them to "
+            "a folder of their own and set actor.model.lora_path to it",
+        )
     content = read_json(adapters / ADAPTERS_CONFIG)
     base, revision = content.get("base_model_name_or_path"), content.get("revision")
     if not isinstance(base, str) or not base:
