@@ -29,6 +29,7 @@ OPENPI, LEROBOT = 1e-6, 1e-8
 # Fitted scales are at least this (env units): in few demonstrations an entry may hardly move, and
 # dividing by almost zero would blow up its first move.
 MIN_STD = 1e-2
+_ANEW = "copy the file again, or compute the statistics anew"
 FIELDS = ("mean", "std", "q01", "q99")
 
 
@@ -186,10 +187,12 @@ def read_stats(
     try:
         content = read_json(path)
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"cannot read normalisation statistics {path}: {error}") from error
+        raise CheckpointError(
+            f"cannot read normalisation statistics {path}: {error}", hint=_ANEW
+        ) from error
     stats = content.get("norm_stats") if isinstance(content, dict) else None
     if not isinstance(stats, dict):
-        raise CheckpointError(f"{path} holds no 'norm_stats' mapping")
+        raise CheckpointError(f"{path} holds no 'norm_stats' mapping", hint=_ANEW)
     return Normalizer(
         state=_unread(path, "state", stats, state)
         if state_dim is None
@@ -228,7 +231,7 @@ def _unread(path: Path, name: str, stats: dict[str, Any], formula: Formula) -> S
 def _parse(path: Path, name: str, stats: dict[str, Any], formula: Formula, least: int) -> Stats:
     entry = stats.get(name)
     if not isinstance(entry, dict):
-        raise CheckpointError(f"{path} lacks statistics of {name!r}")
+        raise CheckpointError(f"{path} lacks statistics of {name!r}", hint=_ANEW)
     arrays = {field: _array(path, f"{name}.{field}", entry.get(field)) for field in FIELDS}
     present = {field: array for field, array in arrays.items() if array is not None}
     return checked_stats(path, name, present, formula, least)
@@ -245,10 +248,11 @@ def checked_stats(
     """
     missing = [field for field in formula.fields if field not in fields]
     if missing:
-        raise CheckpointError(f"{path} lacks {', '.join(f'{name}.{field}' for field in missing)}")
+        lacking = ", ".join(f"{name}.{field}" for field in missing)
+        raise CheckpointError(f"{path} lacks {lacking}", hint=_ANEW)
     lengths = {field: len(array) for field, array in fields.items()}
     if len(set(lengths.values())) > 1:
-        raise CheckpointError(f"{path}: lengths of {name!r} differ: {lengths}")
+        raise CheckpointError(f"{path}: lengths of {name!r} differ: {lengths}", hint=_ANEW)
     stats = Stats(**fields)
     if stats.size < least:
         raise CheckpointError(
@@ -266,7 +270,7 @@ def checked_stats(
             raise CheckpointError(
                 f"{path}: {words} in each of the env's {least} entries, got {second[entry]} in "
                 f"entry {entry}",
-                hint="copy the file again, or compute the statistics anew",
+                hint=_ANEW,
             )
     return stats
 
@@ -277,9 +281,9 @@ def _array(path: Path, name: str, value: Any) -> np.ndarray | None:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: {name} must be a list of numbers") from error
+        raise CheckpointError(f"{path}: {name} must be a list of numbers", hint=_ANEW) from error
     if array.ndim != 1 or not np.isfinite(array).all():
-        raise CheckpointError(f"{path}: {name} must be a list of finite numbers")
+        raise CheckpointError(f"{path}: {name} must be a list of finite numbers", hint=_ANEW)
     return array
 
 
