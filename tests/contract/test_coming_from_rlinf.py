@@ -56,6 +56,7 @@ def row(rule: ImportRule) -> str:
 
 def spellings() -> str:
     rows = [f"| `{old}` | `{new}` | |\n" for old, new in old_names.RENAMED.items()]
+    rows += [f"| `{old}` | `{new}` | |\n" for old, new in old_names.MOVED.items()]
     for old, harmless in old_names.ONE_VALUE.items():
         allowed = " or ".join(f"`{value}`" for value in harmless)
         rows.append(f"| `{old}` | - | {allowed}, which changes nothing |\n")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rlcore.config import tree
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
-from rlcore.config.old_names import CHUNK_STEPS, ConfigWarning, modernise
+from rlcore.config.old_names import CHUNK_STEPS, ConfigWarning, modernise, move
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore_tools.rlinf.components import ACTING, MODEL
@@ -145,7 +145,9 @@ class Judge:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConfigWarning)
-            return modernise([nested, *told])[0]
+            modern = modernise([nested, *told])[0]
+            move(modern, self.root)
+            return modern
 
 
 def _last(path: str) -> str:
