@@ -37,7 +37,8 @@ def test_tensorboard_holds_both_families_of_names(folder):
     events = EventAccumulator(str(folder.tensorboard))
     events.Reload()
     assert set(events.Tags()["scalars"]) == {
-        "train/actor/approx_kl", "actor/approx_kl", "env/success_once",
+        "train/actor/approx_kl", "actor/approx_kl", "train/actor/approx_kl_k3",
+        "env/success_once",
     }  # fmt: skip
     points = [(event.step, event.value) for event in events.Scalars("env/success_once")]
     assert points == [(1, 0.5), (2, 0.75)]
