@@ -13,6 +13,7 @@ from rlcore_mujoco.render import Renderers
 from rlcore_simulation.simulator import Step
 
 from rlcore.specs import Episode
+from rlcore_env_libero.expert import PickAndPlace
 from rlcore_env_libero.scene import Scene, Seat
 from rlcore_env_libero.suites import sentence
 
@@ -52,6 +53,7 @@ class LiberoSimulator:
         self._renderers = renderers
         self._settle_steps = settle_steps
         self._binary = binary_gripper
+        self._expert: PickAndPlace | None = None
         self._wait = OPENING if open_gripper else STILL
         renderers.join(task)
 
@@ -68,6 +70,7 @@ class LiberoSimulator:
     def start(self, episode: Episode) -> str:
         """Reset the task to the start of `episode.trial`, the same to the bit whatever happened
         before. Returns the sentence."""
+        self._expert = None
         self.scene.seat(self._seat)
         self.scene.reset((self.task, episode.trial))
         self.scene.restore(self._init_states[episode.trial])
@@ -91,8 +94,16 @@ class LiberoSimulator:
             renderer.draw(self.scene.model, data, out)
 
     def expert_action(self, *, speed: float) -> np.ndarray:
-        """There is none: the spec says so, and nothing asks."""
-        raise NotImplementedError("LIBERO has no scripted expert")
+        """The action of :class:`rlcore_env_libero.expert.PickAndPlace`, float32 `[7]`, its motion
+        scaled by `speed`."""
+        self.scene.seat(self._seat)
+        if self._expert is None:
+            self._expert = PickAndPlace.of(self.scene.env)
+        action = self._expert.action()
+        action[:6] *= speed
+        if self._binary:
+            action[-1] = action[-1] < 0.0
+        return action.astype(np.float32)
 
     def close(self) -> None:
         """Release the renderer; the simulator can't be used afterwards."""
