@@ -122,8 +122,8 @@ def test_a_hanging_worker_is_named_with_its_stack(log_path: Path):
         )
     message = caught.value.message
     assert "waited 12 s for stage 0 of env worker 0" in message
-    assert "env worker 0, heard of" in message
-    assert "signal.pause()" in message.split("env worker 0, heard of")[1]
+    assert "env worker 0, last heard of" in message
+    assert "signal.pause()" in message.split("env worker 0, last heard of")[1]
     assert_no_worker_is_left()
 
 

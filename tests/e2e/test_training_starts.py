@@ -53,7 +53,7 @@ def test_demonstrations_from_elsewhere(log_path: Path, tmp_path: Path):
     at = ["env.train.split=heldout", f"collect.path={data}", "env.eval.split=train"]
     collect.run(assemble(config(log_path, *at), collects=True))
     learn = [f"collect.path={data}", "env.eval.trials_per_task=1000"]
-    with pytest.raises(ConfigError, match=r"no start that is among the demonstrations of .*/data"):
+    with pytest.raises(ConfigError, match=r"starts that are among the demonstrations in .*/data"):
         train.run(assemble(config(log_path, *learn)))
     compose([*COMMON, *learn, "env.eval.allow_training_trials=true"])
 
