@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import shlex
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -136,11 +137,14 @@ def resave(path: Path, target: Path, *, pattern: str = "", below: tuple[str, ...
         tensors = one.format(str(path), pattern, loaded.format("f"))
     else:
         tensors = f"for n, t in {loaded.format(repr(str(path)))}"
-    return (
-        'python -c "import pathlib, torch; from safetensors.torch import save_file; '
+    code = (
+        "import pathlib, torch; from safetensors.torch import save_file; "
         f"save_file({{n: t.clone().contiguous() {tensors} if torch.is_tensor(t)}}, "
-        f"{str(target)!r}, {{'format': 'pt'}})\""
+        f"{str(target)!r}, {{'format': 'pt'}})"
     )
+    # double quotes are easier to read than what shlex makes of code with single ones
+    readable = not set(code) & set('"$`\\!')
+    return f'python -c "{code}"' if readable else f"python -c {shlex.quote(code)}"
 
 
 def _find(path: Path, tree: Any, kind: type) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -180,9 +180,12 @@ def test_counters_among_the_weights(tmp_path):
     assert "holds no mapping of names" in refused(saved(tmp_path / "o.pt", optimizer)).message
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_the_command_that_converts_works(tmp_path, several):
-    """Also where two names share one tensor, which safetensors does not write."""
+@pytest.mark.parametrize(("several", "folder"), [(False, "w"), (True, 'Ann\'s "$HOME" `1`')])
+def test_the_command_that_converts_works(tmp_path, several, folder):
+    """Also where two names share one tensor, which safetensors does not write, and in a folder
+    whose name a shell would read as something else."""
+    tmp_path = tmp_path / folder
+    tmp_path.mkdir()
     shared = torch.ones(3)
     saved(tmp_path / "w-1.bin", {"a": TWO["a"], "tied": shared, "too": shared})
     target = tmp_path / "model.safetensors"
