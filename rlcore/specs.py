@@ -125,6 +125,8 @@ class EnvSpec:
             where the start is restored from a stored state and equal to the simulator's accuracy.
         course_repeats: whether what follows a start repeats too, to the bit, for equal actions.
             Where it does not, an episode that was lost can't be brought back to where it was.
+        whole_chunks: whether the actions of a chunk are carried out as one motion, so that cut into
+            other chunks they lead elsewhere. Its demonstrations are played in chunks of `stride`.
         task_groups: named groups of tasks for tables (difficulty, suite).
         has_expert: whether :meth:`rlcore.protocols.Env.demonstrate` works.
         render_settings: what changes pixels, for the manifest. An env that is made adds what its
@@ -149,6 +151,7 @@ class EnvSpec:
     max_episode_steps: int
     start_exactness: Literal["bitwise", "stored_state"] = "bitwise"
     course_repeats: bool = True
+    whole_chunks: bool = False
     task_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     has_expert: bool = False
     render_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rlcore_simulation.simulator import Simulator
+from rlcore_simulation.simulator import AnySimulator
 
-S = TypeVar("S", bound=Simulator)
+S = TypeVar("S", bound=AnySimulator)
 
 
 class SimulatorCache(Generic[S]):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlcore.errors import ConfigError, EnvError
 from rlcore.specs import EnvSpec, Episode
-from rlcore_simulation.simulator import Simulator, Step
+from rlcore_simulation.simulator import AnySimulator, Step
 
 
 def checked_episode(spec: EnvSpec, episode: Episode) -> Episode:
@@ -62,7 +62,7 @@ def checked_step(outcome: Any, where: str) -> Step:
     return outcome
 
 
-def draw_into(simulator: Simulator, out: Mapping[str, np.ndarray]) -> None:
+def draw_into(simulator: AnySimulator, out: Mapping[str, np.ndarray]) -> None:
     """Let the simulator write the current frame of every camera into `out`, uint8 `[H, W, 3]` by
     name.
 

@@ -10,15 +10,16 @@ from rlcore.rng import generator
 from rlcore.specs import EnvSpec
 from rlcore_simulation.checks import checked_step, draw_into
 from rlcore_simulation.messages import Demonstrate
-from rlcore_simulation.simulator import Simulator
+from rlcore_simulation.simulator import AnySimulator, ChunkSimulator, play
 
 
-def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demonstration:
+def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> Demonstration:
     """One expert episode, from its start to success or to its time limit.
 
     We store the expert's action. The env executes it with Gaussian noise (std: `action_noise` times
     half the range of each entry), clipped to the range. So the data show the way back from states
-    that the expert alone would not reach.
+    that the expert alone would not reach. A :class:`ChunkSimulator` plays chunks of `stride`
+    actions, as the policy that learns from them will.
     """
     task = spec.tasks[wish.episode.task]
     noise = generator(f"{spec.name} demonstration", wish.seed, task, *wish.episode[1:3])
@@ -35,19 +36,18 @@ def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demon
             for name, frame in _drawn(simulator, spec).items():
                 frames[name].append(frame)
             frame_steps.append(len(actions))
-        action = simulator.expert_action(speed=wish.speed)
         where = f"task {task!r}, trial {wish.episode.trial}, step {len(actions) + 1}"
-        if np.shape(action) != (spec.action_dim,):
-            raise EnvError(
-                f"the expert's action of {spec.name} has shape {list(np.shape(action))} in "
-                f"{where}, expected [{spec.action_dim}]",
-                hint="the env is at fault: give the entries that spec.actions lists",
-            )
-        states.append(simulator.states)
-        actions.append(action)
-        executed = action + scale * noise.standard_normal(action.shape)
-        outcome = simulator.step(np.clip(executed, low, high).astype(np.float32))
-        solved = checked_step(outcome, where).success
+        chunk = _wanted(simulator, spec, wish, where)
+        executed = chunk + scale * noise.standard_normal(chunk.shape)
+        executed = np.clip(executed, low, high).astype(np.float32)
+        before = simulator.states
+        for action, outcome in zip(chunk, play(simulator, executed), strict=False):
+            states.append(before)
+            actions.append(action)
+            solved = checked_step(outcome, where).success
+            if solved or len(actions) == wish.max_steps:
+                break
+            before = simulator.states
     return Demonstration(
         episode=wish.episode,
         task_description=sentence,
@@ -59,12 +59,30 @@ def play_expert(simulator: Simulator, spec: EnvSpec, wish: Demonstrate) -> Demon
     )
 
 
+def _wanted(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate, where: str) -> np.ndarray:
+    """The expert's next actions, float32 `[C, A]`; C is 1 but of a simulator of whole chunks."""
+    if isinstance(simulator, ChunkSimulator):
+        chunk = simulator.expert_chunk(wish.stride, speed=wish.speed)
+        if np.shape(chunk) == (wish.stride, spec.action_dim):
+            return chunk
+    else:
+        chunk = simulator.expert_action(speed=wish.speed)
+        if np.shape(chunk) == (spec.action_dim,):
+            return chunk[None]
+    length = [wish.stride] if isinstance(simulator, ChunkSimulator) else []
+    raise EnvError(
+        f"the expert's action of {spec.name} has shape {list(np.shape(chunk))} in {where}, "
+        f"expected {[*length, spec.action_dim]}",
+        hint="the env is at fault: give the entries that spec.actions lists",
+    )
+
+
 def _bound(spec: EnvSpec, side: str) -> np.ndarray:
     """The lower or upper end of each entry of the action, `[A]`."""
     return np.concatenate([np.full(c.size, getattr(c, side)) for c in spec.actions])
 
 
-def _drawn(simulator: Simulator, spec: EnvSpec) -> dict[str, np.ndarray]:
+def _drawn(simulator: AnySimulator, spec: EnvSpec) -> dict[str, np.ndarray]:
     """A newly rendered frame of every camera."""
     out = {c.name: np.empty((c.height, c.width, 3), dtype=np.uint8) for c in spec.cameras}
     if out:

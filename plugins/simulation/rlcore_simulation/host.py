@@ -104,8 +104,8 @@ class RowHost:
     def _play_row(self, place: int, number: int, command: Play, played: Played) -> None:
         row = self._rows[number]
         terminated = truncated = False
-        for step, action in enumerate(command.actions[place]):
-            reward, terminated, truncated = row.step(action)
+        for step, outcome in enumerate(row.play(command.actions[place])):
+            reward, terminated, truncated = outcome
             played.rewards[place, step] = reward
             played.terminated[place, step] = terminated
             played.truncated[place, step] = truncated
@@ -113,8 +113,6 @@ class RowHost:
             if row.recording:
                 self._draw(number)
                 self._film(number)
-            if row.over:
-                break
         unseen = (terminated and not command.render_terminated) or (
             truncated and not command.render_final
         )

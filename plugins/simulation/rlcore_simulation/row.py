@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +11,7 @@ from rlcore.errors import EnvError
 from rlcore.specs import Episode
 from rlcore_simulation.checks import checked_step
 from rlcore_simulation.settings import SimulatedEnvConfig
-from rlcore_simulation.simulator import Simulator
+from rlcore_simulation.simulator import AnySimulator, Step, play
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Row:
     """
 
     rules: EpisodeRules
-    simulator: Simulator | None = None
+    simulator: AnySimulator | None = None
     over: bool = True
     success: bool = False
     steps: int = 0
@@ -70,7 +71,7 @@ class Row:
         """Elapsed fraction of the time limit."""
         return self.steps / self.rules.max_steps
 
-    def begin(self, simulator: Simulator, episode: Episode, task: str) -> None:
+    def begin(self, simulator: AnySimulator, episode: Episode, task: str) -> None:
         """Start an episode in a simulator of its task; `task` is its name."""
         self.simulator = simulator
         self.address = f"task {task!r}, trial {episode.trial}"
@@ -81,18 +82,31 @@ class Row:
         self.steps = 0
         self._last_reward = 0.0
 
-    def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """One step: action float32 `[A]` -> reward, terminated, truncated.
+    def play(self, actions: np.ndarray) -> Iterator[tuple[float, bool, bool]]:
+        """A chunk up to the end of the episode: actions float32 `[C, A]` -> of each step its
+        reward, terminated, truncated.
 
         A step that solves the task at the time limit terminates and is not truncated: after it
         there is nothing to bootstrap from.
 
         Raises:
-            EnvError: not a Step, a reward that is not a number, or a success that is neither true
-                nor false.
+            EnvError: not a Step, a reward that is not a number, a success that is neither true
+                nor false, or fewer steps than actions.
         """
         assert self.simulator is not None and not self.over
-        outcome = self.simulator.step(action)
+        first = self.steps
+        for outcome in play(self.simulator, actions):
+            yield self._account(outcome)
+            if self.over:
+                return
+        if self.steps < first + len(actions):
+            raise EnvError(
+                f"the simulator played {self.steps - first} of the {len(actions)} actions of a "
+                f"chunk in {self.address}, step {self.steps}, though the episode goes on",
+                hint="the env is at fault: play() yields a Step for each action",
+            )
+
+    def _account(self, outcome: Step) -> tuple[float, bool, bool]:
         self.steps += 1
         outcome = checked_step(outcome, f"{self.address}, step {self.steps}")
         if outcome.success not in (False, True):  # nan would count as true

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -56,17 +57,56 @@ class Simulator(Protocol):
         ...
 
 
+class ChunkSimulator(ABC):
+    """A simulator that carries out the actions of a chunk as one motion, e.g. as waypoints of a
+    path that is timed as a whole. A plugin derives from it, and says so in its spec
+    (`whole_chunks`)."""
+
+    @abstractmethod
+    def start(self, episode: Episode) -> str:
+        """As :meth:`Simulator.start`."""
+
+    @property
+    @abstractmethod
+    def states(self) -> np.ndarray:
+        """As :attr:`Simulator.states`."""
+
+    @abstractmethod
+    def play(self, actions: np.ndarray) -> Iterator[Step]:
+        """Carry out a chunk, actions float32 `[C, A]`: yields the step of each action when it is
+        over, C in all. The caller may draw in between, and stops at the end of the episode."""
+
+    @abstractmethod
+    def draw(self, out: Mapping[str, np.ndarray]) -> None:
+        """As :meth:`Simulator.draw`."""
+
+    @abstractmethod
+    def expert_chunk(self, count: int, *, speed: float) -> np.ndarray:
+        """The expert's next chunk from the current state, float32 `[count, A]`, in range, its
+        motion scaled by `speed`. Only called if `spec.has_expert`."""
+
+
+AnySimulator = Simulator | ChunkSimulator
+
+
+def play(simulator: AnySimulator, actions: np.ndarray) -> Iterator[Step]:
+    """The steps of a chunk, actions float32 `[C, A]`, each carried out when it is asked for."""
+    if isinstance(simulator, ChunkSimulator):
+        return simulator.play(actions)
+    return (simulator.step(action) for action in actions)
+
+
 class SimulatorPool(Protocol):
     """The simulators of one process; rows borrow them for the length of an episode.
 
     :class:`rlcore_simulation.cache.SimulatorCache` is one.
     """
 
-    def take(self, task: int) -> Simulator:
+    def take(self, task: int) -> AnySimulator:
         """A simulator of that task, for this caller only until it is given back."""
         ...
 
-    def give_back(self, simulator: Simulator) -> None:
+    def give_back(self, simulator: AnySimulator) -> None:
         """Return a simulator."""
         ...
 

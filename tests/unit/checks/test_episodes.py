@@ -73,3 +73,20 @@ def test_passes_and_temperatures_that_mean_something(facts, problems):
     found = facts(*twice, "rollout.eval_temperature=0.6")
     flow = replace(found.policy, starts_from_noise=True, temperature=True)
     assert problems(replace(found, policy=flow)) == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "refused"),
+    [(["sft.enabled=true"], True), (["sft.enabled=true", "collect.stride=2"], False), ([], False)],
+)
+def test_demonstrations_have_chunks_as_long_as_the_policy_s(facts, problems, overrides, refused):
+    """Where a chunk is one motion. The toy policy's chunks have 2 actions."""
+    found = facts(*overrides)
+    training = replace(found.envs["train"], whole_chunks=True)
+    said = problems(replace(found, envs={**found.envs, "train": training}))
+    sentence = (
+        "collect.stride must be actor.model.num_action_chunks = 2, as toy carries out a chunk as "
+        "one motion, got 1"
+    )
+    assert (sentence in said) == refused
+    assert sentence not in problems(found)

@@ -12,6 +12,7 @@ from rlcore_testing.conformance.base import (
     require_array,
     require_equal,
     require_none,
+    skip_unless,
 )
 from rlcore_testing.conformance.env_subject import (
     CHUNK,
@@ -53,6 +54,7 @@ class ChunkChecks(EnvSubject):
 
     def test_a_chunk_equals_its_steps_one_by_one(self) -> None:
         """The last two chunks of episodes, one of which ends in there if a solution is known."""
+        skip_unless(not self.spec.whole_chunks, "spec.whole_chunks: a chunk is one motion")
         episodes, actions = self.to_the_end()
         chunked, stepped = self.env(), self.env(instance=1)
         first = max(actions.shape[1] - 2 * CHUNK, 0)

@@ -17,10 +17,7 @@ from rlcore_testing.conformance.base import (
     require_none,
     skip_unless,
 )
-from rlcore_testing.conformance.env_subject import (
-    STRIDE,
-    EnvSubject,
-)
+from rlcore_testing.conformance.env_subject import EnvSubject
 
 
 class DemonstrationChecks(EnvSubject):
@@ -30,7 +27,7 @@ class DemonstrationChecks(EnvSubject):
         low, high = self.action_range()
         for demonstration in self.expert():
             length, spec = len(demonstration.actions), self.spec
-            steps = np.arange(0, length, STRIDE, dtype=np.int64)
+            steps = np.arange(0, length, self.stride, dtype=np.int64)
             where = f"of the demonstration of {tuple(demonstration.episode)}"
             require(
                 0 < length <= spec.max_episode_steps,
@@ -39,8 +36,9 @@ class DemonstrationChecks(EnvSubject):
             )
             require_none(f"the demonstration of {tuple(demonstration.episode)}",
                          demonstration_fault(spec, demonstration))  # fmt: skip
-            require_equal(f"frame_steps {where} with stride={STRIDE}", demonstration.frame_steps,
-                          steps, hint="a frame before steps 0, stride, 2 stride, ...")  # fmt: skip
+            require_equal(f"frame_steps {where} with stride={self.stride}",
+                          demonstration.frame_steps, steps,
+                          hint="a frame before steps 0, stride, 2 stride, ...")  # fmt: skip
             outside = (demonstration.actions < low) | (demonstration.actions > high)
             require(
                 not outside.any(),
@@ -58,21 +56,23 @@ class DemonstrationChecks(EnvSubject):
         )
 
     def test_a_demonstration_replays(self) -> None:
-        """Its actions, played in the env, go through its states and succeed when it did."""
+        """Its actions, played in the env, go through its states and succeed when it did. Where
+        chunks are motions, its last one may be another one: it is cut where it succeeded."""
         demonstration = next((d for d in self.expert() if d.success), None)
         skip_unless(demonstration is not None, "the expert solved none of the episodes tried")
         assert demonstration is not None
         env, actions = self.env(1), demonstration.actions
         observation, _ = env.reset(options={"episodes": [demonstration.episode]})
         hint = "states and actions are those before each step of the episode, from its reset on"
-        for step in range(len(actions)):
+        length = self.stride if self.spec.whole_chunks else 1
+        for step in range(0, len(actions), length):
             self.require_close(f"the demonstration's state before step {step}",
                                 demonstration.states[step], observation["states"][0],
                                 hint=hint)  # fmt: skip
-            result = env.chunk_step(actions[None, step : step + 1])
+            result = env.chunk_step(actions[None, step : step + length])
             observation = result.observation
         require(
-            bool(result.success[0]),
+            bool(result.success[0]) or self.spec.whole_chunks,
             f"the {len(actions)} actions of a successful demonstration of "
             f"{tuple(demonstration.episode)} don't succeed when they are played",
             hint="with action_noise=0 the env executes the very actions that are handed out",

@@ -57,7 +57,10 @@ class EnvSubject(Conformance):
 
     def solution(self) -> tuple[Episode, np.ndarray] | None:
         """An episode and actions float32 `[L, A]` whose last one solves it; None if none is
-        known. An env without an expert may name one here."""
+        known. An env without an expert may name one here. Where chunks are motions, a
+        demonstration is none: the checks cut it into other chunks."""
+        if self.spec.whole_chunks:
+            return None
         for demonstration in self.demonstrations():
             if demonstration.success:
                 return demonstration.episode, demonstration.actions
@@ -66,6 +69,11 @@ class EnvSubject(Conformance):
     @property
     def spec(self) -> EnvSpec:
         return self.env().spec
+
+    @property
+    def stride(self) -> int:
+        """Steps between the frames of demonstrations; where chunks are motions, their length."""
+        return CHUNK if self.spec.whole_chunks else STRIDE
 
     def env(self, num_envs: int = ROWS, *, instance: int = 0, **changes: Any) -> Env:
         """An env all checks share; every check resets what it uses."""
@@ -131,7 +139,7 @@ class EnvSubject(Conformance):
                 episodes,
                 action_noise=noise,
                 speed=1.0,
-                stride=STRIDE,
+                stride=self.stride,
                 seed=seed,
                 max_steps=max_steps,
             )
