@@ -1,0 +1,37 @@
+"""RoboTwin as an rlcore Env. Importing it loads no simulator."""
+
+from __future__ import annotations
+
+from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.simulator import SimulatorSource
+
+from rlcore_env_robotwin.checkout import require_assets
+from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.spec import env_spec
+
+ROBOTWIN = SimulatorSource("rlcore_env_robotwin.driver.pool:make_pool", name="RoboTwin simulator")
+STAND_INS = SimulatorSource(
+    "rlcore_env_robotwin.stand_ins.pool:make_pool", name="RoboTwin stand-in simulator"
+)
+
+
+def make_env(
+    config: RoboTwinConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
+) -> SimulatedEnv:
+    """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
+
+    Raises:
+        AssetError: no repository of RoboTwin, or assets missing; before any process starts.
+        ConfigError: settings that contradict each other.
+    """
+    spec = env_spec(config)
+    if not config.stand_ins:
+        require_assets(config, spec.tasks)
+    return SimulatedEnv(
+        spec,
+        STAND_INS if config.stand_ins else ROBOTWIN,
+        config,
+        num_envs=num_envs,
+        first_slot=rank * num_envs,
+        num_processes=num_processes,
+    )

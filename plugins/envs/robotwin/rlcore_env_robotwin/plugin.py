@@ -1,0 +1,39 @@
+"""What this plugin offers rlcore. Strings only: listing it imports no simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.hookspecs import hookimpl
+from rlcore.specs import ComponentSpec
+
+RLCORE_API = (0, 2)
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    return [
+        ComponentSpec(
+            kind="env",
+            name="robotwin",
+            target="rlcore_env_robotwin.env:make_env",
+            summary="RoboTwin 2.0: 46 tasks of two arms at a table, SAPIEN in an own interpreter",
+            config="rlcore_env_robotwin.settings:RoboTwinConfig",
+            spec="rlcore_env_robotwin.spec:env_spec",
+        ),
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    return ["pkg://rlcore_env_robotwin.conf"]
+
+
+@hookimpl
+def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
+    from rlcore_env_robotwin.doctor import doctor_checks
+
+    if config is None:
+        return doctor_checks([])
+    used = [env for env in (config.env.train, config.env.eval) if env.env_type == "robotwin"]
+    return doctor_checks(used) if used else []

@@ -1,0 +1,160 @@
+"""The settings of a RoboTwin env. Light: imports no simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore_simulation.settings import SimulatedEnvConfig
+
+from rlcore.config.schema import Settings, When, key
+
+CAMERAS = ("L515", "Large_L515", "D435", "Large_D435")
+SETTINGS = ("demo_clean", "demo_randomized")
+
+
+@dataclass
+class DomainRandomizationConfig(Settings):
+    """What differs from start to start besides the objects; null: as `setting` has it."""
+
+    random_background: bool | None = key("textures on wall and table")
+    cluttered_table: bool | None = key("up to ten other objects on the table")
+    clean_background_rate: float | None = key(
+        "share of starts without a texture, of wall and table each", least=0, most=1
+    )
+    random_head_camera_dis: float | None = key(
+        "how far in metres the head camera may be moved", least=0
+    )
+    random_table_height: float | None = key("how much lower in metres the table may stand", least=0)
+    random_light: bool | None = key("random colours of the lights")
+    crazy_random_light_rate: float | None = key(
+        "share of the starts with random lights in which they flicker", least=0, most=1
+    )
+
+
+@dataclass
+class RobotCameraConfig(Settings):
+    """Which cameras there are."""
+
+    head_camera_type: str = key("the head camera's model", "D435", choices=CAMERAS)
+    wrist_camera_type: str = key("the wrist cameras' model", "D435", choices=CAMERAS)
+    collect_head_camera: bool = key("the policy sees the head camera; must be true", True)
+    collect_wrist_camera: bool = key("the policy sees the cameras of both wrists, too", False)
+
+
+@dataclass
+class DataTypeConfig(Settings):
+    """What RoboTwin computes for an observation; a policy gets frames and joints of it."""
+
+    rgb: bool = key("frames; must be true", True)
+    third_view: bool = key("a camera on the whole scene", False)
+    depth: bool = key("depth", False)
+    pointcloud: bool = key("point cloud", False)
+    observer: bool = key("observer camera", False)
+    endpose: bool = key("poses of both hands", False)
+    qpos: bool = key("joints; must be true", True)
+    mesh_segmentation: bool = key("segmentation by mesh", False)
+    actor_segmentation: bool = key("segmentation by object", False)
+
+
+@dataclass
+class TaskConfig(Settings):
+    """RoboTwin's own settings, handed to it under these names."""
+
+    task_name: str = key("the task; env.*.tasks names several", "place_empty_cup")
+    step_lim: int | None = key(
+        "env steps after which RoboTwin takes no more actions, at least max_episode_steps; null: "
+        "max_episode_steps",
+        least=1,
+    )
+    planner_backend: str = key(
+        "planner of RoboTwin's expert, which finds the starts that can be solved",
+        "mplib",
+        choices=("mplib", "curobo"),
+    )
+    embodiment: list[Any] = key(
+        "the robot: [aloha-agilex], one with two arms; or [piper, piper, 0.6], two with one arm "
+        "each and the metres between them",
+        ["piper", "piper", 0.6],
+    )
+    domain_randomization: DomainRandomizationConfig = key(
+        "what is random", DomainRandomizationConfig()
+    )
+    camera: RobotCameraConfig = key("cameras", RobotCameraConfig())
+    data_type: DataTypeConfig = key("what is observed", DataTypeConfig())
+    clear_cache_freq: int = key(
+        "starts after which SAPIEN's cache of meshes and textures is emptied", 8, least=1
+    )
+    render_freq: int = key(
+        "of RoboTwin's own window, which processes without a screen do not have: 0",
+        0,
+        least=0,
+        most=0,
+    )
+    save_freq: int = key("of RoboTwin's data collection: steps between frames", 15, least=1)
+    episode_num: int = key("of RoboTwin's data collection: episodes", 100, least=1)
+    use_seed: bool = key("of RoboTwin's data collection: seeds of an earlier one", False)
+    language_num: int = key("of RoboTwin's data collection: sentences kept", 100, least=1)
+    pcd_down_sample_num: int = key("points of a point cloud", 1024, least=0)
+    pcd_crop: bool = key("cut the table's surroundings off point clouds", True)
+    save_path: str = key("of RoboTwin's data collection: folder", "./data")
+    collect_data: bool = key("of RoboTwin's data collection: whether to save episodes", True)
+    eval_video_log: bool = key("of RoboTwin's evaluation: videos", True)
+
+
+CHECKOUT = When("stand_ins", (False,))
+
+
+@dataclass
+class RoboTwinConfig(SimulatedEnvConfig):
+    """RoboTwin 2.0; `tasks` names several of its tasks in place of `task_config.task_name`."""
+
+    env_type: str = key("registered name of the env", "robotwin")
+    max_episode_steps: int = key("time limit in env steps; published: 200", 200, least=1)
+    simulator_timeout: float = key(
+        "seconds a simulator process may take for one command before it counts as hung; to find "
+        "starts takes the expert a minute or more",
+        600.0,
+        above=0,
+    )
+    task_config: TaskConfig = key("RoboTwin's own settings", TaskConfig())
+    setting: str = key(
+        "what is random where task_config.domain_randomization leaves it open: demo_clean, "
+        "nothing; demo_randomized, background, clutter, table height and light",
+        "demo_randomized",
+        choices=SETTINGS,
+    )
+    center_crop: bool = key(
+        "cut frames to the middle 90% and stretch them to 224 x 224, as for OpenVLA-OFT; else they "
+        "are made smaller and get black bars, as π0 does it",
+        True,
+    )
+    train_seeds_path: str | None = key(
+        "file of the seeds whose starts the expert solved: {task: {success_seeds: [...]}}; they "
+        "are the trials of split=train. null: found by RoboTwin's expert when first played, and "
+        "kept in seeds_cache",
+        place="path",
+        when=CHECKOUT,
+    )
+    heldout_seeds_path: str | None = key("likewise for split=heldout", place="path", when=CHECKOUT)
+    stand_ins: bool = key(
+        "a scene of boxes and a simple robot in place of RoboTwin's: five tasks, needs neither "
+        "checkout nor assets, and its figures are not RoboTwin's",
+        False,
+    )
+    robotwin_path: str | None = key(
+        "RoboTwin's repository, branch RLinf_support; env=robotwin takes $ROBOTWIN_PATH",
+        place="path",
+        when=CHECKOUT,
+    )
+    assets_path: str | None = key(
+        "folder that holds RoboTwin's folder assets; null: robotwin_path. env=robotwin takes "
+        "$ASSETS_PATH",
+        place="path",
+        when=CHECKOUT,
+    )
+    robot_platform: str = key(
+        "RoboTwin's robots are of this platform; env=robotwin takes $ROBOT_PLATFORM",
+        "ALOHA",
+        choices=("ALOHA",),
+    )

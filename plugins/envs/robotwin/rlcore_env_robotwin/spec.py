@@ -1,0 +1,153 @@
+"""Settings -> EnvSpec, and the checks of the settings. Light: imports no simulator."""
+
+from __future__ import annotations
+
+import math
+
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore_env_robotwin.seeds import HELDOUT_TRIALS, TRAIN_TRIALS, solved_seeds
+from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.tasks import BOXES, FAMILIES, SENTENCES, TASKS, UNSUPPORTED
+
+IMAGE_SIZE = 224
+HEAD, WRISTS = "head_camera", ("left_camera", "right_camera")
+JOINTS = 6  # of an arm; the policies of RoboTwin know no other
+# Joints of each arm, where we know them; of other robots RoboTwin's own files tell.
+ARMS = {"aloha-agilex": 6, "piper": 6, "ARX-X5": 6, "ur5-wsg": 6, "franka-panda": 7}
+TWO_ARMED = ("aloha-agilex",)
+CAVEAT = "a scene of boxes and a simple robot in place of RoboTwin's: not results on RoboTwin"
+
+
+def env_spec(config: RoboTwinConfig) -> EnvSpec:
+    """What RoboTwin offers under `config`.
+
+    Raises:
+        ConfigError: a task that is not supported, a robot whose arms do not have six joints, a
+            seeds file without seeds of the task, or settings that contradict each other.
+    """
+    tasks = _tasks(config)
+    _check_robot(config)
+    _check_rest(config)
+    arm = (StateChannel("joint_position", JOINTS), StateChannel("gripper_opening", 1))
+    command = (
+        ActionChannel("joint_position", JOINTS, -math.pi, math.pi, convention="target in rad"),
+        ActionChannel("gripper", 1, 0.0, 1.0, convention="0 closed, 1 open"),
+    )
+    train, heldout = (_trials(config, split, tasks) for split in ("train", "heldout"))
+    return EnvSpec(
+        name="robotwin",
+        tasks=tasks,
+        descriptions=tuple(SENTENCES[task] for task in tasks),
+        train_trials=train,
+        heldout_trials=heldout,
+        cameras=tuple(CameraSpec(name, IMAGE_SIZE, IMAGE_SIZE) for name in cameras(config)),
+        states=(*arm, *arm),
+        actions=(*command, *command),
+        max_episode_steps=config.max_episode_steps,
+        whole_chunks=True,
+        task_groups=_families(tasks),
+        has_expert=config.stand_ins,
+        render_settings={
+            "setting": config.setting,
+            "embodiment": ", ".join(map(str, config.task_config.embodiment)),
+            "head_camera_type": config.task_config.camera.head_camera_type,
+            "wrist_camera_type": config.task_config.camera.wrist_camera_type,
+            "center_crop": config.center_crop,
+            "stand_ins": config.stand_ins,
+        },
+        renders_final=config.render_final,
+        caveat=CAVEAT if config.stand_ins else "",
+    )
+
+
+def cameras(config: RoboTwinConfig) -> tuple[str, ...]:
+    """The cameras that the policy sees, in RoboTwin's words: the head's, then the wrists'."""
+    return (HEAD, *WRISTS) if config.task_config.camera.collect_wrist_camera else (HEAD,)
+
+
+def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
+    """The tasks of `tasks`, else the one of `task_config.task_name`."""
+    named = [config.task_config.task_name] if config.tasks is None else config.tasks
+    where = "task_config.task_name" if config.tasks is None else "tasks"
+    if not named or len(set(named)) != len(named):
+        raise ConfigError(f"tasks must name at least one task, each once, got {named}")
+    offered = BOXES if config.stand_ins else TASKS
+    for task in named:
+        if task in UNSUPPORTED:
+            raise ConfigError(
+                f"{where}: RoboTwin has no reward for task {task!r}; like it are "
+                f"{', '.join(other for other in UNSUPPORTED if other != task)}",
+                hint=f"one of its {len(TASKS)} other tasks: rlcore train --help env",
+            )
+        if task not in offered:
+            which = "the stand-in scene has" if config.stand_ins else "RoboTwin has"
+            raise ConfigError(
+                f"{where}: {which} no task {task!r}; choose from: {', '.join(offered)}."
+                f"{did_you_mean(task, offered)}",
+                hint="stand_ins=false plays RoboTwin itself" if task in TASKS else None,
+            )
+    return tuple(named)
+
+
+def _check_robot(config: RoboTwinConfig) -> None:
+    robot = config.task_config.embodiment
+    pair = len(robot) == 3 and isinstance(robot[2], (int, float)) and not isinstance(robot[2], bool)
+    names = robot[:2] if pair else robot
+    if not (pair or len(robot) == 1) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(
+            "task_config.embodiment must be [ROBOT] with two arms, or [LEFT, RIGHT, METRES] with "
+            f"one each, got {robot}",
+            hint="[aloha-agilex] or [piper, piper, 0.6]",
+        )
+    for name in names:
+        if ARMS.get(name, JOINTS) != JOINTS:
+            entries = 2 * (ARMS[name] + 1)
+            six = ", ".join(other for other, joints in ARMS.items() if joints == JOINTS)
+            raise ConfigError(
+                f"task_config.embodiment: the arms of {name} have {ARMS[name]} joints, which makes "
+                f"{entries} entries of states and actions, and RoboTwin's policies have "
+                f"{2 * (JOINTS + 1)}",
+                hint=f"robots with arms of {JOINTS} joints: {six}",
+            )
+        if len(robot) == 1 and name in ARMS and name not in TWO_ARMED:
+            raise ConfigError(
+                f"task_config.embodiment: {name} has one arm, got {robot}",
+                hint=f"[{name}, {name}, 0.6] puts two of them 0.6 m apart",
+            )
+
+
+def _check_rest(config: RoboTwinConfig) -> None:
+    task = config.task_config
+    if task.step_lim is not None and task.step_lim < config.max_episode_steps:
+        raise ConfigError(
+            f"task_config.step_lim must be at least max_episode_steps ({config.max_episode_steps})"
+            f", got {task.step_lim}: RoboTwin takes no actions after it",
+            hint="task_config.step_lim=null makes it the same",
+        )
+    for name, value in (
+        ("camera.collect_head_camera", task.camera.collect_head_camera),
+        ("data_type.rgb", task.data_type.rgb),
+        ("data_type.qpos", task.data_type.qpos),
+    ):
+        if not value:
+            raise ConfigError(f"task_config.{name} must be true: the policy needs it, got {value}")
+
+
+def _trials(config: RoboTwinConfig, split: str, tasks: tuple[str, ...]) -> range:
+    """Trial numbers of a split: as many as the file names seeds of every task."""
+    numbers = TRAIN_TRIALS if split == "train" else HELDOUT_TRIALS
+    counts = [
+        len(seeds) for task in tasks if (seeds := solved_seeds(config, split, task)) is not None
+    ]
+    return numbers[: min(counts)] if counts else numbers
+
+
+def _families(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The tasks by family, where they come from several."""
+    found = {
+        family: tuple(task for task in tasks if task in members)
+        for family, members in FAMILIES.items()
+    }
+    found = {family: members for family, members in found.items() if members}
+    return found if len(found) > 1 else {}
