@@ -62,7 +62,8 @@ class SimulatorFleet:
         )
 
     def start(self) -> None:
-        """Start the processes; they import their simulators while the caller goes on."""
+        """Start the processes, for the first time or after :meth:`close`; they import their
+        simulators while the caller goes on."""
         for member in self._members:
             member.start()
 

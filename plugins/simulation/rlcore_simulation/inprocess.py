@@ -25,12 +25,16 @@ class InProcessSimulators:
 
     def __init__(self, hosting: Hosting, block: ObservationBlock) -> None:
         self.rows = hosting.rows
+        self._hosting = hosting
+        self._block = block
         _set_environment(hosting.source)
         self._host: RowHost | None = RowHost(hosting, block)
         self._reply: Reply = None
 
     def start(self) -> None:
-        """Does nothing."""
+        """Make the simulators, if they were freed."""
+        if self._host is None:
+            self._host = RowHost(self._hosting, self._block)
 
     def send(self, command: Command) -> None:
         """Carry out a command."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
+from rlcore_simulation.suspending import SuspendingEnv
 
 from rlcore_env_robotwin.checkout import require_assets
 from rlcore_env_robotwin.settings import RoboTwinConfig
@@ -17,7 +17,7 @@ STAND_INS = SimulatorSource(
 
 def make_env(
     config: RoboTwinConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
-) -> SimulatedEnv:
+) -> SuspendingEnv:
     """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
 
     Raises:
@@ -27,7 +27,7 @@ def make_env(
     spec = env_spec(config)
     if not config.stand_ins:
         require_assets(config, spec.tasks)
-    return SimulatedEnv(
+    return SuspendingEnv(
         spec,
         STAND_INS if config.stand_ins else ROBOTWIN,
         config,

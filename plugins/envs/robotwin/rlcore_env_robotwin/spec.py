@@ -57,6 +57,7 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
             "stand_ins": config.stand_ins,
         },
         renders_final=config.render_final,
+        suspends=True,
         caveat=CAVEAT if config.stand_ins else "",
     )
 

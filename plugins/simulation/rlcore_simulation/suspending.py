@@ -1,0 +1,117 @@
+"""Simulators that hold memory of an accelerator, as those do that render there.
+
+Suspended, their processes end. Resumed, they start anew, and episodes that were running are started
+and played again up to where they were: equal starts and actions lead to the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rlcore.protocols import ChunkResult, Observation
+from rlcore.specs import Episode
+from rlcore_simulation.env import SimulatedEnv
+
+
+class SuspendingEnv(SimulatedEnv):
+    """A :class:`SimulatedEnv` that is a :class:`rlcore.protocols.SuspendableEnv`; for envs whose
+    course repeats to the bit (`spec.course_repeats`)."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._since: list[dict[int, Episode] | np.ndarray] = []
+        """What running episodes were made of, in order: starts by row, and chunks of all rows."""
+        self._running = np.zeros(self.num_envs, dtype=bool)
+        self._filmed: Sequence[int] = ()
+        self._frames: dict[int, list[np.ndarray]] = {}
+        self._suspended = False
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """As :meth:`SimulatedEnv.reset`."""
+        options = dict(options or {})
+        episodes = options.setdefault("episodes", self._counted(seed or 0))
+        mask = np.ones(self.num_envs, dtype=bool)
+        mask = np.asarray(options.get("reset_mask", mask), dtype=bool)
+        answer = super().reset(options=options)
+        if mask.all():
+            self._since.clear()
+        self._since.append({int(row): episodes[row] for row in np.flatnonzero(mask)})
+        self._running |= mask
+        return answer
+
+    def chunk_step_wait(self) -> ChunkResult:
+        """As :meth:`SimulatedEnv.chunk_step_wait`."""
+        before = self._success
+        result = super().chunk_step_wait()
+        # new processes know nothing of episodes that ended in the old ones
+        self._success = np.where(self._running, self._success, before)
+        result = replace(result, success=self._success.copy())
+        self._running &= ~(result.terminated | result.truncated).any(axis=1)
+        return result
+
+    def _play(self, actions: np.ndarray, *, render_terminated: bool, render_final: bool) -> None:
+        super()._play(actions, render_terminated=render_terminated, render_final=render_final)
+        self._since.append(np.array(actions, dtype=np.float32))
+
+    def record(self, rows: Sequence[int]) -> None:
+        """As :meth:`SimulatedEnv.record`."""
+        super().record(rows)
+        self._filmed = tuple(rows)
+
+    def recorded(self) -> dict[int, list[np.ndarray]]:
+        """As :meth:`SimulatedEnv.recorded`."""
+        early, self._frames = self._frames, {}
+        late = super().recorded()
+        return {row: early.get(row, []) + late.get(row, []) for row in {**early, **late}}
+
+    # -- suspension ---------------------------------------------------------------------------
+
+    def suspend(self) -> None:
+        """End the simulator processes; safe to call twice."""
+        if self._suspended:
+            return
+        self._require_ready()
+        if self._filmed:
+            self._frames = self.recorded()
+        self._fleet.close()
+        self._suspended = True
+
+    def resume(self) -> None:
+        """Start the processes again, and bring the running episodes back; safe to call twice."""
+        if not self._suspended:
+            return
+        self._fleet.start()
+        self._suspended = False
+        self._bring_back()
+        if self._filmed:
+            super().record(self._filmed)
+
+    def _bring_back(self) -> None:
+        since, running = self._since, np.flatnonzero(self._running)
+        last = {
+            row: number
+            for number, event in enumerate(since)
+            if isinstance(event, dict)
+            for row in event
+        }
+        wanted = {int(row): last[int(row)] for row in running}
+        success = self._success
+        self._since, begun = [], False
+        for number, event in enumerate(since):
+            if isinstance(event, dict):
+                # a row's later start undoes its earlier one
+                rows = [row for row in event if wanted.get(row) == number]
+                if rows:
+                    episodes = [event.get(row) for row in range(self.num_envs)]
+                    mask = np.isin(np.arange(self.num_envs), rows)
+                    self.reset(options={"reset_mask": mask, "episodes": episodes})
+                    begun = True
+            elif begun:
+                self.chunk_step(event)
+        self._success = success
