@@ -14,6 +14,7 @@ COMMANDS = {
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
     "plugins": "list what the installed plugins provide",
+    "cluster": "show the machines of a run, and what it would take of them",
     "doctor": "check what is missing on this machine",
     "help": "list the commands",
 }

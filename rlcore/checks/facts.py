@@ -14,7 +14,7 @@ from rlcore.config.needs import algorithm_needs, ask_spec
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.sentences import told
 from rlcore.config.tasks import checked_spec, narrowed
-from rlcore.placement import COMPONENTS, Inventory, Plan, make_plan
+from rlcore.placement import COMPONENTS, Plan, find_inventory, make_plan
 from rlcore.plugins import Registry
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.track.env_facts import EnvFacts, read_env_facts
@@ -91,7 +91,7 @@ def gather_facts(
     further = further or {}
     said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
-    plan = plan or make_plan(config.cluster, Inventory.local())
+    plan = plan or make_plan(config.cluster, find_inventory(config.cluster))
     trains = bool(config.algorithm.name) and not config.runner.only_eval
     return Facts(
         config=config,

@@ -50,6 +50,8 @@ def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
         return
     on: dict[int, list[int]] = {}
     for process in plan.processes("actor"):
+        if plan.on_cores(process):
+            continue
         on.setdefault(process.resources[0], []).append(process.rank)
     for gpu, ranks in on.items():
         if facts.policy is not None and len(ranks) > 1:

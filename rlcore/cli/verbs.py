@@ -10,6 +10,7 @@ import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rlcore import watchdog
 from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
@@ -25,6 +26,9 @@ from rlcore.installed import LEAVE_OUT
 from rlcore.output import lasting
 from rlcore.plugins import Registry, load_plugins
 from rlcore.targets import load_target
+
+if TYPE_CHECKING:
+    from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
 CLUSTER_SESSION = "rlcore.workers.cluster:cluster_session"  # jobs of a sweep share one cluster
@@ -108,11 +112,25 @@ def _run(
         # not before it is needed: a dry run is instant
         from rlcore.loop.assembly import assemble
 
-        assembly = assemble(config, registry, further, collects=verb.collects)
-        require_assets(config, registry)
-        assembly = replace(assembly, config=place(config))
-        with watchdog.guard(config.cluster.timeouts.stop):
-            load_target(verb.loop)(assembly, **passed)
+        with _joined(config):
+            assembly = assemble(config, registry, further, collects=verb.collects)
+            require_assets(config, registry)
+            assembly = replace(assembly, config=place(config))
+            with watchdog.guard(config.cluster.timeouts.stop):
+                load_target(verb.loop)(assembly, **passed)
+
+
+def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
+    """The cluster that a run joins, from before it is planned, as its nodes are planned for. One
+    of its own is started later, once nothing is found wrong."""
+    from rlcore.placement import joins
+
+    session: contextlib.AbstractContextManager[None] = (
+        load_target(CLUSTER_SESSION)(config.cluster)
+        if joins(config.cluster)
+        else contextlib.nullcontext()
+    )
+    return session
 
 
 def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
@@ -187,21 +205,27 @@ def show_plan(
         UserError: whatever the run itself would be refused for.
     """
     from rlcore.checks import announce, check
-    from rlcore.checks.facts import NO_POLICY
-    from rlcore.placement import Inventory, make_plan, render
+    from rlcore.placement import find_inventory, make_plan
 
-    plan = make_plan(config.cluster, Inventory.local(), registry)
+    inventory = find_inventory(config.cluster, only_look=True)
+    plan = make_plan(config.cluster, inventory, registry)
     facts = check(config, registry, plan, further, collects=collects)
     announce(facts, collects=collects)
     print(to_yaml(config))
-    print(
-        render(
-            plan,
-            facts.policy or NO_POLICY,
-            config.actor.model.precision,
-            reference=facts.needs is not None and facts.needs.reference_logprobs,
-            rows=facts.rows_per_forward,
-        )
+    print(placement_table(facts))
+
+
+def placement_table(facts: Facts) -> str:
+    """Which process runs where, and an estimate of what each holds."""
+    from rlcore.checks.facts import NO_POLICY
+    from rlcore.placement import render
+
+    return render(
+        facts.placement,
+        facts.policy or NO_POLICY,
+        facts.config.actor.model.precision,
+        reference=facts.needs is not None and facts.needs.reference_logprobs,
+        rows=facts.rows_per_forward,
     )
 
 

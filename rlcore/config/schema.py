@@ -24,6 +24,12 @@ from rlcore.config.keys import key as key
 class TimeoutsConfig(Settings):
     """Seconds after which a wait ends with an error that names what was waited for."""
 
+    nodes: float = key(
+        "for cluster.num_nodes nodes to join",
+        60.0,
+        above=0,
+        when=When("cluster.address", unless=(None, "local")),
+    )
     start: float = key("until all workers have started", 180.0, above=0)
     env: float = key(
         "for one chunk of simulation, or a reset; on the local backend to close simulators",
@@ -61,8 +67,12 @@ class ClusterConfig(Settings):
     num_nodes: int = key(
         "nodes that must have joined the cluster", 1, least=1, when=When("backend", ("ray",))
     )
+    inventory: str | None = key(
+        "machines that are not there, to plan for: 8x80GB, 2x8x80GB, 16cpu or a YAML file of "
+        "nodes; --dry-run, rlcore cluster and rlcore plan only",
+    )
     address: str | None = key(
-        "address of a running Ray cluster; null starts a new one",
+        "address of a running Ray cluster, or auto; null starts a new one on this machine",
         door=Door("joins the Ray cluster at", (None, "auto", "local")),
         when=When("backend", ("ray",)),
     )
@@ -72,7 +82,9 @@ class ClusterConfig(Settings):
     )
     node_groups: list[Any] = key(
         "named nodes for placements, e.g. [{label: big, node_ranks: 0-1}]: an entry "
-        "{node_group: big, placement: 0-7} counts ranks within them",
+        "{node_group: big, placement: 0-7} counts ranks within them; node_labels instead of "
+        "node_ranks chooses nodes by labels, ignore_hardware makes cores the ranks, env_vars are "
+        "set in the processes",
         [],
     )
     timeouts: TimeoutsConfig = key("named timeouts in seconds", TimeoutsConfig())

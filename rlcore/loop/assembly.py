@@ -9,7 +9,7 @@ from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY
 from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
-from rlcore.placement import Inventory, Plan, Seat, make_plan
+from rlcore.placement import Plan, Seat, find_inventory, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
@@ -45,7 +45,7 @@ class Assembly:
     @property
     def device(self) -> str:
         """Where the policy runs, in words."""
-        return "cuda" if self.placement.inventory.kind == "GPU" else "cpu"
+        return "cuda" if self.placement.seats("actor")[0].gpus else "cpu"
 
 
 def assemble(
@@ -67,7 +67,7 @@ def assemble(
         UserError: a missing component, a wrong setting, a placement that can't be carried out.
     """
     registry = registry or load_plugins()
-    placement = make_plan(config.cluster, Inventory.local(), registry)
+    placement = make_plan(config.cluster, find_inventory(config.cluster), registry)
     further = further or {}
     facts = check(config, registry, placement, further, collects=collects)
     announce(facts, collects=collects)
@@ -88,7 +88,7 @@ def assemble(
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,
-        roster=Roster(config.cluster, members),
+        roster=Roster(config.cluster, members, nodes=placement.inventory.nodes),
         further=further,
     )
 

@@ -34,10 +34,12 @@ class Process:
     Attributes:
         rank: its number within the component, from 0.
         resources: global ranks of the accelerators (or CPU slots) it owns or shares, ascending.
+        groups: labels of the node groups that it was placed through.
     """
 
     rank: int
     resources: tuple[int, ...]
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,18 +121,23 @@ def _processes(
             f"{where}: a mapping must have the keys node_group and placement, got "
             f"{', '.join(map(str, value)) or 'none'}"
         )
-    members = _members(value["node_group"], where, groups)
+    labels = _labels(value["node_group"])
+    members = _members(labels, where, groups)
     return tuple(
-        Process(process.rank, tuple(members[rank] for rank in process.resources))
+        Process(process.rank, tuple(members[rank] for rank in process.resources), labels)
         for process in _rankmap(value["placement"], where, len(members))
     )
 
 
-def _members(labels: Any, where: str, groups: Mapping[str, Sequence[int]]) -> list[int]:
+def _labels(given: Any) -> tuple[str, ...]:
+    listed = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    return tuple(part.strip() for item in listed for part in str(item).split(","))
+
+
+def _members(labels: Sequence[str], where: str, groups: Mapping[str, Sequence[int]]) -> list[int]:
     """Global ranks of the named groups, one after another."""
-    listed = labels if isinstance(labels, Sequence) and not isinstance(labels, str) else [labels]
     members: list[int] = []
-    for label in (part.strip() for item in listed for part in str(item).split(",")):
+    for label in labels:
         if label not in groups:
             choices = ", ".join(groups) or "none is defined in cluster.node_groups"
             raise PlacementError(
@@ -138,10 +145,16 @@ def _members(labels: Any, where: str, groups: Mapping[str, Sequence[int]]) -> li
                 f"{did_you_mean(label, groups)}"
             )
         members += groups[label]
+    named = ", ".join(labels)
     if not members:
-        raise PlacementError(f"{where}: node_group must name at least one group, got {labels!r}")
+        empty = "has no ranks" if named else "must name at least one group"
+        raise PlacementError(
+            f"{where}: node_group {empty}, got {named!r}",
+            hint="its nodes have no accelerators? ignore_hardware: true in cluster.node_groups "
+            "makes their cores its ranks",
+        )
     if len(set(members)) != len(members):
-        raise PlacementError(f"{where}: the node groups {labels!r} overlap")
+        raise PlacementError(f"{where}: the node groups {named!r} overlap")
     return members
 
 

@@ -1,7 +1,8 @@
 """What machines there are: nodes with cores, accelerators and memory. Starts nothing.
 
 Ranks are numbered over all nodes in order. Where any node has an accelerator a rank is an
-accelerator, otherwise it is a CPU slot: one core.
+accelerator, otherwise it is a CPU slot: one core. Cores of a cluster with accelerators have ranks
+too, behind those of all accelerators; only a group of nodes that ignores hardware reaches them.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -27,14 +28,22 @@ class Node:
     Attributes:
         cpus: cores this user may use.
         gpus: accelerators this process may see.
-        memory: bytes of main memory.
-        gpu_memory: bytes of memory of each accelerator, 0 if unknown.
+        memory: bytes of main memory, 0 if unknown.
+        gpu_memory: bytes of memory of the smallest accelerator, 0 if unknown.
+        name: what people know it by; empty for the machine the command is given on.
+        labels: what it was labelled with when it joined (`ray start --labels`).
+        id: Ray's name of a node that has joined; empty for others.
+        devices: its accelerators as `CUDA_VISIBLE_DEVICES` names them; empty if unknown.
     """
 
     cpus: int
     gpus: int = 0
     memory: int = 0
     gpu_memory: int = 0
+    name: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,8 +55,9 @@ class Inventory:
     @classmethod
     def local(cls) -> Inventory:
         """This machine, found without any tensor library."""
-        gpus, gpu_memory = _local_gpus()
-        return cls((Node(_local_cpus(), gpus, _local_memory(), gpu_memory),))
+        devices, gpu_memory = local_gpus()
+        node = Node(local_cpus(), len(devices), local_memory(), gpu_memory, devices=tuple(devices))
+        return cls((node,))
 
     @classmethod
     def uniform(cls, nodes: int, node: Node) -> Inventory:
@@ -73,23 +83,34 @@ class Inventory:
         first = sum(self.slots(index) for index in range(node))
         return range(first, first + self.slots(node))
 
+    def cores(self, node: int) -> range:
+        """Global ranks of the CPU slots of that node: its ranks, or numbers behind all of them."""
+        if self.kind == "CPU":
+            return self.ranks(node)
+        first = self.total + sum(other.cpus for other in self.nodes[:node])
+        return range(first, first + self.nodes[node].cpus)
+
+    def is_core(self, rank: int) -> bool:
+        """Whether that global rank is a CPU slot."""
+        return self.kind == "CPU" or rank >= self.total
+
     def locate(self, rank: int) -> tuple[int, int]:
         """(node, number within the node) of a global rank."""
         for node in range(len(self.nodes)):
-            ranks = self.ranks(node)
-            if rank in ranks:
-                return node, rank - ranks.start
+            for ranks in (self.ranks(node), self.cores(node)):
+                if rank in ranks:
+                    return node, rank - ranks.start
         raise IndexError(f"rank {rank} of {self.total}")
 
 
-def _local_cpus() -> int:
+def local_cpus() -> int:
     """Cores of this process, within its affinity and its container's quota."""
     # os.sched_getaffinity exists on Linux only; psutil counts cores elsewhere
     allowed = len(psutil.Process().cpu_affinity()) if psutil.LINUX else psutil.cpu_count()
     return max(1, min([allowed or 1, *_cgroup("cpu.max")]))
 
 
-def _local_memory() -> int:
+def local_memory() -> int:
     """Bytes of main memory, within the container's limit."""
     return min([psutil.virtual_memory().total, *_cgroup("memory.max")])
 
@@ -107,14 +128,15 @@ def _cgroup(name: str) -> Iterator[int]:
         yield int(words[0]) // int(words[1]) if len(words) > 1 else int(words[0])
 
 
-def _local_gpus() -> tuple[int, int]:
-    """(number of visible NVIDIA devices, bytes of memory of the smallest)."""
+def local_gpus() -> tuple[list[str], int]:
+    """(visible NVIDIA devices by name, bytes of memory of the smallest)."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     memory = _nvidia_smi()
+    devices = [str(number) for number in range(len(memory))]
     if visible is not None:
-        devices = [device for device in visible.split(",") if device.strip() not in ("", "-1")]
-        memory = memory[: len(devices)]
-    return len(memory), min(memory, default=0)
+        named = [device.strip() for device in visible.split(",")]
+        devices = [device for device in named if device not in ("", "-1")][: len(memory)]
+    return devices, min(memory[: len(devices)], default=0)
 
 
 def _nvidia_smi() -> list[int]:

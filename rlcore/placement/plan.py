@@ -5,13 +5,13 @@ Knows neither Ray nor what the processes do; the workers carry a plan out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, PluginError
-from rlcore.placement.grammar import KEY, Placement, Process, parse, parse_ranks
+from rlcore.placement.grammar import KEY, Placement, Process, parse
+from rlcore.placement.groups import NodeGroup, read_groups
 from rlcore.placement.inventory import Inventory
 from rlcore.plugins import Registry, load_plugins
 from rlcore.targets import load_target
@@ -25,13 +25,15 @@ class Seat:
         node: index of its node.
         local_ranks: its accelerators (or CPU slots), numbered within the node.
         cpus, gpus: its share of the node. A rank shared by n processes counts 1/n for each,
-            and each rank brings an equal part of its node's cores.
+            and each accelerator brings an equal part of the cores that its node has left.
+        env_vars: set in its process.
     """
 
     node: int
     local_ranks: tuple[int, ...]
     cpus: float
     gpus: float
+    env_vars: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,20 @@ class Plan:
     Attributes:
         inventory: the machines planned for.
         placement: the parsed map.
+        groups: the node groups of the configuration, by label.
     """
 
     inventory: Inventory
     placement: Placement
+    groups: Mapping[str, NodeGroup] = field(default_factory=dict)
 
     @property
     def fused(self) -> bool:
-        """Whether rollout and actor sit on the same ranks, process by process: then one process
-        is both, over one set of weights."""
-        return self.processes("rollout") == self.processes("actor")
+        """Whether rollout and actor sit on the same ranks, process by process, in the same
+        environment: then one process is both, over one set of weights."""
+        both = (self.processes("rollout"), self.processes("actor"))
+        acts, learns = ([(p.resources, self._env_vars(p)) for p in each] for each in both)
+        return acts == learns
 
     def processes(self, component: str) -> tuple[Process, ...]:
         """Processes of a component, by rank."""
@@ -72,12 +78,13 @@ class Plan:
         places = [self.inventory.locate(rank) for rank in process.resources]
         node = places[0][0]
         slots = sum(1 / self._sharers(rank) for rank in process.resources)
-        cores_per_slot = self.inventory.nodes[node].cpus / self.inventory.slots(node)
+        on_cores = self.on_cores(process)
         return Seat(
             node=node,
             local_ranks=tuple(local for _, local in places),
-            cpus=slots * cores_per_slot,
-            gpus=slots if self.inventory.kind == "GPU" else 0.0,
+            cpus=slots if on_cores else slots * self._free_cores(node) / self.inventory.slots(node),
+            gpus=0.0 if on_cores else slots,
+            env_vars=self._env_vars(process),
         )
 
     def seats(self, component: str) -> tuple[Seat, ...]:
@@ -87,8 +94,14 @@ class Plan:
     def cores(self, seat: Seat) -> int:
         """Cores of the ranks a process sits on. Env and policy take turns (or overlap in stages),
         so each may use them all; what Ray reserves is the share."""
-        node = self.inventory.nodes[seat.node]
-        return max(1, node.cpus * len(seat.local_ranks) // self.inventory.slots(seat.node))
+        if not seat.gpus:
+            return len(seat.local_ranks)
+        free = self._free_cores(seat.node)
+        return max(1, free * len(seat.local_ranks) // self.inventory.slots(seat.node))
+
+    def on_cores(self, process: Process) -> bool:
+        """Whether it sits on CPU slots."""
+        return self.inventory.is_core(process.resources[0])
 
     def rollout_rank(self, env_rank: int, stage: int) -> int:
         """The rollout process that answers this stage of this env process."""
@@ -97,6 +110,17 @@ class Plan:
     def _sharers(self, rank: int) -> int:
         """How many processes use a resource rank."""
         return sum(rank in p.resources for _, processes in self.roles() for p in processes)
+
+    def _free_cores(self, node: int) -> int:
+        """Cores of a node that are nobody's rank: its accelerators share them."""
+        processes = [p for each in self.placement.processes.values() for p in each]
+        used = {rank for process in processes for rank in process.resources}
+        return self.inventory.nodes[node].cpus - len(used.intersection(self.inventory.cores(node)))
+
+    def _env_vars(self, process: Process) -> dict[str, str]:
+        node, _ = self.inventory.locate(process.resources[0])
+        through = [self.groups[label] for label in process.groups]
+        return {n: v for group in through if node in group.nodes for n, v in group.env_vars.items()}
 
 
 def route(env_rank: int, stage: int, env_processes: int, rollout_processes: int) -> int:
@@ -123,8 +147,7 @@ def make_plan(
     if cluster.num_nodes != len(inventory.nodes):
         raise PlacementError(
             f"cluster.num_nodes is {cluster.num_nodes}, but {len(inventory.nodes)} joined",
-            hint=f"set cluster.num_nodes={len(inventory.nodes)}: a run takes the machine "
-            "that it is started on, and no other so far",
+            hint=_on_nodes(cluster, inventory),
         )
     mapping = cluster.component_placement
     if isinstance(mapping, str):
@@ -134,32 +157,46 @@ def make_plan(
             hint = "or a map of ranks: {env: all, rollout: all, actor: all}"
             raise PluginError(f"{KEY}: {error.message}", hint=hint) from None
         mapping = load_target(component.spec.target)(inventory, cluster)
-    groups = _groups(cluster.node_groups, inventory)
-    plan = Plan(inventory, parse(mapping, inventory.total, groups))
+    groups = read_groups(cluster.node_groups, inventory)
+    ranks = {label: group.ranks for label, group in groups.items()}
+    plan = Plan(inventory, parse(mapping, inventory.total, ranks), groups)
     for name, processes in plan.placement.processes.items():
         for process in processes:
             _on_one_node(name, process, inventory)
+            _of_one_kind(name, process, inventory)
+    _require_processes_of_their_own(cluster, plan)
     return plan
 
 
-def _groups(node_groups: Sequence[Any], inventory: Inventory) -> Mapping[str, list[int]]:
-    """`{label: global resource ranks}` of the groups defined in the configuration."""
-    groups: dict[str, list[int]] = {}
-    for group in node_groups:
-        if not isinstance(group, Mapping) or set(group) != {"label", "node_ranks"}:
-            raise PlacementError(
-                "cluster.node_groups must be a list of {label: NAME, node_ranks: 0-1}, "
-                f"got the entry {group!r}"
-            )
-        label = str(group["label"])
-        if label in groups:
-            raise PlacementError(f"cluster.node_groups: label {label!r} appears twice")
-        nodes: list[int] = []
-        for part in str(group["node_ranks"]).split(","):
-            where = f"cluster.node_groups, label {label!r}: node_ranks {part.strip()!r}"
-            nodes += parse_ranks(part.strip(), where, len(inventory.nodes))
-        groups[label] = [rank for node in nodes for rank in inventory.ranks(node)]
-    return groups
+def _on_nodes(cluster: ClusterConfig, inventory: Inventory) -> str:
+    """What to do where other nodes than `cluster.num_nodes` are there."""
+    take = f"set cluster.num_nodes={len(inventory.nodes)}"
+    if cluster.inventory is not None or inventory.nodes[0].id:
+        return f"{take}; rlcore cluster shows the nodes"
+    return (
+        f"{take}, or start Ray on all nodes and join it: cluster.address=auto (docs/cluster.md); "
+        "without an address a run takes the machine that it is started on"
+    )
+
+
+def _require_processes_of_their_own(cluster: ClusterConfig, plan: Plan) -> None:
+    """Variables are set when a process starts, and the local backend starts none."""
+    asked = [label for label, group in plan.groups.items() if group.env_vars]
+    if asked and cluster.backend == "local":
+        raise PlacementError(
+            f"cluster.node_groups, label {asked[0]!r}: env_vars need cluster.backend=ray, got "
+            "cluster.backend=local, which runs all workers in this process",
+            hint="set them where you start the command",
+        )
+
+
+def _of_one_kind(name: str, process: Process, inventory: Inventory) -> None:
+    if len({inventory.is_core(rank) for rank in process.resources}) > 1:
+        raise PlacementError(
+            f"{KEY}.{name}: process {process.rank} would own accelerators and cores; a process "
+            "takes one kind",
+            hint="name groups with and without ignore_hardware in entries of their own",
+        )
 
 
 def _on_one_node(name: str, process: Process, inventory: Inventory) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from rlcore.placement.grammar import Process
+from rlcore.placement.inventory import Inventory
 from rlcore.placement.plan import Plan
 from rlcore.specs import PolicySpec
 
@@ -82,7 +84,7 @@ def render(
                 role,
                 str(process.rank),
                 str(seat.node),
-                _spans(process.resources),
+                _ranks(plan, process),
                 f"{seat.cpus:.4g}",
                 _size(memory[role]) if memory[role] else "-",
             )
@@ -92,6 +94,30 @@ def render(
         console.print(table)
         for line in _summary(plan, spec, precision, memory):
             console.print(line, soft_wrap=True, highlight=False)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def render_inventory(inventory: Inventory) -> str:
+    """The machines as text: a row per node, in rank order."""
+    table = Table(title="nodes", title_justify="left")
+    for heading in ("node", "name", "GPUs", "memory of each", "cores", "memory", "ranks", "labels"):
+        table.add_column(heading, justify="left" if heading in ("name", "labels") else "right")
+    for index, node in enumerate(inventory.nodes):
+        table.add_row(
+            str(index),
+            node.name or "-",
+            str(node.gpus),
+            _size(node.gpu_memory) if node.gpu_memory else "-",
+            str(node.cpus),
+            _size(node.memory) if node.memory else "-",
+            spans(inventory.ranks(index)) or "-",
+            ", ".join(f"{name}={value}" for name, value in node.labels.items()) or "-",
+        )
+    console = Console(file=io.StringIO(), width=WIDTH, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+        what = "accelerators" if inventory.kind == "GPU" else "cores, as no node has accelerators"
+        console.print(f"{inventory.total} ranks: {what}", highlight=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
@@ -111,15 +137,21 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, 
         f"{spec.trainable_parameters:,} trained",
     ]
     for index, node in enumerate(plan.inventory.nodes):
-        loads = [_load(plan, rank, memory) for rank in plan.inventory.ranks(index)]
-        if plan.inventory.kind == "GPU":
-            what, need, have = "the fullest GPU holds", max(loads, default=0.0), node.gpu_memory
-        else:
-            what, need, have = "its processes hold", sum(loads), node.memory
-        line = f"node {index}: {node.cpus} cores, {node.gpus} GPUs; {what} {_size(need)}"
-        line += f" of {_size(have)}" if have else ""
-        lines.append(line + (": TOO MUCH" if have and need > have else ""))
+        held = []
+        if plan.inventory.kind == "GPU" and (node.gpus or len(plan.inventory.nodes) == 1):
+            loads = [_load(plan, rank, memory) for rank in plan.inventory.ranks(index)]
+            held.append(_held("the fullest GPU holds", max(loads, default=0.0), node.gpu_memory))
+        on_cores = sum(_load(plan, rank, memory) for rank in plan.inventory.cores(index))
+        if not held or on_cores:
+            held.append(_held("its processes hold", on_cores, node.memory))
+        named = f"node {index}" + (f" ({node.name})" if node.name else "")
+        lines.append(f"{named}: {node.cpus} cores, {node.gpus} GPUs; {'; '.join(held)}")
     return lines
+
+
+def _held(what: str, need: float, have: int) -> str:
+    text = f"{what} {_size(need)}" + (f" of {_size(have)}" if have else "")
+    return text + (": TOO MUCH" if have and need > have else "")
 
 
 def _load(plan: Plan, rank: int, memory: Mapping[str, int]) -> float:
@@ -132,7 +164,14 @@ def _load(plan: Plan, rank: int, memory: Mapping[str, int]) -> float:
     )
 
 
-def _spans(ranks: Sequence[int]) -> str:
+def _ranks(plan: Plan, process: Process) -> str:
+    """What a process sits on: global ranks, or the cores of its node."""
+    if plan.inventory.kind == "GPU" and plan.on_cores(process):
+        return "cores " + spans(plan.seat(process).local_ranks)
+    return spans(process.resources)
+
+
+def spans(ranks: Sequence[int]) -> str:
     """`(0, 1, 2, 5)` -> `0-2,5`."""
     spans: list[list[int]] = []
     for rank in ranks:

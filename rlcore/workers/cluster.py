@@ -11,6 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import ray
 from ray.job_config import JobConfig
@@ -19,6 +20,7 @@ from rlcore import signals, watchdog
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, WorkerError
 from rlcore.interpreters import without_current_folder
+from rlcore.placement import joins
 from rlcore.workers.health import RayHealth
 from rlcore.workers.roster import Roster
 from rlcore.workers.startable import require_startable
@@ -40,8 +42,8 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray >= 2.51 would otherwise blank the accelerator variables of actors with num_gpus=0
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    _close_doors(ours=cluster.address is None)
-    if cluster.address is None:
+    _close_doors(ours=not joins(cluster))
+    if cluster.address is None or not joins(cluster):
         require_startable()
     else:
         require_answer(cluster.address, cluster.timeouts.ray)
@@ -59,7 +61,7 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
 
 def _start(cluster: ClusterConfig) -> None:
     """Raises WorkerError where Ray does not start, or can't be joined."""
-    local, start = cluster.address is None, cluster.timeouts.start
+    local, start = not joins(cluster), cluster.timeouts.start
     late = WorkerError(f"Ray did not start within {start:g} s (cluster.timeouts.start)")
     try:
         with watchdog.limit(late, start), _own_signals():
@@ -74,13 +76,19 @@ def _start(cluster: ClusterConfig) -> None:
             )
     except Exception as error:  # Ray raises bare exceptions here
         raise WorkerError(
-            f"Ray did not start: {str(error).splitlines()[0]}",
+            f"Ray did not start: {_told(error)}",
             hint="its logs are in /tmp/ray/session_latest/logs (RAY_TMPDIR, TMPDIR); on an "
             "overloaded machine try again; cluster.backend=local does without Ray"
             if local
             else f"ray status --address={cluster.address}; leave cluster.address out to start a "
             "cluster here",
         ) from error
+
+
+def _told(error: Exception) -> str:
+    """Ray's first line; all of it where versions differ, as the versions come below."""
+    text = str(error)
+    return " ".join(text.split()) if "ersion mismatch" in text else text.splitlines()[0]
 
 
 def kill_cluster(health: RayHealth) -> None:
@@ -164,33 +172,38 @@ def _close_doors(*, ours: bool) -> None:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(TOKEN_BYTES)
 
 
+def alive_nodes() -> list[dict[str, Any]]:
+    """The nodes of the cluster, as Ray lists them."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
 def nodes_for(roster: Roster) -> list[str]:
-    """Ids of the nodes in rank order (head first, then by address), checked against the roster.
+    """Ids of the nodes that the roster was planned for, in rank order, checked against it.
 
     An actor that can't be placed would stay pending for ever, so what the roster needs is compared
     with what the nodes have before anything is spawned.
+
+    Raises:
+        PlacementError: a node has left since, or has less than it needs.
     """
-    alive = sorted(
-        (node for node in ray.nodes() if node["Alive"]),
-        key=lambda node: (
-            "node:__internal_head__" not in node["Resources"],
-            node["NodeManagerAddress"],
-        ),
-    )
-    if len(alive) < roster.cluster.num_nodes:
-        raise PlacementError(
-            f"cluster.num_nodes is {roster.cluster.num_nodes}, but {len(alive)} joined",
-            hint="start Ray on the other nodes (ray start --address=HEAD:6379) and try again",
-        )
+    alive = {node["NodeID"]: node for node in alive_nodes()}
+    # a machine that was planned for before Ray was started on it has no id
+    ids = [node.id for node in roster.nodes if node.id] or list(alive)[:1]
+    for index, name in enumerate(ids):
+        if name not in alive:
+            raise PlacementError(
+                f"node {index} ({roster.nodes[index].name}) has left the cluster",
+                hint="rlcore cluster shows the nodes that are there",
+            )
+    seats = [member.seat for members in roster.members.values() for member in members]
     for resource in ("CPU", "GPU"):
-        for index, node in enumerate(alive):
-            members = [member for members in roster.members.values() for member in members]
-            seats = [member.seat for member in members if member.seat.node == index]
-            need = sum(s.cpus if resource == "CPU" else s.gpus for s in seats)
-            have = node["Resources"].get(resource, 0.0)
+        for index, name in enumerate(ids):
+            here = [seat for seat in seats if seat.node == index]
+            need = sum(seat.cpus if resource == "CPU" else seat.gpus for seat in here)
+            have = alive[name]["Resources"].get(resource, 0.0)
             if need > have + 1e-6:
                 raise PlacementError(
                     f"node {index} has {have:g} {resource}, the placement needs {need:g}",
                     hint="rlcore train ... --dry-run prints the placement",
                 )
-    return [node["NodeID"] for node in alive]
+    return ids

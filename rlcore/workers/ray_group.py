@@ -11,6 +11,7 @@ process started is shut down with the outermost :func:`cluster_session`.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore.kernels import Kernels, Processor, adopt, processor, settle
+from rlcore.placement import Node, Seat
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
 from rlcore.workers.cluster import cluster_session, kill_cluster, nodes_for
 from rlcore.workers.group import WorkerGroup
@@ -39,7 +41,11 @@ CHANNEL_CONCURRENCY = 1000  # waits parked in the channel actor, one per open qu
 class WorkerProcess:
     """The actor around any worker: holds it and its end of the channel."""
 
-    def __init__(self, role: str, name: str, settings: Any, channel: Any) -> None:
+    def __init__(
+        self, role: str, name: str, settings: Any, channel: Any, devices: str | None = None
+    ) -> None:
+        if devices is not None:  # before anything looks for accelerators
+            os.environ["CUDA_VISIBLE_DEVICES"] = devices
         threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
         self._role = ROLES[role]
         self._channel = RayChannel(channel)
@@ -227,11 +233,27 @@ class RayGroup(WorkerGroup):
     def _spawn(self, role: str, rank: int, member: Member) -> Any:
         node = NodeAffinitySchedulingStrategy(self._nodes[member.seat.node], soft=False)
         kind = type(ROLES[role].make.__name__, (WorkerProcess,), {})  # its process is titled so
+        seat = member.seat
+        variables = {"env_vars": dict(seat.env_vars)} if seat.env_vars else None
         return (
             ray.remote(kind)
-            .options(num_cpus=member.seat.cpus, num_gpus=member.seat.gpus, scheduling_strategy=node)
-            .remote(role, _name(role, rank), member.settings, self._channel)
+            .options(
+                num_cpus=seat.cpus,
+                num_gpus=seat.gpus,
+                scheduling_strategy=node,
+                runtime_env=variables,
+            )
+            .remote(role, _name(role, rank), member.settings, self._channel, self._devices(seat))
         )
+
+    def _devices(self, seat: Seat) -> str | None:
+        """The accelerators that were planned for a process, as `CUDA_VISIBLE_DEVICES` names them.
+        Ray counts them, but fills one with shares before it takes the next, whatever was planned.
+        None: its node has none."""
+        node = self._roster.nodes[seat.node] if self._roster.nodes else Node(0)
+        if not node.devices:
+            return None
+        return ",".join(node.devices[local] for local in seat.local_ranks) if seat.gpus else ""
 
     def _role(self, component: str) -> str:
         return next(role for role in self._workers if has_component(role, component))

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.kernels import Kernels
-from rlcore.placement import Seat
+from rlcore.placement import Node, Seat
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import has_component
@@ -34,12 +34,14 @@ class Roster:
         cluster: backend and timeouts.
         members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
             "env" alone, to collect demonstrations.
+        nodes: the machines, by the numbers that seats give.
         begun: what the resumed run computed with, used again where it can be; None for a new
             run.
     """
 
     cluster: ClusterConfig
     members: Mapping[str, tuple[Member, ...]]
+    nodes: tuple[Node, ...] = ()
     begun: Kernels | None = None
 
     @property

@@ -52,7 +52,7 @@ def test_an_unknown_command(capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(
-        "error: there is no command 'trian'; choose from: collect, config, doctor,"
+        "error: there is no command 'trian'; choose from: cluster, collect, config,"
     )
     assert "Did you mean 'train'?" in said.err
 

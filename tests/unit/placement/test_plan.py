@@ -33,8 +33,13 @@ def test_a_rank_is_an_accelerator_where_there_is_one():
     assert [inventory.locate(rank) for rank in range(5)] == [
         (1, 0), (1, 1), (2, 0), (2, 1), (2, 2),
     ]  # fmt: skip
+    # behind the 5 accelerators: 4 cores of node 0, 8 of node 1, 8 of node 2
+    assert [inventory.cores(node) for node in range(3)] == [
+        range(5, 9), range(9, 17), range(17, 25),
+    ]  # fmt: skip
+    assert (inventory.locate(16), inventory.is_core(16)) == ((1, 7), True)
     with pytest.raises(IndexError):
-        inventory.locate(5)
+        inventory.locate(25)
 
 
 def test_a_rank_is_a_core_where_there_is_no_accelerator():

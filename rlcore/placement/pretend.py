@@ -1,0 +1,109 @@
+"""`cluster.inventory`: machines that aren't there, to plan for. Pure, but for a file it may read.
+
+[NODESx]GPUSxMEMORY    1x24GB, 8x80GB, 2x8x80GB
+[NODESx]COREScpu       16cpu, 2x64cpu
+FILE.yaml              nodes: [{cpus: 64, gpus: 8, gpu_memory: 80GB, memory: 1TB,
+                                labels: {pool: sim}, count: 2}, ...]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcore.config.recipes import read_mapping
+from rlcore.errors import PlacementError, did_you_mean
+from rlcore.placement.inventory import Inventory, Node
+
+KEY = "cluster.inventory"
+CPUS_PER_GPU = 16  # what the usual servers bring with each accelerator; a file says it exactly
+MEMORY_PER_GPU = 128 * 2**30
+MEMORY_PER_CPU = 4 * 2**30
+# an "80 GB" card reports 79.6 GiB, a "24 GB" one 24.0: memory is sold in powers of two
+UNITS = {"MB": 2**20, "GB": 2**30, "TB": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MB|GB|TB)", re.IGNORECASE)
+_GPUS = re.compile(r"(?:(\d+)x)?(\d+)x(\d+(?:\.\d+)?(?:MB|GB|TB))", re.IGNORECASE)
+_CORES = re.compile(r"(?:(\d+)x)?(\d+)cpus?", re.IGNORECASE)
+_KEYS = ("cpus", "gpus", "gpu_memory", "memory", "labels", "name", "count")
+
+
+def pretended(text: str) -> Inventory:
+    """The machines that `cluster.inventory` describes.
+
+    Raises:
+        PlacementError: another form, or a file that can't be read.
+    """
+    if match := _GPUS.fullmatch(text):
+        gpus = int(match[2])
+        node = Node(gpus * CPUS_PER_GPU, gpus, gpus * MEMORY_PER_GPU, _bytes(match[3], KEY))
+        return _some(int(match[1] or 1), node, text)
+    if match := _CORES.fullmatch(text):
+        cores = int(match[2])
+        return _some(int(match[1] or 1), Node(cores, memory=cores * MEMORY_PER_CPU), text)
+    path = Path(text).expanduser()
+    if path.suffix not in (".yaml", ".yml", ".json") or not path.is_file():
+        raise PlacementError(
+            f"{KEY} must be [NODESx]GPUSxMEMORY, [NODESx]COREScpu or a YAML file of nodes, "
+            f"got {text!r}",
+            hint="for example 8x80GB, 2x8x80GB or 16cpu",
+        )
+    entries = read_mapping(path).get("nodes")
+    if not isinstance(entries, list) or not entries:
+        raise PlacementError(
+            f"{KEY}: {path} must hold a list under the key nodes, got {entries!r:.80}",
+            hint="nodes: [{cpus: 64, gpus: 8, gpu_memory: 80GB, count: 2}]",
+        )
+    found = tuple(node for entry in entries for node in _nodes(entry, f"{KEY}: {path}"))
+    if not found:
+        raise PlacementError(f"{KEY}: {path} must hold at least one node, got none")
+    return Inventory(found)
+
+
+def _some(nodes: int, node: Node, text: str) -> Inventory:
+    if not nodes or not node.cpus:
+        raise PlacementError(f"{KEY} must hold at least one node, one core or GPU, got {text!r}")
+    return Inventory.uniform(nodes, node)
+
+
+def _nodes(entry: Any, where: str) -> tuple[Node, ...]:
+    if not isinstance(entry, Mapping):
+        raise PlacementError(
+            f"{where}: a node must be a mapping such as {{cpus: 8}}, got {entry!r}"
+        )
+    for name in entry:
+        if name not in _KEYS:
+            raise PlacementError(
+                f"{where}: unknown key {name!r} of a node; choose from: {', '.join(_KEYS)}."
+                f"{did_you_mean(str(name), _KEYS)}"
+            )
+    count = {name: _whole(entry, name, where) for name in ("cpus", "gpus", "count")}
+    labels = entry.get("labels") or {}
+    if not isinstance(labels, Mapping):
+        raise PlacementError(f"{where}: labels must be a mapping, got {labels!r}")
+    gpus = count["gpus"] or 0
+    cpus = count["cpus"] or gpus * CPUS_PER_GPU or 1
+    node = Node(
+        cpus,
+        gpus,
+        memory=_bytes(str(entry["memory"]), where) if "memory" in entry else 0,
+        gpu_memory=_bytes(str(entry["gpu_memory"]), where) if "gpu_memory" in entry else 0,
+        labels={str(name): str(value) for name, value in labels.items()},
+        name=str(entry.get("name", "")),
+    )
+    return (node,) * (1 if count["count"] is None else count["count"])
+
+
+def _whole(entry: Mapping[Any, Any], name: str, where: str) -> int | None:
+    value = entry.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise PlacementError(f"{where}: {name} must be a whole number of 0 or more, got {value!r}")
+    return value
+
+
+def _bytes(text: str, where: str) -> int:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise PlacementError(f"{where}: memory must be like 80GB, got {text!r}")
+    return round(float(match[1]) * UNITS[match[2].upper()])
