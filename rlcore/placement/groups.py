@@ -4,7 +4,7 @@
   node_ranks: 1-3        its nodes by number; or
   node_labels: {pool: sim}   by what they were labelled with when they joined
   ignore_hardware: true  its ranks are cores, whatever accelerators its nodes have
-  env_vars: {MUJOCO_GL: egl}   set in every process that is placed through it
+  env_vars: {DISPLAY: ":0"}   set in every process that is placed through it
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _env_vars(entry: Mapping[Any, Any], where: str) -> dict[str, str]:
         isinstance(one, plain) and not isinstance(one, bool) for one in value.values()
     ):
         raise PlacementError(
-            f"{where}: env_vars must map names to texts or numbers, as in {{MUJOCO_GL: egl}}, got "
+            f"{where}: env_vars must map names to texts or numbers, as in {{NAME: value}}, got "
             f"{value!r}"
         )
     return {str(name): str(one) for name, one in value.items()}

@@ -12,7 +12,7 @@ from rlcore.placement.pretend import pretended
 
 GIB = 2**30
 LAYOUTS = {
-    "shared": (1, "{'env,rollout,actor': all}", (8, 8, 8)),
+    "shared": (1, "{env: all, rollout: all, actor: all}", (8, 8, 8)),
     "hybrid": (1, "{env: 0-3, rollout: 4-7, actor: 0-7}", (4, 4, 8)),
     "hybrid on two nodes": (2, "{env: 0-7, rollout: 8-15, actor: 0-15}", (8, 8, 16)),
     "separate on two nodes": (2, "{env: 0-3, rollout: 4-7, actor: 8-15}", (4, 4, 8)),
@@ -106,15 +106,14 @@ def test_every_printed_layout_is_planned(layout, capsys):
         f"cluster.inventory={nodes}x8x80GB", f"cluster.num_nodes={nodes}",
         "env.train.total_num_envs=64", "env.eval.total_num_envs=64", "actor.micro_batch_size=8",
     ]  # fmt: skip
-    for command in (["train", *words, "--dry-run"], ["cluster", *words]):
-        assert main(command) == 0
-        lines = capsys.readouterr().out.splitlines()
-        cells = [[cell.strip() for cell in line.split("│")[1:3]] for line in lines]
-        rows = [cell[0] for cell in cells if len(cell) == 2 and cell[1].isdecimal()]
-        together = layout == "shared"
-        names = ("env", "rollout+actor") if together else ("env", "rollout", "actor")
-        assert [rows.count(name) for name in names] == list(processes)[: len(names)]
-        assert sum(line.startswith("node ") for line in lines) == nodes
+    assert main(["train", *words, "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    cells = [[cell.strip() for cell in line.split("│")[1:3]] for line in lines]
+    rows = [cell[0] for cell in cells if len(cell) == 2 and cell[1].isdecimal()]
+    together = layout == "shared"
+    names = ("env", "rollout+actor") if together else ("env", "rollout", "actor")
+    assert [rows.count(name) for name in names] == list(processes)[: len(names)]
+    assert sum(line.startswith("node ") for line in lines) == nodes
 
 
 def test_the_command_shows_the_machines(capsys):
