@@ -1,12 +1,24 @@
-"""Fixtures of all tests, of core and of plugins."""
+"""Fixtures of all tests, of core and of plugins.
+
+Environments besides .venv, in which tests let simulators run, are `.venv-NAME` beside it. The first
+test that asks for one has it made (:func:`other_venv`, as `rlcore venv create` does); later runs of
+the tests find it there. `make clean` leaves them.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from rlcore import venvs
+from rlcore.errors import AssetError
+from rlcore.specs import ComponentSpec
 
 # A shell's background jobs begin with Ctrl-C ignored, and jobs under nohup with SIGHUP; a run heeds
 # that, and so would all runs that tests start and strike.
@@ -31,3 +43,42 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     folder.mkdir()
     monkeypatch.chdir(folder)
     yield folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def notes_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Interpreters that tests make or name are not noted among the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def other_venv() -> Callable[..., Path]:
+    """`other_venv(NAME, *REQUIREMENTS)`: the folder of an environment of its own with these; see
+    the top of this file."""
+
+    def made(name: str, *requirements: str) -> Path:
+        folder = Path(__file__).parent / f".venv-{name}"
+        spec = ComponentSpec("env", name, "-:-", requirements=requirements)
+        try:
+            venvs.make(spec, folder)
+        except AssetError as error:
+            pytest.skip(f"{folder.name} can't be made here: {error}")
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def twin_venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of its own with the very packages of this one, but for those of ours: it looks
+    them up where they are. Made in a moment, without a network."""
+    folder = tmp_path_factory.mktemp("venv") / "twin"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    here = sysconfig.get_paths()["purelib"]
+    # listed by hand: a folder on the path whose own .pth files are not followed, so that nothing
+    # that is installed editable is found
+    (packages / "twin.pth").write_text(f"{here}\n")
+    return folder

@@ -16,6 +16,7 @@ COMMANDS = {
     "plugins": "list what the installed plugins provide",
     "cluster": "show the machines of a run, and what it would take of them",
     "doctor": "check what is missing on this machine",
+    "venv": "make environments of their own for simulators, or list them",
     "help": "list the commands",
 }
 

@@ -3,35 +3,191 @@
 `python -m` and `python -c` put the current folder before everything else on the path of modules, so
 that a `json.py` which happens to lie there would be run. Ours never look there, unless the user
 put it on the path (PYTHONPATH). Knows nothing of what the processes do.
+
+A process may run under another interpreter, in an environment of its own (`env.train.python`):
+:func:`look` asks that one for its versions.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import AssetError
+
+OLDEST = (3, 10)
+"""Of Python, for whatever runs our code."""
+OLDEST_NUMPY = (1, 24)
+LOOK_SECONDS = 60.0
+"""How long another interpreter may take to tell its versions; a cold disk is slow."""
 
 # `-P` does the same, from Python 3.11 on; the site modules have been imported by then there too.
 _RUN = (
     "import sys; sys.path[:1] = filter(None, sys.path[:1]); sys.argv = sys.argv[1:]; "
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )
+# What only means something to the interpreter that it was set for.
+_OF_ONE = ("PYTHONHOME", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV", "PYTHONPATH")
+
+# Any Python reads this, however old.
+_ASK = r"""
+import json, sys
+told = {"version": list(sys.version_info[:3]), "packages": {}, "numpy": None, "trouble": ""}
+if sys.version_info[:2] >= (3, 10):
+    from importlib import metadata
+    for one in metadata.distributions():
+        if one.metadata["Name"] and one.version:
+            told["packages"].setdefault(one.metadata["Name"], one.version)
+    try:
+        import numpy
+        told["numpy"] = numpy.__version__
+    except Exception as error:
+        told["trouble"] = "%s: %s" % (type(error).__name__, error)
+sys.stdout.write("\nrlcore-look " + json.dumps(told) + "\n")
+"""
 
 
-def command(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module as `python -m` does, by this interpreter."""
-    return [sys.executable, "-c", _RUN, module, *arguments]
+@dataclass(frozen=True)
+class Interpreter:
+    """What another interpreter says of itself.
+
+    Attributes:
+        executable: its path.
+        version: of Python, e.g. "3.11.7".
+        packages: versions of what is installed in its environment, by name.
+    """
+
+    executable: str
+    version: str
+    packages: Mapping[str, str]
 
 
-def environment() -> dict[str, str]:
+def command(module: str, *arguments: str, python: str | None = None) -> list[str]:
+    """The command that runs a module as `python -m` does, by this interpreter or another one."""
+    return [executable_of(python) if python else sys.executable, "-c", _RUN, module, *arguments]
+
+
+def environment(path: Iterable[str] | None = None) -> dict[str, str]:
     """This process's variables, with its path of modules in PYTHONPATH; children of children don't
-    look into the current folder either (from Python 3.11 on)."""
-    return os.environ | {
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "PYTHONSAFEPATH": "1",
-    }
+    look into the current folder either (from Python 3.11 on).
+
+    Args:
+        path: for another interpreter: all that is put on its path of modules. Variables that mean
+            something to this interpreter alone are left out.
+    """
+    if path is None:
+        path, variables = sys.path, dict(os.environ)
+    else:
+        variables = {name: value for name, value in os.environ.items() if name not in _OF_ONE}
+    joined = os.pathsep.join(folder for folder in path if folder)
+    return variables | {"PYTHONPATH": joined, "PYTHONSAFEPATH": "1"}
 
 
 def without_current_folder(paths: str) -> str:
     """A PYTHONPATH whose empty entries, which mean the current folder, are left out, and whose
     relative ones mean the folder that they mean here."""
     return os.pathsep.join(os.path.abspath(path) for path in paths.split(os.pathsep) if path)
+
+
+def executable_of(python: str) -> str:
+    """The interpreter of a path: itself, or that of the virtual environment in this folder. Links
+    are not followed: an environment knows itself by them."""
+    path = Path(python)
+    return str(path / "bin" / "python") if path.is_dir() else python
+
+
+@cache
+def look(python: str) -> Interpreter:
+    """Start another interpreter once, and let it tell its versions.
+
+    Raises:
+        AssetError: there is none at this path, it is too old, or lacks numpy.
+    """
+    path = executable_of(python)
+    told = _asked(path)
+    version = _words(told["version"])
+    if tuple(told["version"]) < OLDEST:
+        raise AssetError(f"{path} is Python {version}, it must be {_words(OLDEST)} or newer")
+    if told["numpy"] is None:
+        raise AssetError(
+            f"{path} (Python {version}) has no numpy that works ({told['trouble']})",
+            hint=f"{path} -m pip install numpy",
+        )
+    if tuple(map(int, re.findall(r"\d+", told["numpy"])[:2])) < OLDEST_NUMPY:
+        raise AssetError(
+            f"{path} has numpy {told['numpy']}, it must be {_words(OLDEST_NUMPY)} or newer",
+            hint=f"{path} -m pip install 'numpy>={_words(OLDEST_NUMPY)}'",
+        )
+    return Interpreter(path, version, {**told["packages"], "numpy": told["numpy"]})
+
+
+def version_of(python: str) -> str:
+    """The version of any Python, e.g. "3.8.18".
+
+    Raises:
+        AssetError: there is none at this path.
+    """
+    return _words(_asked(executable_of(python))["version"])
+
+
+def _asked(path: str) -> dict[str, Any]:
+    """What the interpreter says."""
+    try:
+        done = subprocess.run(
+            [path, "-c", _ASK],
+            env=environment(()),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LOOK_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise AssetError(f"{path} has not told its version within {LOOK_SECONDS:g} s") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise AssetError(f"{path} is no Python interpreter: {reason}") from None
+    for line in done.stdout.decode(errors="replace").splitlines():
+        mark, _, text = line.partition(" ")
+        if mark == "rlcore-look":
+            told: dict[str, Any] = json.loads(text)
+            return told
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    last = f", {said[-1]}" if said and len(said[-1]) < 200 else ""
+    raise AssetError(f"{path} is no Python interpreter: it ends with code {done.returncode}{last}")
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of this user alone for what can be made again: below XDG_CACHE_HOME, or ~/.cache; in
+    the folder for temporary files where that can't be written.
+
+    Raises:
+        AssetError: neither can be written, or belongs to this user.
+    """
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")).absolute()
+    other = Path(tempfile.gettempdir(), f"rlcore-{os.getuid()}")
+    for folder in (usual / "rlcore" / name, other):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK | os.X_OK):
+            folder.chmod(0o700)
+            break
+    else:
+        raise AssetError(f"no folder to keep files in: {usual} and {other} can't be written")
+    if folder == other:
+        folder = other / name
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _words(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))

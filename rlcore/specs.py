@@ -34,6 +34,12 @@ class ComponentSpec:
             one to write.
         packages: distributions that it imports and that its own does not bring, as pip knows them.
             Whoever chooses it must have them.
+        requirements: of an env: what pip installs for its simulators into an environment of their
+            own (`rlcore venv create NAME`), numpy among it; one that ends with ` --no-deps` is
+            installed without what it asks for. What another interpreter (`env.train.python`) lacks
+            of these is found before a run.
+        requires_python: likewise the Python of that environment, e.g. ">=3.10,<3.12"; None: any
+            that rlcore runs on.
         original: of a model: `"module:attr"`, a function that changes the folder of a saved policy,
             its argument, into the form that the model's original code reads, where that is another
             one.
@@ -49,6 +55,8 @@ class ComponentSpec:
     layouts: str | None = None
     packages: tuple[str, ...] = ()
     original: str | None = None
+    requirements: tuple[str, ...] = ()
+    requires_python: str | None = None
 
 
 class Episode(NamedTuple):

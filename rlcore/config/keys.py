@@ -68,10 +68,13 @@ class Door:
     Attributes:
         does: for behind "this" and before the value, e.g. "imports the modules".
         harmless: values that let nothing in.
+        known: `"module:attr"`, a function that says whether the user has opened it to a value
+            before, on this machine; empty: there is none.
     """
 
     does: str
     harmless: tuple[Any, ...]
+    known: str = ""
 
 
 @dataclass(frozen=True)

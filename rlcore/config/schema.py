@@ -221,6 +221,11 @@ class EnvConfig(Settings):
     )
     video_cfg: VideoConfig = key("videos", VideoConfig())
 
+    def interpreter(self) -> str | None:
+        """The Python in which its simulators run, where that is not rlcore's own: the path of an
+        interpreter, or of the folder of its virtual environment."""
+        return None
+
 
 @dataclass
 class EnvPair(Settings):

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY
+from rlcore.checks.interpreters import interpreters_of
 from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
+from rlcore.interpreters import Interpreter
 from rlcore.placement import Plan, Seat, find_inventory, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
+from rlcore.venvs import note
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roster import Member, Roster
@@ -30,6 +33,7 @@ class Assembly:
         roster: the workers to start.
         learned: what earlier attempts of the run trained on.
         further: the configurations of the further sides, by name.
+        interpreters: those of other environments than rlcore's, by side.
     """
 
     config: RunConfig
@@ -41,6 +45,7 @@ class Assembly:
     roster: Roster
     learned: tuple[Learned, ...] = ()
     further: Mapping[str, RunConfig] = field(default_factory=dict)
+    interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
     @property
     def device(self) -> str:
@@ -64,7 +69,8 @@ def assemble(
         collects: whether demonstrations are collected whatever the configuration says.
 
     Raises:
-        UserError: a missing component, a wrong setting, a placement that can't be carried out.
+        UserError: a missing component, a wrong setting, a placement that can't be carried out, an
+            interpreter that can't be used.
     """
     registry = registry or load_plugins()
     placement = make_plan(config.cluster, find_inventory(config.cluster), registry)
@@ -78,6 +84,9 @@ def assemble(
     for name, other in further.items():
         target = registry.get("env", other.env.eval.env_type).spec.target
         sides[name] = EnvSide(target, other.env.eval, facts.further[name])
+    interpreters = interpreters_of({name: side.config for name, side in sides.items()}, registry)
+    for each in interpreters.values():
+        note(each.executable)
     members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
         members |= _policy_workers(config, facts.policy_env, placement, registry)
@@ -90,6 +99,7 @@ def assemble(
         placement=placement,
         roster=Roster(config.cluster, members, nodes=placement.inventory.nodes),
         further=further,
+        interpreters=interpreters,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rlcore import interpreters
 from rlcore.env_answers import checked_actions
 from rlcore.errors import ConfigError, UserError, WorkerError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
@@ -44,7 +45,9 @@ class SimulatedEnv:
         render_final: whether to render truncated rows; may be set while no chunk is running.
 
     Raises:
-        AssetError: it is too late to set the simulator's environment variables in this process.
+        AssetError: it is too late to set the simulator's environment variables in this process; or
+            the interpreter of the simulators can't be used.
+        ConfigError: simulators of another interpreter can't run in this process.
     """
 
     def __init__(
@@ -57,6 +60,14 @@ class SimulatedEnv:
         first_slot: int,
         num_processes: int,
     ) -> None:
+        if config.python is not None:
+            if not num_processes:
+                raise ConfigError(
+                    f"num_processes must be at least 1: simulators under {config.python} (python) "
+                    "can't run in this process, got 0",
+                    hint="leave one of the two keys out",
+                )
+            interpreters.look(config.python)
         self.spec = spec
         self.num_envs = num_envs
         self.render_final = config.render_final

@@ -17,6 +17,9 @@ from rlcore.errors import SimulatorError, WorkerError
 from rlcore.specs import Episode
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
+from rlcore_simulation.staging import staged
+from rlcore_simulation.translate import ANSWERS, told, understood
+from rlcore_simulation.wire import WireError, pack, receive
 
 # Seconds for a process to end by itself once its pipe is closed.
 STOP_GRACE = 5.0
@@ -36,6 +39,7 @@ class SimulatorProcess:
         self.rows = hosting.rows
         self._hosting = hosting
         self._block = block
+        self._python = hosting.config.python
         self._command: Command | None = None
         self._episodes: dict[int, Episode] = {}
         self._deadline = 0.0
@@ -52,13 +56,16 @@ class SimulatorProcess:
         self._pipe, theirs = Pipe()
         descriptors = (theirs.fileno(), self._block.descriptor)
         self._process = subprocess.Popen(
-            interpreters.command("rlcore_simulation.serve", *map(str, descriptors)),
+            interpreters.command(
+                "rlcore_simulation.serve", *map(str, descriptors), python=self._python
+            ),
             pass_fds=descriptors,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
-        self._pipe.send(self._hosting)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # receive() says so
+            self._pipe.send_bytes(pack(told(self._hosting)))
 
     def send(self, command: Command) -> None:
         """Send a command; :meth:`receive` gets the answer. Its time limit starts now."""
@@ -70,7 +77,7 @@ class SimulatorProcess:
         # receive() reports a dead process; its last answer may still be in the pipe.
         if self._pipe is not None:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self._pipe.send(command)
+                self._pipe.send_bytes(pack(told(command)))
 
     def ready(self, timeout: float) -> bool:
         """Whether :meth:`receive` would return or raise at once; waits up to `timeout` seconds."""
@@ -92,9 +99,11 @@ class SimulatorProcess:
             if not self._pipe.poll(max(0.0, self._deadline - time.monotonic())):
                 seconds = self._hosting.config.simulator_timeout
                 raise self._lost(f"did not answer within {seconds:g} s (env simulator_timeout)")
-            reply = self._pipe.recv()
+            reply: Reply | Failure = understood(receive(self._pipe), ANSWERS)
         except (EOFError, ConnectionResetError):
             raise self._lost(f"died ({self._cause_of_death()})") from None
+        except WireError as fault:  # nothing that follows could be trusted
+            raise WireError(f"{self._lost('is not understood').message}: {fault}") from None
         if isinstance(reply, Failure):
             if (error := reply.error) is not None:
                 raise type(error)(f"{self.name}: {error.message}", hint=error.hint)
@@ -115,9 +124,12 @@ class SimulatorProcess:
             self._process = None
 
     def _environment(self) -> dict[str, str]:
-        """This process's environment and module path, the simulator's variables, and one thread, as
-        there are many rows."""
-        environment = interpreters.environment() | self._hosting.source.unset()
+        """This process's environment, the simulator's variables, and one thread, as there are many
+        rows. Modules are found where this process finds them; by another interpreter in its own
+        environment, and those of ours in a folder that holds nothing else."""
+        source = self._hosting.source
+        path = None if self._python is None else [str(staged(source.to_stage))]
+        environment = interpreters.environment(path) | source.unset()
         environment.setdefault("LP_NUM_THREADS", "1")
         environment.setdefault("OMP_NUM_THREADS", "1")
         return environment

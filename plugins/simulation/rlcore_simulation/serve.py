@@ -19,7 +19,9 @@ from multiprocessing.connection import Connection
 from rlcore.signals import ENDS
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.host import RowHost
-from rlcore_simulation.messages import Failure, Hosting, Reply
+from rlcore_simulation.messages import Failure, Hosting
+from rlcore_simulation.translate import COMMANDS, told, understood
+from rlcore_simulation.wire import pack, receive
 
 # Seconds between checks whether the parent is alive.
 ORPHAN_CHECK_INTERVAL = 1.0
@@ -40,21 +42,20 @@ def main() -> None:
 
 
 def _serve(pipe: Connection, descriptor: int) -> None:
-    hosting: Hosting = pipe.recv()
-    block = ObservationBlock(hosting.num_envs, hosting.spec, descriptor)
+    message = receive(pipe)
     try:
-        host = RowHost(hosting, block)  # imports the simulator
+        hosting: Hosting = understood(message, COMMANDS)
+        host = RowHost(hosting, ObservationBlock(hosting.num_envs, hosting.spec, descriptor))
     except (Exception, SystemExit) as error:
-        pipe.send(Failure.of(error))
+        pipe.send_bytes(pack(told(Failure.of(error))))
         return
     while True:
-        command = pipe.recv()
-        reply: Reply | Failure
+        message = receive(pipe)
         try:
-            reply = host.carry_out(command)
+            answer = pack(told(host.carry_out(understood(message, COMMANDS))))
         except (Exception, SystemExit) as error:  # a second try would fail again
-            reply = Failure.of(error)
-        pipe.send(reply)
+            answer = pack(told(Failure.of(error)))
+        pipe.send_bytes(answer)
 
 
 def _leave_with(parent: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import EnvConfig, key
+from rlcore.config.schema import Door, EnvConfig, key
 
 
 @dataclass
@@ -21,3 +21,12 @@ class SimulatedEnvConfig(EnvConfig):
         120.0,
         above=0,
     )
+    python: str | None = key(
+        "interpreter in whose environment the simulators run, or the folder of its virtual "
+        "environment (rlcore venv create makes one); null: the one that rlcore runs in",
+        place="path",
+        door=Door("runs its simulators with", (None,), known="rlcore.venvs:known"),
+    )
+
+    def interpreter(self) -> str | None:
+        return self.python

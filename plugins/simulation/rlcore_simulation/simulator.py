@@ -126,12 +126,22 @@ class SimulatorSource:
         environment: variables to set before that import, unless the user has set them.
         readers: modules that read those variables once, at import; a process that has already
             imported one of them can't simulate.
+        packages: what `target` imports besides its own package, rlcore's light modules and this
+            library: packages of ours or of a plugin's author that another interpreter
+            (`env.train.python`) can't be asked to have installed.
     """
 
     target: str
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
     readers: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+    @property
+    def to_stage(self) -> tuple[str, ...]:
+        """The packages that another interpreter is handed, beside those of ours."""
+        own = self.target.partition(":")[0].partition(".")[0]
+        return tuple(dict.fromkeys((own, *self.packages)))
 
     def unset(self) -> dict[str, str]:
         """The variables of `environment` that this process lacks."""

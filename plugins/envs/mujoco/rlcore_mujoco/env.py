@@ -45,6 +45,7 @@ def make_env(
             environment={**source.environment, **variables},
             # on a machine without a display it fails without that variable
             readers=(*source.readers, "mujoco"),
+            packages=(*source.packages, "rlcore_mujoco"),
         ),
         config,
         num_envs=num_envs,

@@ -1,0 +1,218 @@
+"""Simulators under another interpreter do as in the one that rlcore runs in, to the bit."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.staging import CORE, staged
+from rlcore_simulation.wire import WireError
+
+from rlcore.errors import AssetError, ConfigError
+from rlcore.interpreters import look
+from rlcore.specs import Episode
+from rlcore.workers.survive import SurvivingEnv
+
+ROWS = 4
+EPISODES = [Episode(row % 2, 20 + row) for row in range(ROWS)]
+MakeEnv = Callable[..., SimulatedEnv]
+
+
+@pytest.fixture(scope="session")
+def numpy1(other_venv: Callable[..., Path]) -> str:
+    """An environment with the other major version of numpy."""
+    return str(other_venv("numpy1", "numpy==1.26.4"))
+
+
+def course(env: SimulatedEnv | SurvivingEnv, strike: Callable[[int], None] = lambda _: None) -> Any:
+    """All that is seen of some chunks, a film and a demonstration."""
+    random = np.random.default_rng(0)
+    seen: list[Any] = [env.reset(options={"episodes": EPISODES})[0]]
+    env.record([1])
+    for chunk in range(4):
+        strike(chunk)
+        actions = random.uniform(-1, 1, (ROWS, 5, 1)).astype(np.float32)
+        seen.append(vars(env.chunk_step(actions)))
+    seen.append(env.recorded())
+    settings = {"action_noise": 0.1, "speed": 0.5, "stride": 3, "seed": 1}
+    seen += map(vars, env.demonstrate([Episode(1, 7)], **settings))
+    return seen
+
+
+def require_same(one: Any, other: Any) -> None:
+    """Equal to the bit, all the way down."""
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one:
+            require_same(one[name], other[name])
+    elif isinstance(one, list):
+        for each, its in zip(one, other, strict=True):
+            require_same(each, its)
+    else:
+        assert one == other
+
+
+def test_all_is_the_same_under_another_interpreter(make: MakeEnv, twin_venv: Path) -> None:
+    require_same(course(make(ROWS, 2, python=str(twin_venv))), course(make(ROWS, 2)))
+
+
+def test_all_is_the_same_across_the_major_versions_of_numpy(make: MakeEnv, numpy1: str) -> None:
+    there = look(numpy1).packages["numpy"]
+    assert there.split(".")[0] != np.__version__.split(".")[0]
+    require_same(course(make(ROWS, 2, python=f"{numpy1}/bin/python")), course(make(ROWS, 0)))
+
+
+def test_nothing_of_this_interpreters_path_is_on_the_others(make: MakeEnv, twin_venv: Path) -> None:
+    env = make(1, 1, python=str(twin_venv), show_variable="PYTHONPATH")
+    shown = env.reset()[0]["task_descriptions"][0].split()[-1]
+    assert shown == str(staged(["line_simulator"]))
+    assert sorted(path.name for path in Path(shown).iterdir() if path.name != "__pycache__") == [
+        "line_simulator.py",
+        "rlcore",
+        "rlcore_simulation",
+    ]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_process_there_that_dies_or_hangs_costs_time_and_nothing_else(
+    make: MakeEnv, twin_venv: Path, how: signal.Signals
+) -> None:
+    built: list[SimulatedEnv] = []
+
+    def build() -> SimulatedEnv:
+        built.append(make(ROWS, 2, python=str(twin_venv)))
+        return built[-1]
+
+    def strike(chunk: int) -> None:
+        if chunk == 2 and len(built) == 1:
+            built[-1]._config.simulator_timeout = 1.0  # start-up had the longer one
+            os.kill(built[-1].process_ids[1], how)
+
+    env = SurvivingEnv(build, restarts=1)
+    seen = course(env, strike)
+    assert len(env.incidents) == 1 and len(built) == 2
+    expected = course(make(ROWS, 2))
+    for ours, theirs in zip(seen[:5], expected[:5], strict=True):  # a lost film is not made again
+        require_same(ours, theirs)
+
+
+def test_an_error_there_is_told_here(make: MakeEnv, twin_venv: Path) -> None:
+    env = make(1, 1, python=str(twin_venv), asset="/no/such/file")
+    with pytest.raises(AssetError, match="line simulator process 1 of 1: no /no/such/file"):
+        env.reset()
+
+
+def test_a_process_that_says_something_else_is_named(make: MakeEnv, twin_venv: Path) -> None:
+    env = make(1, 1, python=str(twin_venv))
+    env.reset(options={"episodes": EPISODES})
+    (member,) = env._fleet._members
+    ours, theirs = Pipe()
+    member._pipe.close()
+    member._pipe = ours
+    theirs.send_bytes(b"RLCS\x63\x00" + bytes(8))
+    with pytest.raises(WireError) as caught:
+        env.chunk_step(np.zeros((1, 5, 1), np.float32))
+    assert "line simulator process 1 of 1" in caught.value.message
+    assert "version 99, this side reads version 1" in caught.value.message
+
+
+# -- what can't be used -------------------------------------------------------------------------
+
+
+def test_an_interpreter_that_is_none_is_said_before_a_process_starts(make: MakeEnv) -> None:
+    with pytest.raises(AssetError, match="/no/python is no Python interpreter: No such file"):
+        make(1, 1, python="/no/python")
+
+
+def test_another_interpreter_can_not_simulate_in_this_process(
+    make: MakeEnv, twin_venv: Path
+) -> None:
+    with pytest.raises(ConfigError, match="num_processes must be at least 1"):
+        make(1, 0, python=str(twin_venv))
+
+
+# -- what is handed on --------------------------------------------------------------------------
+
+
+def test_equal_code_is_copied_once_and_a_changed_copy_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = staged(["line_simulator"])
+    (folder / "__pycache__").mkdir()  # what Python leaves there is no change
+    assert staged(["line_simulator"]) == folder and (folder / "__pycache__").is_dir()
+    assert folder.parent.stat().st_mode & 0o077 == 0  # nobody else's
+    file = folder / "line_simulator.py"
+    whole = file.read_bytes()
+    file.write_bytes(b"raise SystemExit\n")
+    assert staged(["line_simulator"]) == folder
+    assert file.read_bytes() == whole and not (folder / "__pycache__").exists()
+
+
+def test_other_code_is_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    package = tmp_path / "staged_package"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").write_text("A = 1\n")
+    (package / "data" / "scene.xml").write_bytes(b"\0\xff")
+    first = staged(["staged_package"])
+    assert (first / "staged_package" / "data" / "scene.xml").read_bytes() == b"\0\xff"
+    (package / "__init__.py").write_text("A = 2\n")
+    second = staged(["staged_package"])
+    assert second != first and (second / "staged_package/__init__.py").read_text() == "A = 2\n"
+
+
+def test_a_package_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigError, match="'no_such_package' can't be handed to another"):
+        staged(["no_such_package"])
+
+
+def test_what_is_handed_on_needs_numpy_alone_and_python_3_10() -> None:
+    """Read by the oldest grammar; and nothing of newer standard libraries is asked for."""
+    folder = staged(["line_simulator"])
+    files = [path for path in folder.rglob("*.py")]
+    assert len(files) > len(CORE) + 10
+    known = {*sys.stdlib_module_names, "numpy", "rlcore", "rlcore_simulation", "line_simulator"}
+    newer = ("tomllib", "ExceptionGroup", "StrEnum", "from typing import Self", "assert_never",
+             "datetime import UTC", "itertools import batched", "add_note", "except*")  # fmt: skip
+    for file in files:
+        text = file.read_text()
+        tree = ast.parse(text, feature_version=(3, 10))
+        for node in tree.body:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [str(node.module)]
+            allowed = known | ({"yaml"} if file.name == "reading.py" else set())
+            assert {name.partition(".")[0] for name in names} <= allowed, file
+        for word in newer:
+            assert word not in text, f"{file} uses {word}, which Python 3.10 lacks"
+
+
+def test_a_simulator_process_there_loads_nothing_heavy(twin_venv: Path) -> None:
+    """Those it could find: torch and the rest are installed where the twin looks."""
+    heavy = ("torch", "ray", "hydra", "omegaconf", "pluggy", "yaml")
+    code = (
+        "import sys, rlcore_simulation.serve, line_simulator; "
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(staged(["line_simulator"]))}
+    done = subprocess.run(
+        [f"{twin_venv}/bin/python", "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,82 @@
+"""`rlcore venv create ENV [PATH]`, `rlcore venv ls`: environments of their own for simulators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.cli.parser import Parser
+from rlcore.errors import UserError
+from rlcore.interpreters import Interpreter, look
+from rlcore.plugins import Registry, load_plugins
+from rlcore.specs import ComponentSpec
+from rlcore.venvs import home, lacking, made_for, make, noted, of_note, usual
+
+VERBS = ("create", "ls")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make an environment, or list those there are; returns the exit code."""
+    parser = Parser(
+        prog="rlcore venv",
+        description="Environments in which simulators run that can't share rlcore's. create: make "
+        "one with what the simulators of ENV need; ls: those that were made or used.",
+    )
+    parser.add_argument("verb", choices=VERBS)
+    parser.add_argument("env", metavar="ENV", nargs="?", help="name of an env, as in env=ENV")
+    parser.add_argument(
+        "path", metavar="PATH", nargs="?", help=f"its folder; default: {usual('ENV')}"
+    )
+    parser.add_argument(
+        "--python", metavar="PYTHON", help="interpreter to make it with, as a path or a name"
+    )
+    options = parser.parse_args(arguments)
+    if options.verb == "ls":
+        if options.env is not None:
+            parser.error("ls takes no further words")
+        return _list(load_plugins())
+    if options.env is None:
+        parser.error("create needs the name of an env")
+    return _create(load_plugins(), options.env, options.path, options.python)
+
+
+def _create(registry: Registry, name: str, path: str | None, python: str | None) -> int:
+    spec = registry.get("env", name).spec
+    folder = usual(name) if path is None else Path(path).expanduser().absolute()
+    found = make(spec, folder, python=python)
+    print(versions(found, spec))
+    print(f"use it: rlcore train env={name} env.train.python={folder} env.eval.python={folder}")
+    return 0
+
+
+def _list(registry: Registry) -> int:
+    for path in noted():
+        for line in described(path, registry):
+            print(line)
+    if not noted():
+        print(f"none yet: rlcore venv create ENV makes one in {home() / 'venvs'}")
+    return 0
+
+
+def described(path: str, registry: Registry) -> list[str]:
+    """What there is to say of an environment, a line each."""
+    name = made_for(path)
+    title = f"{path}  {f'for {name}' if name else 'made by hand'}"
+    try:
+        found = look(path)
+    except UserError as error:
+        return [f"{title}: {error.message}"]
+    if not name or name not in registry.names("env"):
+        return [f"{title}: {versions(found)}"]
+    spec = registry.get("env", name).spec
+    lines = [f"{title}: {versions(found, spec)}"]
+    missing = [f"{wanted} (there: {version})" for wanted, version in lacking(found, spec)]
+    if missing:
+        lines.append(f"  lacks {', '.join(missing)}: rlcore venv create {name} {path}")
+    return lines
+
+
+def versions(interpreter: Interpreter, spec: ComponentSpec | None = None) -> str:
+    """Those of note, in words."""
+    found = of_note(interpreter, spec).items()
+    return ", ".join([f"Python {interpreter.version}", *(f"{name} {it}" for name, it in found)])

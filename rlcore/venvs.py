@@ -1,0 +1,264 @@
+"""Environments of their own for simulators that can't share rlcore's: made, found, compared. Light.
+
+    ComponentSpec.requirements --rlcore venv create--> FOLDER/bin/python --env.train.python--> run
+
+Without a folder they are made in :func:`home`. Every environment that was made or used is noted in
+a file of the user's, so that it can be listed, and so that the folder of a run may name it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rlcore import interpreters
+from rlcore.errors import AssetError, ConfigError
+from rlcore.interpreters import Interpreter
+from rlcore.specs import ComponentSpec
+
+ALONE = " --no-deps"
+"""Behind a requirement that is installed without what it asks for."""
+STAMP = "rlcore-venv.json"
+"""In an environment that is complete: what it was made for, and of what."""
+CONFIG = "pyvenv.cfg"
+NEWEST = 13
+"""The newest minor version of Python 3 that is looked for."""
+
+
+def home() -> Path:
+    """Where environments are made and noted: XDG_DATA_HOME/rlcore, else ~/.local/share/rlcore."""
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return Path(data).absolute() / "rlcore"
+
+
+def usual(name: str) -> Path:
+    """The folder of an env's environment, where none is given."""
+    return home() / "venvs" / name
+
+
+# -- what is asked of one -----------------------------------------------------------------------
+
+
+def lacking(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[tuple[str, str]]:
+    """(what is required, what is there instead) of all that an env's simulators need and an
+    interpreter has not."""
+    # not needed by whoever only starts one
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    if not _fits(interpreter.version, spec.requires_python):
+        yield f"Python {spec.requires_python}", interpreter.version
+    there = {canonicalize_name(name): version for name, version in interpreter.packages.items()}
+    major, minor, *_ = interpreter.version.split(".")
+    about = {"python_version": f"{major}.{minor}", "python_full_version": interpreter.version}
+    for text in spec.requirements:
+        wanted = Requirement(text.removesuffix(ALONE))
+        if wanted.marker is not None and not wanted.marker.evaluate(about):
+            continue
+        version = there.get(canonicalize_name(wanted.name))
+        if version is None or not wanted.specifier.contains(version, prereleases=True):
+            yield f"{wanted.name}{wanted.specifier}", version or "not installed"
+
+
+def of_note(interpreter: Interpreter, spec: ComponentSpec | None = None) -> dict[str, str]:
+    """Versions of numpy and of what an env's simulators need, as far as it is there."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    texts = spec.requirements if spec else ()
+    asked = {"numpy", *(Requirement(text.removesuffix(ALONE)).name for text in texts)}
+    names = set(map(canonicalize_name, asked))
+    found = interpreter.packages.items()
+    return dict(sorted(pair for pair in found if canonicalize_name(pair[0]) in names))
+
+
+def _fits(version: str, wanted: str | None) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    return wanted is None or version in SpecifierSet(wanted)
+
+
+# -- made ---------------------------------------------------------------------------------------
+
+
+def make(
+    spec: ComponentSpec,
+    folder: Path,
+    *,
+    python: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Interpreter:
+    """An environment with what an env's simulators need; nothing is done where it is complete.
+
+    Args:
+        spec: of the env.
+        folder: a new one, or that of an environment, in which only what is missing is installed.
+        python: interpreter to make it with, as a path or a name; None: this one, or another one
+            that is found, where the env needs another version.
+        say: is told what is done.
+
+    Raises:
+        ConfigError: the env states no requirements, or the folder holds something else.
+        AssetError: there is no such Python, or something could not be installed.
+    """
+    if not spec.requirements:
+        raise ConfigError(
+            f"env {spec.name!r} does not say what its simulators need in an environment of their "
+            "own (requirements of its ComponentSpec)",
+            hint="its plugin's page says how to install it",
+        )
+    whole = {"env": spec.name, "requirements": list(spec.requirements)}
+    with _alone(folder):
+        if _stamp(folder) == whole and not _lacks(folder, spec):
+            say(f"{folder} is complete")
+        else:
+            (folder / STAMP).unlink(missing_ok=True)
+            if not (folder / CONFIG).is_file():
+                _begin(folder, spec, python, say)
+            _install(folder, spec.requirements, say)
+            missing = _lacks(folder, spec)
+            if missing:
+                raise AssetError(f"{folder} still lacks {', '.join(missing)}")
+            (folder / STAMP).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    note(folder)
+    return interpreters.look(str(folder))
+
+
+def _begin(
+    folder: Path, spec: ComponentSpec, python: str | None, say: Callable[[str], None]
+) -> None:
+    """An empty environment."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} must be a new folder or a virtual environment, it is neither")
+    uv = _uv()
+    chosen = python or _python(spec.requires_python)
+    if chosen is None and uv is not None:
+        chosen = spec.requires_python  # uv finds it, or fetches it
+    if chosen is None:
+        raise AssetError(
+            f"env {spec.name!r} needs Python {spec.requires_python} for its simulators, and there "
+            "is none here",
+            hint="pip install uv (it fetches one), or give one: "
+            f"rlcore venv create {spec.name} --python PATH",
+        )
+    say(f"making {folder} with {chosen}")
+    if uv is not None:
+        _run([uv, "venv", "--quiet", "--python", chosen, str(folder)], "the environment")
+    else:
+        _run([chosen, "-m", "venv", str(folder)], "the environment", "apt-get install python3-venv")
+
+
+def _install(folder: Path, requirements: Sequence[str], say: Callable[[str], None]) -> None:
+    """Install all of them, those that stand alone last."""
+    uv, python = _uv(), str(folder / "bin" / "python")
+    pip = [uv, "pip", "install", "--quiet", "--python", python] if uv else [
+        python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+    ]  # fmt: skip
+    together = [each for each in requirements if not each.endswith(ALONE)]
+    alone = [each.removesuffix(ALONE) for each in requirements if each.endswith(ALONE)]
+    for options, wanted in (([], together), ([ALONE.strip()], alone)):
+        if wanted:
+            say(f"installing {' '.join(wanted)} with {'uv' if uv else 'pip'}")
+            _run([*pip, *options, *wanted], " ".join(wanted))
+    interpreters.look.cache_clear()
+
+
+def _run(command: Sequence[str], what: str, hint: str | None = None) -> None:
+    """Run a command of pip or uv, whose output is shown."""
+    variables = interpreters.environment(())
+    if "PIP_INDEX_URL" in variables:  # uv does not look at pip's
+        variables.setdefault("UV_DEFAULT_INDEX", variables["PIP_INDEX_URL"])
+    try:
+        code = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL).returncode
+    except OSError as error:
+        raise AssetError(f"{command[0]} can't be run: {error.strerror}") from None
+    if code:
+        raise AssetError(f"{what} could not be installed: {command[0]} ends with code {code}",
+                         hint=hint)  # fmt: skip
+
+
+def _uv() -> str | None:
+    beside = Path(sys.executable).with_name("uv")
+    return str(beside) if beside.is_file() else shutil.which("uv")
+
+
+def _python(wanted: str | None) -> str | None:
+    """This interpreter if it will do, else the newest that does and is found by its name."""
+    if _fits(".".join(map(str, sys.version_info[:3])), wanted):
+        return sys.executable
+    for minor in range(NEWEST, interpreters.OLDEST[1] - 1, -1):
+        found = shutil.which(f"python3.{minor}")
+        with suppress(AssetError):  # a link to nothing
+            if found is not None and _fits(interpreters.version_of(found), wanted):
+                return found
+    return None
+
+
+def _lacks(folder: Path, spec: ComponentSpec) -> list[str]:
+    """What an environment has not, or what is wrong with it."""
+    try:
+        found = interpreters.look(str(folder))
+    except AssetError as error:
+        return [error.message]
+    return [f"{wanted} (there: {version})" for wanted, version in lacking(found, spec)]
+
+
+def _stamp(folder: Path) -> object:
+    with suppress(OSError, ValueError):
+        return json.loads((folder / STAMP).read_text(encoding="utf-8"))
+    return None
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time makes an environment; the others wait, and find it complete."""
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    with (interpreters.cache_folder("locks") / name).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        interpreters.look.cache_clear()
+        yield
+
+
+# -- noted --------------------------------------------------------------------------------------
+
+
+def note(python: Path | str) -> None:
+    """Remember an environment or interpreter that the user has made or named."""
+    path = os.path.abspath(python)
+    if not known(path):
+        with suppress(OSError):  # a home that can't be written: it is asked for again
+            home().mkdir(parents=True, exist_ok=True)
+            with (home() / "interpreters").open("a", encoding="utf-8") as file:
+                file.write(f"{path}\n")
+
+
+def noted() -> list[str]:
+    """What was noted and is still there, the oldest first."""
+    try:
+        lines = (home() / "interpreters").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [path for path in dict.fromkeys(lines) if path and os.path.exists(path)]
+
+
+def known(python: object) -> bool:
+    """Whether the user has made or named this interpreter before, or its environment."""
+    if not isinstance(python, str):
+        return False
+    names = {os.path.abspath(path) for path in (python, interpreters.executable_of(python))}
+    there = noted()
+    return not names.isdisjoint([*there, *map(interpreters.executable_of, there)])
+
+
+def made_for(folder: Path | str) -> str:
+    """The env that an environment was made for; empty if it does not say."""
+    stamp = _stamp(Path(folder))
+    return str(stamp.get("env", "")) if isinstance(stamp, dict) else ""
