@@ -14,7 +14,7 @@ from rlcore.config.needs import algorithm_needs, ask_spec
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.sentences import told
 from rlcore.config.tasks import checked_spec, narrowed
-from rlcore.placement import COMPONENTS, Plan, find_inventory, make_plan
+from rlcore.placement import COMPONENTS, Plan, find_inventory, make_plan, parts
 from rlcore.plugins import Registry
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.track.env_facts import EnvFacts, read_env_facts
@@ -55,12 +55,19 @@ class Facts:
         return {name: self.placement.world_size(name) for name in COMPONENTS}
 
     @property
+    def parts(self) -> int:
+        """Parts of the rows of a stage, each for one rollout process."""
+        workers, stages = self.workers, self.config.rollout.pipeline_stage_num
+        return parts(workers["env"], stages, workers["rollout"])
+
+    @property
     def rows_per_forward(self) -> int:
-        """Rows that a rollout process decides at once, at most: those of a stage of an env worker,
-        cut into forwards of `rollout.forward_batch`."""
+        """Rows that a rollout process decides at once, at most: those of a part of a stage of an
+        env worker, cut into forwards of `rollout.forward_batch`."""
         config = self.config
         envs = max(env.total_num_envs for _, env, _ in self.sides)
-        rows = -(-envs // (self.workers["env"] * config.rollout.pipeline_stage_num))
+        streams = self.workers["env"] * config.rollout.pipeline_stage_num * self.parts
+        rows = -(-envs // streams)
         return min(rows, config.rollout.forward_batch or rows)
 
     @property

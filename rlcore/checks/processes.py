@@ -32,14 +32,19 @@ def offloaded_envs_can_be_suspended(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def rollout_workers_hear_an_env(facts: Facts) -> Iterator[str]:
-    """A stage of an env process is a stream that one rollout process answers."""
+def rollout_workers_have_rows(facts: Facts) -> Iterator[str]:
+    """Where there are more rollout processes than stages, they share the rows of a stage."""
     envs, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num
-    if facts.policy is not None and envs * stages < facts.workers["rollout"]:
-        yield (
-            "env processes x rollout.pipeline_stage_num must be at least the number of rollout "
-            f"processes = {facts.workers['rollout']}, got {envs} x {stages} = {envs * stages}"
-        )
+    if facts.policy is None or stages < 1:
+        return
+    needed = envs * stages * facts.parts
+    for path, env, _ in facts.sides:
+        if env.total_num_envs < needed:
+            yield (
+                f"{path}.total_num_envs must be at least {needed}, so that each of the "
+                f"{facts.workers['rollout']} rollout processes has rows of the {envs} env "
+                f"processes' {envs * stages} stages to answer, got {env.total_num_envs}"
+            )
 
 
 @CHECKS.add

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rlcore.episodes import EpisodeOutcome, Footage
 from rlcore.errors import WorkerError
 from rlcore.loop.assembly import Assembly
-from rlcore.placement import route
+from rlcore.placement import parts, route
 from rlcore.rollout.messages import InteractJob, InteractReport, Route, Trace
 from rlcore.rollout.schedule import Column, chunks_per_column, deal
 from rlcore.workers.group import WorkerGroup
@@ -74,14 +74,19 @@ def gather(
     Raises:
         WorkerError: episodes were lost or played twice.
     """
+    envs, rollouts = group.ranks("env"), group.ranks("rollout")
+    stages = range(assembly.config.rollout.pipeline_stage_num)
+    blocks = parts(envs, len(stages), rollouts)
+    # all wait for each other in this one order, so that no circle can close
     routes = [
-        Route(rank, stage)
-        for rank in range(group.ranks("env"))
-        for stage in range(assembly.config.rollout.pipeline_stage_num)
+        Route(rank, stage, part)
+        for rank in range(envs)
+        for stage in stages
+        for part in range(blocks)
     ]
     reports, summaries = group.converse(
-        _env_jobs(assembly, order, routes),
-        _rollout_jobs(assembly, order, routes, group.ranks("env"), group.ranks("rollout")),
+        _env_jobs(assembly, order, [one for one in routes if one.part == 0], blocks),
+        [_rollout_job(assembly, order, mine) for mine in _dealt(routes, envs, rollouts, blocks)],
         on_count,
     )
     gathered = _joined(reports, summaries)
@@ -89,10 +94,26 @@ def gather(
     return gathered
 
 
-def _env_jobs(assembly: Assembly, order: GatherOrder, routes: Sequence[Route]) -> list[InteractJob]:
+def _dealt(
+    routes: Sequence[Route], envs: int, rollouts: int, blocks: int
+) -> list[tuple[Route, ...]]:
+    """The routes that each rollout worker answers."""
+    answers = [
+        route(one.env_rank, one.stage, envs, rollouts, part=one.part, parts=blocks)
+        for one in routes
+    ]
+    return [
+        tuple(one for one, by in zip(routes, answers, strict=True) if by == rank)
+        for rank in range(rollouts)
+    ]
+
+
+def _env_jobs(
+    assembly: Assembly, order: GatherOrder, stages: Sequence[Route], blocks: int
+) -> list[InteractJob]:
     """The columns, dealt out to the stages of the env workers."""
     hands: defaultdict[int, list[tuple[Column, ...]]] = defaultdict(list)
-    for at, hand in zip(routes, deal(list(order.columns), len(routes)), strict=True):
+    for at, hand in zip(stages, deal(list(order.columns), len(stages)), strict=True):
         hands[at.env_rank].append(tuple(hand))
     side = assembly.sides[order.side]
     # an evaluation runs each episode once, whatever the columns of training look like
@@ -106,34 +127,30 @@ def _env_jobs(assembly: Assembly, order: GatherOrder, routes: Sequence[Route]) -
             chunks_per_column=length if full else None,
             bootstrap=order.keep and needs.values and (needs.bootstrap_values or full),
             record=order.record,
+            parts=blocks,
         )
         for columns in hands.values()
     ]
 
 
-def _rollout_jobs(
-    assembly: Assembly, order: GatherOrder, routes: Sequence[Route], envs: int, rollouts: int
-) -> list[RolloutJob]:
-    """Which stages each rollout worker answers, and how."""
+def _rollout_job(assembly: Assembly, order: GatherOrder, routes: tuple[Route, ...]) -> RolloutJob:
+    """Which routes a rollout worker answers, and how."""
     from rlcore.rollout.converse import RolloutJob
 
     config = assembly.config
-    return [
-        RolloutJob(
-            routes=tuple(one for one in routes if route(*one, envs, rollouts) == rank),
-            seed=config.runner.seed,
-            phase=order.phase,
-            update=order.update,
-            deterministic=order.deterministic,
-            temperature=order.temperature,
-            keep=order.keep,
-            forward_batch=config.rollout.forward_batch,
-            env_timeout=config.cluster.timeouts.env,
-            trace=order.trace,
-            stay=order.stay,
-        )
-        for rank in range(rollouts)
-    ]
+    return RolloutJob(
+        routes=routes,
+        seed=config.runner.seed,
+        phase=order.phase,
+        update=order.update,
+        deterministic=order.deterministic,
+        temperature=order.temperature,
+        keep=order.keep,
+        forward_batch=config.rollout.forward_batch,
+        env_timeout=config.cluster.timeouts.env,
+        trace=order.trace,
+        stay=order.stay,
+    )
 
 
 def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutSummary]) -> Gathered:

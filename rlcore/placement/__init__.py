@@ -6,7 +6,7 @@ component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan --rend
 from rlcore.placement.grammar import COMPONENTS, Placement, Process, parse
 from rlcore.placement.groups import NodeGroup
 from rlcore.placement.inventory import Inventory, Node
-from rlcore.placement.plan import Plan, Seat, make_plan, route
+from rlcore.placement.plan import Plan, Seat, make_plan, parts, route
 from rlcore.placement.show import memory_per_process, render, render_inventory
 from rlcore.placement.source import find_inventory, joins
 
@@ -24,6 +24,7 @@ __all__ = [
     "make_plan",
     "memory_per_process",
     "parse",
+    "parts",
     "render",
     "render_inventory",
     "route",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import lcm
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, PluginError
@@ -103,10 +104,6 @@ class Plan:
         """Whether it sits on CPU slots."""
         return self.inventory.is_core(process.resources[0])
 
-    def rollout_rank(self, env_rank: int, stage: int) -> int:
-        """The rollout process that answers this stage of this env process."""
-        return route(env_rank, stage, self.world_size("env"), self.world_size("rollout"))
-
     def _sharers(self, rank: int) -> int:
         """How many processes use a resource rank."""
         return sum(rank in p.resources for _, processes in self.roles() for p in processes)
@@ -123,14 +120,31 @@ class Plan:
         return {n: v for group in through if node in group.nodes for n, v in group.env_vars.items()}
 
 
-def route(env_rank: int, stage: int, env_processes: int, rollout_processes: int) -> int:
-    """The rollout rank that answers stage `stage` of env process `env_rank`.
+def parts(env_processes: int, stages: int, rollout_processes: int) -> int:
+    """Into how many parts the rows of each stage are split, so that every rollout process has rows
+    to answer: 1 where there are at least as many stages as rollout processes, else the least
+    number that deals out evenly."""
+    streams = env_processes * stages
+    return 1 if streams >= rollout_processes else lcm(streams, rollout_processes) // streams
 
-    Streams are numbered stage by stage and dealt round robin: over all stages, and within each
-    one, no rollout process answers more than one stream above another, whatever the two numbers
-    are; with equal numbers every env process talks to the process of its own rank.
+
+def route(
+    env_rank: int,
+    stage: int,
+    env_processes: int,
+    rollout_processes: int,
+    *,
+    part: int = 0,
+    parts: int = 1,
+) -> int:
+    """The rollout rank that answers part `part` of stage `stage` of env process `env_rank`.
+
+    Streams are numbered stage by stage, part by part, and dealt round robin: over all of them, and
+    within each part of a stage, no rollout process answers more than one stream above another,
+    whatever the two numbers are; with equal numbers every env process talks to the process of its
+    own rank.
     """
-    return (stage * env_processes + env_rank) % rollout_processes
+    return ((stage * parts + part) * env_processes + env_rank) % rollout_processes
 
 
 def make_plan(

@@ -1,7 +1,7 @@
 """The env <-> policy conversation, seen from the policy's side.
 
-consumes   obs/RANK/STAGE of its routes (EnvMessage), in a fixed order
-produces   act/RANK/STAGE               (ActionMessage)
+consumes   obs/RANK/STAGE/PART of its routes (EnvMessage), in a fixed order
+produces   act/RANK/STAGE/PART               (ActionMessage)
 waits for  a stage's simulation; with several stages, the others simulate meanwhile
 """
 

@@ -56,20 +56,21 @@ Conversation = Generator[Send | Publish | Receive | Count, Any, Any]
 
 
 class Route(NamedTuple):
-    """One stage of one env worker: the other end of a queue pair."""
+    """A part of the rows of one stage of one env worker: the other end of a queue pair."""
 
     env_rank: int
     stage: int
+    part: int = 0
 
     @property
     def observations(self) -> str:
         """Key of the queue env -> rollout."""
-        return f"obs/{self.env_rank}/{self.stage}"
+        return f"obs/{self.env_rank}/{self.stage}/{self.part}"
 
     @property
     def actions(self) -> str:
         """Key of the queue rollout -> env."""
-        return f"act/{self.env_rank}/{self.stage}"
+        return f"act/{self.env_rank}/{self.stage}/{self.part}"
 
 
 @dataclass
@@ -136,6 +137,7 @@ class InteractJob:
         chunks_per_column: length of a column in chunks; None: a column ends with its episode.
         bootstrap: whether values after a truncation, or after a full column, are wanted.
         record: column numbers whose first episode is filmed.
+        parts: blocks of the rows of a stage; each is a route of its own.
     """
 
     side: str
@@ -143,6 +145,7 @@ class InteractJob:
     chunks_per_column: int | None
     bootstrap: bool
     record: frozenset[int] = frozenset()
+    parts: int = 1
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Queues between workers: bounded, named, with a timeout that says what was waited for.
 
-    env worker --- obs/RANK/STAGE --> rollout worker
-    env worker <-- act/RANK/STAGE --- rollout worker
+    env worker --- obs/RANK/STAGE/PART --> rollout worker
+    env worker <-- act/RANK/STAGE/PART --- rollout worker
     rollout worker --- trajectory/RANK/RANK --> actor worker    (where these two are processes
     rollout worker <-- weights/RANK ----------- actor worker     of their own)
 

@@ -1,7 +1,7 @@
 """The env worker: simulators and nothing else. Imports no model code and no tensor library.
 
-consumes   act/RANK/STAGE  (ActionMessage)
-produces   obs/RANK/STAGE  (EnvMessage)
+consumes   act/RANK/STAGE/PART  (ActionMessage)
+produces   obs/RANK/STAGE/PART  (EnvMessage)
 waits for  the policy's answer to a stage; the other stages' answers queue up meanwhile
 """
 
@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
+
+import numpy as np
 
 from rlcore.answers import described
 from rlcore.config.schema import EnvConfig
@@ -197,23 +199,34 @@ class EnvWorker:
         playing = {stage: executor.submit(player.start) for stage, player in enumerate(players)}
         while playing:
             for stage, future in list(playing.items()):
-                route = Route(self._settings.rank, stage)
-                message = future.result()
-                yield Send(route.observations, message)
-                if message.observation is None:
+                messages = future.result()
+                for part, message in messages.items():
+                    route = Route(self._settings.rank, stage, part)
+                    yield Send(route.observations, message)
+                answers = []
+                for part, message in messages.items():
+                    if message.observation is not None:
+                        route = Route(self._settings.rank, stage, part)
+                        answers.append((yield from self._answer(route, message.sequence)))
+                if answers:
+                    actions = np.concatenate(answers)
+                    playing[stage] = executor.submit(players[stage].advance, actions)
+                else:
                     del playing[stage]
-                    continue
-                answer: ActionMessage = yield Receive(
-                    route.actions,
-                    self._settings.policy_timeout,
-                    f"actions for stage {stage} of env worker {self._settings.rank}",
-                )
-                if answer.sequence != message.sequence:
-                    raise WorkerError(
-                        f"env worker {self._settings.rank} got actions for message "
-                        f"{answer.sequence} while message {message.sequence} is open"
-                    )
-                playing[stage] = executor.submit(players[stage].advance, answer.actions)
+
+    def _answer(self, route: Route, sequence: int) -> Conversation:
+        """The actions for the message of that number."""
+        answer: ActionMessage = yield Receive(
+            route.actions,
+            self._settings.policy_timeout,
+            f"actions for stage {route.stage} of env worker {self._settings.rank}",
+        )
+        if answer.sequence != sequence:
+            raise WorkerError(
+                f"env worker {self._settings.rank} got actions for message {answer.sequence} while "
+                f"message {sequence} is open"
+            )
+        return answer.actions
 
     def _executor(self, side: str) -> Executor:
         """Stages simulate side by side, each in a thread that waits for its simulators. Where

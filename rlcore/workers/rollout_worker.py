@@ -1,6 +1,6 @@
 """The rollout worker: a policy that acts. It has no optimizer, its weights are the actor's.
 
-consumes   obs/RANK/STAGE   (EnvMessage), produces act/RANK/STAGE (see rlcore.rollout.converse)
+consumes   obs/RANK/STAGE/PART (EnvMessage), produces act/... (see rlcore.rollout.converse)
 consumes   weights/RANK     the actor's weights; until those that are due are here it won't act
 produces   trajectory/RANK/ACTOR_RANK, which it then gives up
 """

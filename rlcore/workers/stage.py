@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +33,17 @@ class _Row:
         return self.column.episodes[self.episode_number]
 
 
+def _block(rows: int, part: int, parts: int) -> range:
+    """The rows of a part: as many as of any other, up to one."""
+    return range(rows * part // parts, rows * (part + 1) // parts)
+
+
 class StagePlayer:
-    """Plays a list of columns on a vector env, one message per chunk.
+    """Plays a list of columns on a vector env, one message per chunk and part.
 
     A row takes the next column of the queue as soon as its own is over, so no row idles while
-    there are columns left, and each column is played exactly once.
+    there are columns left, and each column is played exactly once. Rows are split into
+    `job.parts` blocks; who answers a block is told of its rows alone, until it has none left.
     """
 
     def __init__(self, env: PlayedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
@@ -45,20 +52,22 @@ class StagePlayer:
         self._queue = deque(columns)
         self._rows: list[_Row | None] = [None] * env.num_envs
         self._waiting: list[int] = []
+        self._open = {part: _block(env.num_envs, part, job.parts) for part in range(job.parts)}
         self._sequence = 0
         self.env_steps = 0
         self.seconds = {"env_reset": 0.0, "env_chunk": 0.0}
         self.videos: dict[int, Footage] = {}
 
-    def start(self) -> EnvMessage:
-        """Give every row a column and reset it. Nothing is filmed that an earlier player, maybe
-        one that did not come to its end, had filmed on the same env."""
+    def start(self) -> dict[int, EnvMessage]:
+        """Give every row a column and reset it; a message for each part. Nothing is filmed that an
+        earlier player, maybe one that did not come to its end, had filmed on the same env."""
         self._stop_recording()
         fresh = [row for row in range(self._env.num_envs) if self._next_column(row)]
-        return self._message(None, [], fresh, None)
+        return self._messages({}, {}, fresh, None)
 
-    def advance(self, actions: np.ndarray) -> EnvMessage:
-        """Play one chunk: actions float32 `[R, C, A]` for the rows of the last message."""
+    def advance(self, actions: np.ndarray) -> dict[int, EnvMessage]:
+        """Play one chunk: actions float32 `[R, C, A]` for the rows of the last messages, part by
+        part; a message for each part that acted."""
         acting = self._waiting
         padded = np.zeros((self._env.num_envs, *actions.shape[1:]), dtype=np.float32)
         padded[acting] = actions
@@ -66,14 +75,17 @@ class StagePlayer:
         result = self._env.chunk_step(padded)
         self.seconds["env_chunk"] += time.perf_counter() - begin
         self._keep_frames(result)
-        outcome = self._outcome(acting, result)
-        finished: list[EpisodeOutcome] = []
+        outcomes = {
+            part: self._outcome([row for row in acting if row in block], result)
+            for part, block in self._open.items()
+        }
+        finished: dict[int, EpisodeOutcome] = {}
         fresh = [row for row in acting if self._settle(row, result, finished)]
-        return self._message(outcome, finished, fresh, result)
+        return self._messages(outcomes, finished, fresh, result)
 
     # -- bookkeeping ------------------------------------------------------------------------
 
-    def _settle(self, row: int, result: ChunkResult, finished: list[EpisodeOutcome]) -> bool:
+    def _settle(self, row: int, result: ChunkResult, finished: dict[int, EpisodeOutcome]) -> bool:
         """Account a chunk to a row; true where a new episode must be reset."""
         state = self._rows[row]
         assert state is not None
@@ -88,10 +100,8 @@ class StagePlayer:
             state.chunk >= self._job.chunks_per_column
         )
         if ended or full:
-            finished.append(
-                EpisodeOutcome(
-                    state.episode, bool(result.success[row]), state.reward, state.steps, ended
-                )
+            finished[row] = EpisodeOutcome(
+                state.episode, bool(result.success[row]), state.reward, state.steps, ended
             )
         if full or (ended and self._job.chunks_per_column is None):
             return self._next_column(row)
@@ -130,13 +140,13 @@ class StagePlayer:
         last = self._job.chunks_per_column == state.chunk + 1
         return last and not bool(result.terminated[row].any())
 
-    def _message(
+    def _messages(
         self,
-        outcome: ChunkOutcome | None,
-        finished: list[EpisodeOutcome],
+        outcomes: Mapping[int, ChunkOutcome],
+        finished: Mapping[int, EpisodeOutcome],
         fresh: list[int],
         result: ChunkResult | None,
-    ) -> EnvMessage:
+    ) -> dict[int, EnvMessage]:
         observation = result.observation if result is not None else None
         if fresh:
             begin = time.perf_counter()
@@ -146,21 +156,35 @@ class StagePlayer:
         self._waiting = [row for row, state in enumerate(self._rows) if state is not None]
         if self._job.record and not self._waiting:
             self._stop_recording()
-        states = [state for state in self._rows if state is not None]
-        message = EnvMessage(
+        messages = {}
+        for part, block in list(self._open.items()):
+            ended = [outcome for row, outcome in finished.items() if row in block]
+            messages[part] = self._message(block, outcomes.get(part), ended, observation)
+            if messages[part].observation is None:
+                del self._open[part]
+        self._sequence += 1
+        return messages
+
+    def _message(
+        self,
+        block: range,
+        outcome: ChunkOutcome | None,
+        finished: list[EpisodeOutcome],
+        observation: Observation | None,
+    ) -> EnvMessage:
+        states = {row: state for row, state in enumerate(self._rows) if state and row in block}
+        return EnvMessage(
             sequence=self._sequence,
             outcome=outcome,
-            columns=[state.column.number for state in states],
-            episodes=[state.episode for state in states],
-            episode_numbers=[state.episode_number for state in states],
-            decisions=[state.decision for state in states],
-            observation=take_rows(observation, self._waiting)
-            if observation is not None and self._waiting
+            columns=[state.column.number for state in states.values()],
+            episodes=[state.episode for state in states.values()],
+            episode_numbers=[state.episode_number for state in states.values()],
+            decisions=[state.decision for state in states.values()],
+            observation=take_rows(observation, list(states))
+            if observation is not None and states
             else None,
             finished=finished,
         )
-        self._sequence += 1
-        return message
 
     def _reset(self, fresh: list[int]) -> Observation:
         idle = Episode(0, 0)

@@ -8,10 +8,11 @@ import pytest
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        # stages of one env process, for the rollout processes 0 and 1
-        (["cluster.component_placement={env: 0, rollout: 1-2, actor: 1-2}"],
-         "env processes x rollout.pipeline_stage_num must be at least the number of rollout "
-         "processes = 2, got 1 x 1 = 1"),
+        # the one stage of the env process has a single row, for the rollout processes 0 and 1
+        (["cluster.component_placement={env: 0, rollout: 1-2, actor: 1-2}",
+          "env.train.total_num_envs=1"],
+         "env.train.total_num_envs must be at least 2, so that each of the 2 rollout processes has "
+         "rows of the 1 env processes' 1 stages to answer, got 1"),
         # 2 env workers x 2 stages = 4 parts
         (["env.train.total_num_envs=6", "rollout.pipeline_stage_num=2"],
          "env.train.total_num_envs must be divisible by env workers x stages = 2 x 2 = 4, got 6"),
@@ -21,8 +22,10 @@ import pytest
         (["cluster.component_placement={env: 0, rollout: 0, actor: '1,2:1-2'}"],
          "cluster.component_placement.actor must give each process a GPU of its own, got GPU 2 for "
          "processes 1, 2"),
-        (["cluster.component_placement={env: 0, rollout: 0-2, actor: 0}"],
-         "must be at least the number of rollout processes = 3, got 1 x 1 = 1"),
+        # 2 stages shared evenly by 3 processes: in 3 parts each, so 6 parts
+        (["cluster.component_placement={env: 0-1, rollout: 0-2, actor: 0}",
+          "env.eval.total_num_envs=4"],
+         "env.eval.total_num_envs must be at least 6, so that each of the 3 rollout processes"),
     ],
 )  # fmt: skip
 def test_processes_that_do_not_fit_are_refused(facts, problems, overrides, sentence):

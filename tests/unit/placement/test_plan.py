@@ -11,7 +11,7 @@ import pytest
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, PluginError
-from rlcore.placement import Inventory, Node, Seat, make_plan, route
+from rlcore.placement import Inventory, Node, Seat, make_plan, parts, route
 from rlcore.plugins import Registry, load_plugins
 
 EIGHT_GPUS = Node(cpus=32, gpus=8, memory=256 * 2**30, gpu_memory=80 * 2**30)
@@ -164,10 +164,34 @@ def test_routes_are_balanced_over_all_stages_and_within_each(envs, rollouts, sta
 
 
 def test_uneven_ranks_by_hand():
-    mapping = {"env": "0-1", "rollout": "2-5", "actor": "6-7"}
-    plan = plan_for(mapping, Inventory.uniform(1, EIGHT_GPUS))
     # two env processes of two stages are four streams for four rollout processes
-    assert [plan.rollout_rank(e, s) for s in (0, 1) for e in (0, 1)] == [0, 1, 2, 3]
+    assert parts(2, 2, 4) == 1
+    assert [route(e, s, 2, 4) for s in (0, 1) for e in (0, 1)] == [0, 1, 2, 3]
+    # of one stage they are two, each split in two
+    assert parts(2, 1, 4) == 2
+    assert [route(e, 0, 2, 4, part=p, parts=2) for p in (0, 1) for e in (0, 1)] == [0, 1, 2, 3]
+    # two streams for three rollout processes: six parts, two for each
+    assert parts(2, 1, 3) == 3
+    answers = [route(e, 0, 2, 3, part=p, parts=3) for p in range(3) for e in (0, 1)]
+    assert answers == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("envs", range(1, 8))
+@pytest.mark.parametrize("rollouts", range(1, 8))
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_every_rollout_process_answers_as_many_parts_as_any_other_where_stages_are_split(
+    envs, rollouts, stages
+):
+    split = parts(envs, stages, rollouts)
+    count = Counter(
+        route(e, s, envs, rollouts, part=p, parts=split)
+        for e in range(envs)
+        for s in range(stages)
+        for p in range(split)
+    )
+    assert set(count) == set(range(rollouts))
+    if split > 1:
+        assert envs * stages < rollouts and len(set(count.values())) == 1
 
 
 def test_equal_ranks_talk_to_their_own():

@@ -14,6 +14,7 @@ GIB = 2**30
 LAYOUTS = {
     "shared": (1, "{env: all, rollout: all, actor: all}", (8, 8, 8)),
     "hybrid": (1, "{env: 0-3, rollout: 4-7, actor: 0-7}", (4, 4, 8)),
+    "separate": (1, "{env: 0-1, rollout: 2-5, actor: 6-7}", (2, 4, 2)),
     "hybrid on two nodes": (2, "{env: 0-7, rollout: 8-15, actor: 0-15}", (8, 8, 16)),
     "separate on two nodes": (2, "{env: 0-3, rollout: 4-7, actor: 8-15}", (4, 4, 8)),
 }

@@ -28,7 +28,7 @@ from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 CHUNK = 2
 
 
-def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **env):
+def play(*, stages=1, workers=1, parts=1, bootstrap=False, forward_batch=4, record=(), **env):
     """One training rollout of the toy; returns (trajectory, outcomes, reports, columns)."""
     config = ToyEnvConfig(env_type="toy", total_num_envs=12, **env)
     spec = env_spec(config)
@@ -58,10 +58,11 @@ def play(*, stages=1, workers=1, bootstrap=False, forward_batch=4, record=(), **
             chunks_per_column=chunks_per_column(config, CHUNK) if config.auto_reset else None,
             bootstrap=bootstrap,
             record=frozenset(record),
+            parts=parts,
         )
         talks.append(worker.converse(job))
     rollout = RolloutJob(
-        tuple(routes),
+        tuple(Route(*one[:2], part) for one in routes for part in range(parts)),
         seed=1,
         phase="train",
         update=0,
@@ -84,11 +85,26 @@ def same(a, b):
             assert torch.equal(tensor, other), name
 
 
-@pytest.mark.parametrize(("stages", "workers"), [(2, 1), (3, 1), (1, 2), (2, 3)])
-def test_trajectory_is_bitwise_the_same_for_any_stages_and_workers(stages, workers):
+@pytest.mark.parametrize(
+    ("stages", "workers", "parts"),
+    [(2, 1, 1), (3, 1, 1), (1, 2, 1), (2, 3, 1), (1, 1, 2), (1, 1, 5), (2, 2, 3)],
+)
+def test_trajectory_is_bitwise_the_same_for_any_stages_workers_and_parts(stages, workers, parts):
     reference, *_ = play()
-    other, *_ = play(stages=stages, workers=workers)
+    other, *_ = play(stages=stages, workers=workers, parts=parts)
     same(reference, other)
+
+
+def test_films_and_long_columns_do_not_depend_on_parts():
+    settings = {"auto_reset": True, "bootstrap": True, "record": (0, 7), "rollout_epoch": 2}
+    reference, outcomes, (report,), _ = play(**settings)
+    other, again, (split,), _ = play(parts=5, **settings)
+    same(reference, other)
+    assert sorted(map(str, outcomes)) == sorted(map(str, again))
+    assert report.env_steps == split.env_steps
+    assert {c: len(film.frames) for c, film in report.videos.items()} == {
+        c: len(film.frames) for c, film in split.videos.items()
+    }
 
 
 def test_each_episode_is_played_once_and_columns_are_canonical():

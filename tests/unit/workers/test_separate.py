@@ -10,7 +10,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
 from rlcore.errors import WorkerError
-from rlcore.placement import Seat, route
+from rlcore.placement import Seat, parts, route
 from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.converse import RolloutJob
 from rlcore.rollout.messages import InteractJob, Route
@@ -54,18 +54,26 @@ def jobs(*, envs=1, rollouts=1, stages=1):
     columns = training_columns(env_spec(ENV), ENV, seed=1, update=0, num_action_chunks=2)
     routes = [Route(rank, stage) for rank in range(envs) for stage in range(stages)]
     hands = dict(zip(routes, deal(columns, len(routes)), strict=True))
+    split = parts(envs, stages, rollouts)
+    dealt = [
+        (Route(rank, stage, part), route(rank, stage, envs, rollouts, part=part, parts=split))
+        for rank in range(envs)
+        for stage in range(stages)
+        for part in range(split)
+    ]
     interact = [
         InteractJob(
             side="train",
             columns=tuple(tuple(hands[Route(rank, stage)]) for stage in range(stages)),
             chunks_per_column=None,
             bootstrap=True,
+            parts=split,
         )
         for rank in range(envs)
     ]
     rollout = [
         RolloutJob(
-            routes=tuple(one for one in routes if route(*one, envs, rollouts) == rank),
+            routes=tuple(one for one, by in dealt if by == rank),
             seed=1,
             phase="train",
             update=0,
@@ -116,7 +124,7 @@ def reference():
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
-@pytest.mark.parametrize(("envs", "rollouts"), [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize(("envs", "rollouts"), [(1, 1), (2, 1), (2, 2), (1, 3), (2, 4)])
 @pytest.mark.parametrize("actors", [1, 2])
 def test_what_arrives_is_bitwise_what_a_fused_worker_gathers(
     reference, stages, envs, rollouts, actors
