@@ -1,0 +1,148 @@
+"""Runs over several nodes, simulated on one machine: every shape of placement, and what is refused
+before a worker starts.
+
+The matrix: `pytest -m long -n0 tests/e2e/test_nodes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ray.cluster_utils import Cluster
+from sameness import assert_same, numbers
+from simulated_nodes import nodes, run
+
+from rlcore.cli.main import main
+
+TOY = [
+    "train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=2",
+    "runner.val_before_train=false", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
+    "env.eval.trials_per_task=1", "rollout.forward_batch=4", "cluster.torch_threads=1",
+    "runner.logger.log_path=logs",
+]  # fmt: skip
+SEPARATE = "{env: 0, rollout: 1-2, actor: 3}"
+ONE_ACTOR = {  # on two nodes of two cores, and on three
+    "env apart": (2, "{env: 0-1, rollout: 2, actor: 2}"),
+    "actor apart": (2, "{env: 0, rollout: 0-1, actor: 2}"),
+    "several env processes": (2, "{env: 0-1, rollout: 2-3, actor: 3}"),
+    "a node for each": (3, "{env: 0-1, rollout: 2-3, actor: 4}"),
+}
+TWO_ACTORS = {
+    "shared": (2, "{env: '1,3', rollout: '1,3', actor: '1,3'}"),
+    "hybrid": (2, "{env: 0-1, rollout: 2-3, actor: '0,2'}"),
+    "separate": (3, "{env: 0-1, rollout: 2-3, actor: 4-5}"),
+}
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[Cluster]:
+    with nodes({}, {"labels": {"pool": "sim"}}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[Cluster]:
+    with nodes({}, {}, {}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the same run on this machine, in one process."""
+    place = tmp_path_factory.mktemp("one")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        assert main([*TOY, "cluster.backend=local"]) == 0
+    return place / "logs" / "run"
+
+
+def trained(cluster: Cluster, count: int, placement: str, place: Path) -> Path:
+    """The folder of a run."""
+    words = [*TOY, f"cluster.num_nodes={count}", f"cluster.component_placement={placement}"]
+    ended = run(words, cluster, place)
+    assert ended.code == 0, ended.err
+    return place / "logs" / "run"
+
+
+def test_two_nodes_give_the_bits_of_one(two_nodes: Cluster, one_node: Path, tmp_path: Path):
+    """One stage feeds two rollout processes, one of them on another node, as is the actor."""
+    assert_same(one_node, trained(two_nodes, 2, SEPARATE, tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", ONE_ACTOR)
+def test_with_one_actor_rank_every_shape_gives_the_same_bits(
+    shape: str, request: pytest.FixtureRequest, one_node: Path, tmp_path: Path
+):
+    count, placement = ONE_ACTOR[shape]
+    cluster = request.getfixturevalue("two_nodes" if count == 2 else "three_nodes")
+    assert_same(one_node, trained(cluster, count, placement, tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", TWO_ACTORS)
+def test_two_actor_ranks_finish_two_updates(
+    shape: str, request: pytest.FixtureRequest, one_node: Path, tmp_path: Path
+):
+    count, placement = TWO_ACTORS[shape]
+    cluster = request.getfixturevalue("two_nodes" if count == 2 else "three_nodes")
+    found = numbers(trained(cluster, count, placement, tmp_path))
+    assert len(found) == len(numbers(one_node)) == 3  # two updates and the evaluation
+    # the first rollout comes before any update: it is the same whoever learns from it
+    first = {name: value for name, value in numbers(one_node)[0].items() if "rollout/" in name}
+    assert first.items() <= found[0].items()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cluster.component_placement={env: 0-1, rollout: 2-3, actor: 4}"],
+         "cluster.component_placement.actor: part '4': rank 4 is out of range; allowed: 0-3"),
+        (["cluster.node_groups=[{label: big, node_labels: {pool: gpu}}]"],
+         "cluster.node_groups, label 'big': no node carries the label pool=gpu; node 0 "
+         "carries none; node 1 carries pool=sim"),
+        (["cluster.component_placement={env: {node_group: b, placement: 0}, rollout: 0, actor: 0}"],
+         "cluster.component_placement.env: unknown node_group 'b'"),
+        (["cluster.num_nodes=3", "cluster.timeouts.nodes=2"],
+         "cluster.num_nodes is 3, but 2 joined within 2 s (cluster.timeouts.nodes)"),
+        (["cluster.num_nodes=1"], "cluster.num_nodes is 1, but 2 joined"),
+    ],
+)  # fmt: skip
+def test_one_error_before_a_worker_starts(
+    words: list[str], message: str, two_nodes: Cluster, tmp_path: Path
+):
+    ended = run([*TOY, "cluster.num_nodes=2", *words], two_nodes, tmp_path)
+    assert ended.code == 2
+    assert message in ended.err
+    assert ended.err.count("error:") == 1 and "Traceback" not in ended.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long
+def test_other_versions_are_refused(tmp_path: Path):
+    """The second node imports an rlcore of its own, of another version."""
+    other = tmp_path / "other" / "rlcore"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("__version__ = '0.0.7'\n")
+    place = tmp_path / "place"
+    place.mkdir()
+    with nodes({}, {"env_vars": {"PYTHONPATH": str(other.parent)}}) as cluster:
+        ended = run([*TOY, "cluster.num_nodes=2"], cluster, place)
+    assert ended.code == 2
+    assert "error: all nodes must have the same versions, got rlcore: " in ended.err
+    assert "node 1 0.0.7" in ended.err
+    assert ended.err.count("error:") == 1 and not list(place.iterdir())
+
+
+@pytest.mark.long
+def test_the_command_shows_the_nodes(two_nodes: Cluster, tmp_path: Path):
+    ended = run(["cluster", "cluster.num_nodes=2"], two_nodes, tmp_path)
+    assert ended.code == 0, ended.err
+    rows = [line.split("│") for line in ended.out.splitlines() if line.startswith("│")]
+    assert [(row[1].strip(), row[5].strip(), row[7].strip(), row[8].strip()) for row in rows] == [
+        ("0", "2", "0-1", "-"),
+        ("1", "2", "2-3", "pool=sim"),
+    ]
