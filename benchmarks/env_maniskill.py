@@ -43,7 +43,7 @@ def make_peer(scene: Scene) -> gym.Env[Any, Any]:
     import gymnasium as gym
     import mani_skill.envs  # noqa: F401  registers the ids
     from mani_skill.utils.wrappers.gymnasium import CPUGymWrapper
-    from rlcore_env_maniskill.vulkan import rendering_device
+    from rlcore_env_maniskill.backend import rendering_device
 
     return CPUGymWrapper(
         gym.make(
@@ -122,7 +122,7 @@ def measure_ours(scene: Scene, envs: int, chunks: int, cores: int) -> float:
 def main() -> None:
     """Measure both, one after the other, and print the ratio."""
     from parts.machine import Machine
-    from rlcore_env_maniskill.vulkan import driver, environment
+    from rlcore_sapien.vulkan import driver, environment
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", default="PushCube-v1")

@@ -130,7 +130,7 @@ else
 fi
 
 if [[ $places == *envs/mujoco* ]]; then run install_gl; fi
-if [[ $places == *envs/maniskill* ]]; then run bash requirements/vulkan.sh; fi
+if [[ $places == *envs/sapien* ]]; then run bash requirements/vulkan.sh; fi
 run bash requirements/venv.sh "$venv"
 say "torch (a large download the first time)"
 pip_install -r requirements/torch.txt

@@ -219,6 +219,7 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
         ("rlcore_algo_grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
         ("rlcore_simulation", ("rlcore_simulation/serve.py", "rlcore_simulation/py.typed")),
         ("rlcore_mujoco", ("rlcore_mujoco/py.typed",)),
+        ("rlcore_sapien", ("rlcore_sapien/py.typed",)),
         ("rlcore_env_metaworld", ("rlcore_env_metaworld/conf/env/metaworld.yaml",)),
         ("rlcore_env_maniskill", ("rlcore_env_maniskill/conf/env/maniskill.yaml",)),
         ("rlcore_model_openpi", ("rlcore_model_openpi/conf/model/pi0.yaml",)),

@@ -3,5 +3,5 @@
     plugin -> settings, spec (light)      env: CPU, a simulator per row   batched: GPU, one scene
                                            simulator -> raw -> mani_skill
 
-`tasks` and `robots` are tables; `vulkan` finds the driver, `assets` the files that a task needs.
+`tasks` and `robots` are tables; `backend` names the device, `assets` the files that a task needs.
 """

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlcore_sapien.vulkan import tried_driver
+
 from rlcore.errors import AssetError
 from rlcore_env_maniskill.hub_files import download_command, require_files
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
-from rlcore_env_maniskill.vulkan import tried_driver
 
 ASSETS = "maniskill: put-on-plate assets"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from rlcore_sapien.vulkan import driver, environment
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
 
 from rlcore.protocols import Env
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
-from rlcore_env_maniskill.vulkan import driver, environment
 
 _log = logging.getLogger(__name__)
 # Keys of every env that matter only for simulators in processes of their own.

@@ -22,13 +22,13 @@ from mani_skill.utils.structs import Articulation
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore_env_maniskill.assets import require_assets, require_robot
+from rlcore_env_maniskill.backend import rendering_device
 from rlcore_env_maniskill.fast_render import draw_contact_shapes
 from rlcore_env_maniskill.registered import PLAYED
 from rlcore_env_maniskill.robots import Robot
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.spec import control_of, env_spec, own_robot, robot_name
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
-from rlcore_env_maniskill.vulkan import rendering_device
 
 
 def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEnv:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from maniskill_cases import EnvMaker, small_config
 from rlcore_env_maniskill.env import make_env
-from rlcore_env_maniskill.vulkan import environment
+from rlcore_sapien.vulkan import environment
 
 for _name, _value in environment().items():
     os.environ.setdefault(_name, _value)

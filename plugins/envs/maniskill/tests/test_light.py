@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 from maniskill_cases import CAMERA, PICK, PUSH, small_config
-from rlcore_env_maniskill import actions, plugin, vulkan
+from rlcore_env_maniskill import actions, plugin
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.env import make_env
 from rlcore_env_maniskill.robots import ARM_COMMANDS, ROBOTS, Robot, motion_units
@@ -22,6 +22,7 @@ from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import CARROT, MAIN, SUITES, TASKS, VARIANTS, task_of
+from rlcore_sapien import vulkan
 
 from rlcore.errors import AssetError, ConfigError
 
@@ -312,30 +313,6 @@ def test_no_driver_is_said_before_any_process_starts(
     assert "mesa-vulkan-drivers" in (caught.value.hint or "")
 
 
-def test_the_software_driver_is_found_by_its_file(no_driver: Path) -> None:
-    file = no_driver / "lvp_icd.x86_64.json"
-    file.write_text('{"ICD": {"library_path": "libc.so.6"}}')
-    assert vulkan.environment() == {
-        "VK_ICD_FILENAMES": str(file),
-        "SAPIEN_DISABLE_RAY_TRACING": "1",
-    }
-    file.write_text('{"ICD": {"library_path": "librlcore_no_such.so.1"}}')
-    with pytest.raises(AssetError):
-        vulkan.environment()
-
-
-def test_a_cards_own_driver_needs_no_variable(
-    no_driver: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(vulkan, "NVIDIA_LIBRARY", "libc.so.6")
-    monkeypatch.setattr(vulkan, "CARDS", (str(no_driver / "nvidia[0-9]*"),))
-    lavapipe = no_driver / "lvp_icd.x86_64.json"
-    lavapipe.write_text('{"ICD": {"library_path": "libc.so.6"}}')
-    assert vulkan.environment()["VK_ICD_FILENAMES"] == str(lavapipe)  # a library without a card
-    (no_driver / "nvidia0").touch()
-    assert vulkan.environment() == {}
-
-
 def test_a_driver_that_offers_no_device_is_found_out(
     no_driver: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,28 +323,6 @@ def test_a_driver_that_offers_no_device_is_found_out(
     check, *_ = plugin.rlcore_doctor(None)
     assert check["status"] == "missing"
     assert f"no rendering device with {named} (from the environment)" in check["detail"]
-
-
-def test_debian_12_takes_the_driver_from_its_backports(
-    no_driver: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    release = no_driver / "os-release"
-    monkeypatch.setattr(vulkan, "OS_RELEASE", release)
-    for codename, backports in (("bookworm", True), ("trixie", False)):
-        release.write_text(f'PRETTY_NAME="Debian"\nVERSION_CODENAME={codename}\n')
-        hint = vulkan.install_command()
-        assert "mesa-vulkan-drivers" in hint
-        assert ("install -y -t bookworm-backports" in hint) == backports
-
-
-def test_a_driver_of_the_user_is_kept_and_must_exist(
-    no_driver: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VK_ICD_FILENAMES", str(no_driver / "lvp.json"))
-    with pytest.raises(AssetError, match="VK_ICD_FILENAMES names"):
-        vulkan.environment()
-    (no_driver / "lvp.json").touch()
-    assert vulkan.environment() == {"SAPIEN_DISABLE_RAY_TRACING": "1"}
 
 
 def test_doctor_names_the_command(no_driver: Path) -> None:

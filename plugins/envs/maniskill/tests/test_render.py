@@ -7,11 +7,11 @@ import pytest
 import rlcore_env_maniskill.raw as raw
 from mani_skill.utils.registration import REGISTERED_ENVS
 from maniskill_cases import CAMERA, PICK, PUSH, EnvMaker, small_config
+from rlcore_env_maniskill.backend import rendering_device
 from rlcore_env_maniskill.simulator import Simulator
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.starts import seed_of
 from rlcore_env_maniskill.tasks import MAIN
-from rlcore_env_maniskill.vulkan import rendering_device
 from sapien.render import RenderBodyComponent
 
 from rlcore.errors import ConfigError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlcore_sapien.vulkan import environment
 from rlcore_simulation.simulator import SimulatorSource
 from rlcore_simulation.suspending import SuspendingEnv
 
@@ -9,10 +10,8 @@ from rlcore_env_robotwin.checkout import require_assets
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
 
-ROBOTWIN = SimulatorSource("rlcore_env_robotwin.driver.pool:make_pool", name="RoboTwin simulator")
-STAND_INS = SimulatorSource(
-    "rlcore_env_robotwin.stand_ins.pool:make_pool", name="RoboTwin stand-in simulator"
-)
+ROBOTWIN = ("rlcore_env_robotwin.driver.pool:make_pool", "RoboTwin simulator")
+STAND_INS = ("rlcore_env_robotwin.stand_ins.pool:make_pool", "RoboTwin stand-in simulator")
 
 
 def make_env(
@@ -21,15 +20,17 @@ def make_env(
     """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
 
     Raises:
-        AssetError: no repository of RoboTwin, or assets missing; before any process starts.
+        AssetError: no repository of RoboTwin, assets missing, or no Vulkan driver; before any
+            process starts.
         ConfigError: settings that contradict each other.
     """
     spec = env_spec(config)
     if not config.stand_ins:
         require_assets(config, spec.tasks)
+    target, name = STAND_INS if config.stand_ins else ROBOTWIN
     return SuspendingEnv(
         spec,
-        STAND_INS if config.stand_ins else ROBOTWIN,
+        SimulatorSource(target, name, environment=environment(), readers=("sapien",)),
         config,
         num_envs=num_envs,
         first_slot=rank * num_envs,

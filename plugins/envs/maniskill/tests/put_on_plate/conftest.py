@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rlcore_env_maniskill.vulkan import environment, rendering_device
+from rlcore_env_maniskill.backend import rendering_device
+from rlcore_sapien.vulkan import environment
 
 for _name, _value in environment().items():
     os.environ.setdefault(_name, _value)

@@ -128,26 +128,19 @@ def environment() -> dict[str, str]:
     for file in _icd_files("lvp_icd*.json"):
         if _loads(_library(file)):
             return {"VK_ICD_FILENAMES": str(file)} | SOFTWARE
-    raise AssetError(
-        "ManiSkill can't run: no Vulkan driver on this machine", hint=install_command()
-    )
+    raise AssetError("SAPIEN can't run: no Vulkan driver on this machine", hint=install_command())
 
 
 def rendering_device() -> str:
-    """The device as ManiSkill's `render_backend` names it; mends ManiSkill's parser of that name.
+    """The device that SAPIEN renders with: "cuda", or its address on the PCI bus.
 
     Raises:
         AssetError: the driver offers no device.
     """
-    _mend_backend_parser()
-    return _found_device()
-
-
-def _found_device() -> str:
     for name in ("cuda", "pci:0"):
         device = _device(name)
         if device is not None and device.can_render():
-            return "gpu" if name == "cuda" else f"pci:{device.pci_string}"
+            return name if name == "cuda" else f"pci:{device.pci_string}"
     raise AssetError(
         "SAPIEN finds no rendering device: the Vulkan driver is missing or too old",
         hint=install_command(),
@@ -161,19 +154,6 @@ def _device(name: str) -> sapien.Device | None:
         return sapien.Device(name)
     except RuntimeError:  # how SAPIEN says that it found none
         return None
-
-
-def _mend_backend_parser() -> None:
-    """ManiSkill splits a backend's name at every colon, but PCI addresses contain colons."""
-    from mani_skill.envs.utils.system import backend
-
-    def parse_backend_device_id(name: str) -> tuple[str, str | None]:
-        if name.startswith("pci:"):
-            return name, None
-        kind, _, number = name.partition(":")
-        return kind, number or None
-
-    backend.parse_backend_device_id = parse_backend_device_id
 
 
 def _asked() -> str:
@@ -204,6 +184,6 @@ def _loads(library: str) -> bool:
 
 if __name__ == "__main__":
     try:
-        print(_found_device())
+        print(rendering_device())
     except AssetError as error:
         sys.exit(error.message)

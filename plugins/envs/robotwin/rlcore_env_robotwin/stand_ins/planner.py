@@ -1,0 +1,120 @@
+"""Paths of one arm, by mplib: straight ones where they can be had, else what its tree finds.
+
+Everything is in the world's frame. Poses of the hand are matrices `[4, 4]`; paths are waypoints
+`[P, 6]` of the joints, from where they begin.
+"""
+
+from __future__ import annotations
+
+import mplib
+import numpy as np
+from mplib.collision_detection.fcl import Box, CollisionObject
+from transforms3d.quaternions import mat2quat
+
+from rlcore_env_robotwin.stand_ins import arm
+from rlcore_env_robotwin.stand_ins.scene import robot_files
+from rlcore_env_robotwin.stand_ins.tasks import TABLE
+
+SCREW_STEP = 0.1  # way in joint space between waypoints of a straight path, rad
+THICK = 0.02  # half the planner's table, m
+SPACING = 0.1  # likewise of other paths
+TRIES = range(1, 5)  # seeds of searches of the tree
+# The hand level, to the inside, as the right arm takes the box: where to look for such joints.
+LEVEL = np.array([0.45, -1.1, 2.5, -0.35, -1.4, 0.05])
+DOWN = np.array([0.0, 0.0, -1.0])
+
+
+class ArmPlanner:
+    """mplib for one arm, alone with the table."""
+
+    def __init__(self, side: int) -> None:
+        folder = robot_files()
+        self._planner = mplib.Planner(
+            urdf=str(folder / "arm.urdf"),
+            srdf=str(folder / "arm.srdf"),
+            move_group="hand",
+            joint_vel_limits=np.full(6, arm.SPEED),
+            joint_acc_limits=np.full(6, arm.ACCELERATION),
+        )
+        base = [*arm.BASES[side]], [np.cos(arm.YAW / 2), 0.0, 0.0, np.sin(arm.YAW / 2)]
+        self._base = mplib.Pose(*base)
+        self._planner.set_base_pose(self._base)
+        top = mplib.Pose([0.0, 0.0, TABLE - THICK], [1.0, 0.0, 0.0, 0.0])
+        table = CollisionObject(Box([1.2, 0.7, 2 * THICK]), top)
+        self._planner.planning_world.add_object("table", table)
+        self.time = self._planner.TOPP
+
+    def hand(self, joints: np.ndarray) -> np.ndarray:
+        """The pose of the hand at joints `[6]`."""
+        model = self._planner.pinocchio_model
+        model.compute_forward_kinematics(_with_fingers(joints))
+        pose = model.get_link_pose(self._planner.link_name_2_idx["hand"])
+        return (self._base * pose).to_transformation_matrix()
+
+    def path(self, joints: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+        """A path to a pose: straight, else straight in joint space, else of a tree; None if none
+        was found."""
+        found = self.straight(joints, goal)
+        return self._around(joints, goal) if found is None else found
+
+    def straight(self, joints: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+        """A path on which the hand moves like a screw; None where the joints can't follow."""
+        with np.errstate(all="ignore"):
+            found = self._planner.plan_screw(
+                _pose(goal), _with_fingers(joints), qpos_step=SCREW_STEP, time_step=1 / 250
+            )
+        return found["position"] if found["status"] == "Success" else None
+
+    def _around(self, joints: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+        for guess in (joints, arm.HOME, LEVEL):
+            found, ends = self._planner.IK(
+                self._base.inv() * _pose(goal), _with_fingers(guess), n_init_qpos=1
+            )
+            if found == "Success":
+                path = line(joints, ends[0][:6])
+                if not any(self._touches(waypoint) for waypoint in path):
+                    return path
+        for seed in TRIES:
+            mplib.set_global_seed(seed)
+            found = self._planner.plan_pose(_pose(goal), _with_fingers(joints), time_step=1 / 250)
+            if found["status"] == "Success":
+                return found["position"]
+        return None
+
+    def _touches(self, joints: np.ndarray) -> bool:
+        """Whether the arm is in the table."""
+        return bool(self._planner.check_for_env_collision(_with_fingers(joints)))
+
+
+def line(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """A path straight in joint space."""
+    count = max(2, 1 + round(float(np.linalg.norm(end - begin)) / SPACING))
+    return np.linspace(begin, end, count)
+
+
+def resampled(path: np.ndarray, count: int) -> np.ndarray:
+    """`count` waypoints of a path, evenly spaced in joint space, without its begin."""
+    ways = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
+    at = np.linspace(0.0, ways[-1], count + 1)[1:]
+    return np.stack([np.interp(at, ways, joint) for joint in path.T], axis=1)
+
+
+def length(path: np.ndarray) -> float:
+    """Of a path in joint space, rad."""
+    return float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
+
+
+def grasp(point: np.ndarray, forward: np.ndarray, across: np.ndarray) -> np.ndarray:
+    """The pose of a hand at a point, whose fingers point `forward` and open along `across`."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = np.stack([forward, across, np.cross(forward, across)], axis=1)
+    matrix[:3, 3] = point
+    return matrix
+
+
+def _with_fingers(joints: np.ndarray) -> np.ndarray:
+    return np.concatenate([joints, [arm.OPENING, arm.OPENING]])
+
+
+def _pose(matrix: np.ndarray) -> mplib.Pose:
+    return mplib.Pose(matrix[:3, 3], mat2quat(matrix[:3, :3]))

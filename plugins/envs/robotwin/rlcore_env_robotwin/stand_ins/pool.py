@@ -1,0 +1,30 @@
+"""The simulators of one process."""
+
+from __future__ import annotations
+
+import toppra
+from rlcore_simulation.cache import SimulatorCache
+
+from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.spec import cameras, env_spec
+from rlcore_env_robotwin.stand_ins.planner import ArmPlanner
+from rlcore_env_robotwin.stand_ins.simulator import StandIn
+
+KEPT = 8  # idle simulators; one holds a scene of a few MB
+
+
+def make_pool(config: RoboTwinConfig) -> SimulatorCache[StandIn]:
+    """Simulators by task; they share the planners of both arms."""
+    toppra.setup_logging("CRITICAL")  # it warns of paths that the rules of a motion allow
+    spec, planners = env_spec(config), (ArmPlanner(0), ArmPlanner(1))
+
+    def build(number: int) -> StandIn:
+        return StandIn(
+            spec.tasks[number],
+            spec.descriptions[number],
+            cameras=cameras(config),
+            center_crop=config.center_crop,
+            planners=planners,
+        )
+
+    return SimulatorCache(build, keep=KEPT)
