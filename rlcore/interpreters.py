@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,13 @@ class Interpreter:
         executable: its path.
         version: of Python, e.g. "3.11.7".
         packages: versions of what is installed in its environment, by name.
+        of_note: those that matter for an env: of Python, numpy, its simulator and its plugin.
     """
 
     executable: str
     version: str
     packages: Mapping[str, str]
+    of_note: Mapping[str, str] = field(default_factory=dict)
 
 
 def command(module: str, *arguments: str, python: str | None = None) -> list[str]:

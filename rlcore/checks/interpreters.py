@@ -3,8 +3,11 @@ rlcore's own (`env.train.python`). Each is started once, to tell its versions.""
 
 from __future__ import annotations
 
+import platform
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 from rlcore.config.schema import EnvConfig
@@ -12,7 +15,7 @@ from rlcore.errors import AssetError
 from rlcore.interpreters import Interpreter, look
 from rlcore.plugins import Registry
 from rlcore.specs import ComponentSpec
-from rlcore.venvs import CONFIG, lacking
+from rlcore.venvs import CONFIG, lacking, of_note
 
 
 def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> dict[str, Interpreter]:
@@ -28,14 +31,40 @@ def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> dict[s
     for side, env in envs.items():
         python = env.interpreter()
         if python is not None:
-            key, spec = f"env.{side}.python", registry.get("env", env.env_type).spec
+            key, component = f"env.{side}.python", registry.get("env", env.env_type)
+            spec = component.spec
             try:
-                found[side] = look(python)
+                seen = look(python)
             except AssetError as error:
                 hint = _making(spec) or error.hint
                 raise AssetError(f"{key}: {error.message}", hint=hint) from None
-            _require(key, found[side], spec)
+            _require(key, seen, spec)
+            # the plugin's own code is handed on from here
+            noted = {**of_note(seen, spec), component.distribution: component.version}
+            found[side] = replace(seen, of_note={"python": seen.version, **noted})
     return found
+
+
+def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> list[dict[str, str]]:
+    """The same as rows of `rlcore doctor`; raises nothing."""
+    rows = []
+    for side in envs:
+        row = {"name": f"env.{side}.python", "status": "ok", "detail": "", "fix": ""}
+        try:
+            found = interpreters_of({side: envs[side]}, registry)
+        except AssetError as error:
+            said = error.message.removeprefix(f"{row['name']}: ")
+            row |= {"status": "missing", "detail": said, "fix": error.hint or ""}
+            rows.append(row)
+            continue
+        for one in found.values():
+            there = ", ".join(f"{name} {its}" for name, its in one.of_note.items())
+            rows.append({**row, "detail": f"{one.executable}: {there}; here: {_here()}"})
+    return rows
+
+
+def _here() -> str:
+    return f"python {platform.python_version()}, numpy {version('numpy')}"
 
 
 def _require(key: str, interpreter: Interpreter, spec: ComponentSpec) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rlcore.cli.parser import Parser
 from rlcore.errors import UserError
@@ -51,29 +52,39 @@ def _create(registry: Registry, name: str, path: str | None, python: str | None)
 
 def _list(registry: Registry) -> int:
     for path in noted():
-        for line in described(path, registry):
-            print(line)
+        known = described(path, registry)
+        print(known.said)
+        if known.lacks:
+            print(f"  {known.lacks}: {known.mend}")
     if not noted():
         print(f"none yet: rlcore venv create ENV makes one in {home() / 'venvs'}")
     return 0
 
 
-def described(path: str, registry: Registry) -> list[str]:
-    """What there is to say of an environment, a line each."""
+class Described(NamedTuple):
+    """An environment in words: which and of what, what it lacks, the command that mends it."""
+
+    said: str
+    lacks: str = ""
+    mend: str = ""
+
+
+def described(path: str, registry: Registry) -> Described:
+    """What there is to say of an environment or an interpreter."""
     name = made_for(path)
-    title = f"{path}  {f'for {name}' if name else 'made by hand'}"
+    title = f"{path}{f' for {name}' if name else ''}"
     try:
         found = look(path)
     except UserError as error:
-        return [f"{title}: {error.message}"]
-    if not name or name not in registry.names("env"):
-        return [f"{title}: {versions(found)}"]
+        return Described(title, error.message, error.hint or f"rlcore venv create ENV {path}")
+    if name not in registry.names("env"):
+        return Described(f"{title}: {versions(found)}")
     spec = registry.get("env", name).spec
-    lines = [f"{title}: {versions(found, spec)}"]
     missing = [f"{wanted} (there: {version})" for wanted, version in lacking(found, spec)]
-    if missing:
-        lines.append(f"  lacks {', '.join(missing)}: rlcore venv create {name} {path}")
-    return lines
+    said = f"{title}: {versions(found, spec)}"
+    if not missing:
+        return Described(said)
+    return Described(said, f"lacks {', '.join(missing)}", f"rlcore venv create {name} {path}")
 
 
 def versions(interpreter: Interpreter, spec: ComponentSpec | None = None) -> str:

@@ -198,8 +198,9 @@ def show_plan(
     *,
     collects: bool = False,
 ) -> None:
-    """`--dry-run`: the resolved configuration, the placement and the memory estimate. All checks
-    are made; nothing is started.
+    """`--dry-run`: the resolved configuration, the placement and the memory estimate, the
+    interpreters of simulators where they are others, and what is missing here. All checks are made;
+    no worker is started.
 
     Raises:
         UserError: whatever the run itself would be refused for.
@@ -213,6 +214,21 @@ def show_plan(
     announce(facts, collects=collects)
     print(to_yaml(config))
     print(placement_table(facts))
+    _show_machine(config, registry)
+
+
+def _show_machine(config: RunConfig, registry: Registry) -> None:
+    """Where simulators run, if not under rlcore's interpreter, and what is missing here."""
+    from rlcore.checks.interpreters import findings
+
+    rows = findings({"train": config.env.train, "eval": config.env.eval}, registry)
+    for row in rows:
+        if row["status"] == "ok":
+            print(f"{row['name']}: {row['detail']}")
+    for row in [*rows, *registry.doctor(config, chosen_plugins(config, registry))]:
+        if row["status"] == "missing":
+            print(f"missing here: {row['name']}: {row['detail']}")
+            print(f"  fix: {row['fix']}" if row["fix"] else "  no command mends it")
 
 
 def placement_table(facts: Facts) -> str:

@@ -5,7 +5,7 @@ Knows nothing of policies; what is stored where, see :mod:`rlcore.data.layout`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from rlcore.data.layout import (
     write_table,
 )
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.interpreters import Interpreter
 from rlcore.protocols import Demonstration
 from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
@@ -48,16 +49,23 @@ class DemonstrationWriter:
         spec: of the env that demonstrates.
         collect: its settings.
         seed: root seed of the collection.
+        interpreters: other ones, in which its simulators run, by side of the run.
 
     Raises:
         ConfigError: the folder holds a data set made with other settings, or other files.
     """
 
     def __init__(
-        self, path: str | Path, spec: EnvSpec, collect: CollectConfig, *, seed: int
+        self,
+        path: str | Path,
+        spec: EnvSpec,
+        collect: CollectConfig,
+        *,
+        seed: int,
+        interpreters: Mapping[str, Interpreter] | None = None,
     ) -> None:
         self.path = Path(path)
-        self._info = info = DataInfo.of_collection(spec, collect, seed)
+        self._info = info = DataInfo.of_collection(spec, collect, seed, interpreters)
         self._rows: list[EpisodeRow] = []
         if begun(self.path):
             _check_same(self.path, read_info(self.path), info)

@@ -12,7 +12,7 @@ files of a collection that was interrupted.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from safetensors.numpy import save_file
 
 from rlcore.config.schema import CollectConfig
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.interpreters import Interpreter
 from rlcore.protocols import Demonstration
 from rlcore.reading import parse_json
 from rlcore.results.parquet import read_rows, write_rows
@@ -90,8 +91,15 @@ class DataInfo(EnvFacts):
     versions: dict[str, str]
 
     @classmethod
-    def of_collection(cls, spec: EnvSpec, collect: CollectConfig, seed: int) -> DataInfo:
-        """The facts of an env under its present settings, and of a collection in it."""
+    def of_collection(
+        cls,
+        spec: EnvSpec,
+        collect: CollectConfig,
+        seed: int,
+        interpreters: Mapping[str, Interpreter] | None = None,
+    ) -> DataInfo:
+        """The facts of an env under its present settings, and of a collection in it, by simulators
+        in these interpreters (:func:`rlcore.track.manifest.versions`)."""
         settings = asdict(collect)
         del settings["path"]  # a data set may be moved
         return cls(
@@ -99,7 +107,7 @@ class DataInfo(EnvFacts):
             tasks=list(spec.tasks),
             collect=settings,
             seed=seed,
-            versions=versions(),
+            versions=versions(interpreters),
         )
 
     def check_fits(self, spec: EnvSpec, path: Path) -> None:

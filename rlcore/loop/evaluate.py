@@ -126,6 +126,7 @@ def conclude(
         episodes=session.totals.episodes,
         caveat=caveat(session.assembly),
         stopped=stopped,
+        interpreters=session.assembly.interpreters,
     )
     session.folder.require_held()
     session.trackers.sync()  # a run with a summary is never gone on with to log it again

@@ -224,7 +224,7 @@ def _plan(assembly: Assembly) -> dict[str, Any]:
     return {
         "model": model,
         "checkpoint": _written(config),
-        **code(),
+        **code(assembly.interpreters),
         "seed": config.runner.seed,
         "sampling": sampling(config),
         "evaluated": rows,

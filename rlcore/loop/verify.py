@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError, VerificationError
+from rlcore.interpreters import Interpreter
 from rlcore.loop.assembly import Assembly
 from rlcore.loop.evaluate import conclude, evaluate
 from rlcore.loop.session import Session, open_session, protocol
@@ -35,7 +36,7 @@ def freeze(session: Session, step: int, results: Sequence[EpisodeResult]) -> Non
         session.progress.line(f"warning: {folder} is gone, so its evaluation can't be kept in it")
         return
     write_results(folder / EPISODES, results)
-    facts = {**_facts(session), "versions": versions()}
+    facts = {**_facts(session), "versions": versions(_elsewhere(session))}
     write_text(folder / PROTOCOL, json.dumps(facts, indent=1) + "\n")
 
 
@@ -62,7 +63,7 @@ def run(assembly: Assembly) -> list[EpisodeResult]:
         _require_all(folder / EPISODES, kept, protocol(session.assembly).trials)
         results = evaluate(session, "verify")
         conclude(session, after=results)
-        _compare(kept, results, then["versions"])
+        _compare(kept, results, then["versions"], versions(_elsewhere(session)))
         session.progress.line(f"verified: all {len(kept)} episodes came out as before")
     return results
 
@@ -83,7 +84,10 @@ def _require_all(
 
 
 def _compare(
-    kept: Sequence[EpisodeResult], results: Sequence[EpisodeResult], then: dict[str, str]
+    kept: Sequence[EpisodeResult],
+    results: Sequence[EpisodeResult],
+    then: dict[str, str],
+    now: dict[str, str],
 ) -> None:
     before = {_address(row): row for row in kept}
     other = [row for row in results if row != before[_address(row)]]
@@ -91,15 +95,21 @@ def _compare(
         return
     flips = sum(row.success != before[_address(row)].success for row in other)
     changed = [
-        f"{name} {then.get(name)} -> {version}"
-        for name, version in versions().items()
-        if then.get(name) != version
+        f"{name} {then.get(name)} -> {now.get(name)}"
+        for name in {**now, **then}
+        if then.get(name) != now.get(name)
     ]
     raise VerificationError(
         f"{len(other)} of {len(kept)} episodes came out differently, in {flips} of them success "
         f"changed, e.g. {other[0].task} trial {other[0].trial}",
         hint="versions that changed: " + (", ".join(changed) or "none; another CPU or driver?"),
     )
+
+
+def _elsewhere(session: Session) -> dict[str, Interpreter]:
+    """The interpreter in which the evaluation's simulators run, if it is another one."""
+    found = session.assembly.interpreters
+    return {side: one for side, one in found.items() if side == "eval"}
 
 
 def _address(row: EpisodeResult) -> tuple[str, int, int]:

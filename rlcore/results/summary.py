@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from rlcore.errors import CheckpointError
+from rlcore.interpreters import Interpreter
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
 from rlcore.track.damage import read_mapping
@@ -83,6 +84,7 @@ def build_summary(
     episodes: int,
     caveat: str = "",
     stopped: str = "",
+    interpreters: Mapping[str, Interpreter] | None = None,
 ) -> Summary:
     """Rates with Wilson intervals and differences paired on (task, trial), which there are only
     between sides that were played under one protocol.
@@ -94,6 +96,7 @@ def build_summary(
         seconds, env_steps, episodes: see :class:`Summary`.
         caveat: :attr:`rlcore.specs.EnvSpec.caveat` of what was evaluated.
         stopped: why a plugin ended training; empty: none did.
+        interpreters: other ones, in which simulators ran, by side of the run.
 
     Raises:
         ValueError: the sides are not the same episodes, each once.
@@ -106,7 +109,7 @@ def build_summary(
         "seconds": {phase: round(value, 3) for phase, value in seconds.items()},
         "env_steps": env_steps,
         "episodes": episodes,
-        "versions": versions(),
+        "versions": versions(interpreters),
     }
     if control is not None:
         summary["success_control"] = _rate(control)

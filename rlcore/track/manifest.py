@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import cache
 from importlib import metadata
@@ -19,6 +20,7 @@ from packaging.requirements import Requirement
 
 import rlcore
 from rlcore.installed import GROUP
+from rlcore.interpreters import Interpreter
 from rlcore.track.files import write_text
 from rlcore.track.protocol import EvaluationProtocol
 
@@ -26,10 +28,14 @@ ALWAYS_NAMED = ("rlcore", "torch", "ray", "numpy")
 GIT_SECONDS = 10.0
 
 
-def versions() -> dict[str, str]:
+def versions(interpreters: Mapping[str, Interpreter] | None = None) -> dict[str, str]:
     """Versions of rlcore, torch, ray, numpy, each installed plugin and what it asks for by name.
 
     The simulator is among a plugin's requirements, so core needs no list of simulators.
+
+    Args:
+        interpreters: other ones, in which simulators run, by side of the run. What matters of them
+            is named `NAME (env.SIDE.python)`.
     """
     names = set(ALWAYS_NAMED)
     for plugin in _plugin_distributions():
@@ -39,12 +45,18 @@ def versions() -> dict[str, str]:
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 names.add(requirement.name)
     found = {name: _version(name) for name in sorted(names)}
-    return {name: version for name, version in found.items() if version is not None}
+    there = {
+        f"{name} (env.{side}.python)": version
+        for side, one in (interpreters or {}).items()
+        for name, version in one.of_note.items()
+    }
+    return {name: version for name, version in found.items() if version is not None} | there
 
 
-def code() -> dict[str, Any]:
+def code(interpreters: Mapping[str, Interpreter] | None = None) -> dict[str, Any]:
     """Which code runs: :func:`versions`, and the commit of the checkout it runs from, if any."""
-    return {"versions": versions(), "git": git_state(Path(rlcore.__file__).parent.parent)}
+    checkout = Path(rlcore.__file__).parent.parent
+    return {"versions": versions(interpreters), "git": git_state(checkout)}
 
 
 def build_manifest(
@@ -59,6 +71,7 @@ def build_manifest(
     evaluated_on: str = "starts",
     command: Sequence[str] | None = None,
     went_on_from: str | None = None,
+    interpreters: Mapping[str, Interpreter] | None = None,
 ) -> dict[str, Any]:
     """Everything in `manifest.json`.
 
@@ -73,6 +86,7 @@ def build_manifest(
         evaluated_on: what starts evaluations visit, in words.
         command: the command line; this process's if None.
         went_on_from: the checkpoint of an earlier attempt, by name; None for a beginning.
+        interpreters: those of other environments in which simulators run, by side.
     """
     return {
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -80,9 +94,10 @@ def build_manifest(
         "went_on_from": went_on_from,
         "seeds": dict(seeds),
         "device": device,
-        **code(),
+        **code(interpreters),
         "packages": dict(_packages()),
         "python": platform.python_version(),
+        "interpreters": {side: asdict(one) for side, one in (interpreters or {}).items()},
         "platform": platform.platform(),
         "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},
         "memory_bytes": psutil.virtual_memory().total,

@@ -17,6 +17,7 @@ NOT_MEASURED = (
     "total_num_envs",
     "rollout_epoch",
     "num_processes",
+    "python",  # where simulators run; which versions these are stands in the manifest
     "enable_offload",
     "allow_training_trials",
     "video_cfg",

@@ -21,7 +21,8 @@ def rlcore_components() -> list[ComponentSpec]:
             config="rlcore_env_metaworld.settings:MetaWorldConfig",
             spec="rlcore_env_metaworld.spec:env_spec",
             imports="rlcore_env_metaworld.imports:RULES",
-            requirements=("metaworld==3.1.1", "mujoco", "numpy>=1.24"),
+            # gymnasium imports packaging without asking for it
+            requirements=("metaworld==3.1.1", "mujoco", "numpy>=1.24", "packaging"),
         )
     ]
 

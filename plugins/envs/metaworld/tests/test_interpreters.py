@@ -1,0 +1,77 @@
+"""MetaWorld in an environment of its own: starts and courses as in rlcore's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker
+from rlcore_simulation.env import SimulatedEnv
+
+from rlcore.specs import Episode
+
+TASKS = [BUTTON, DRAWER]
+EPISODES = [Episode(0, 3), Episode(1, 10_003)]
+CHUNKS = 4
+
+
+def course(env: SimulatedEnv) -> list[dict[str, Any]]:
+    """What is seen of the starts and of some chunks of arbitrary motion."""
+    random = np.random.default_rng(0)
+    start = env.reset(options={"episodes": EPISODES})[0]
+    seen: list[dict[str, Any]] = [{"rewards": np.zeros((2, 5)), "observation": start}]
+    for _ in range(CHUNKS):
+        seen.append(vars(env.chunk_step(random.uniform(-1, 1, (2, 5, 4)).astype(np.float32))))
+    return [
+        {
+            "rewards": each["rewards"],
+            "states": each["observation"]["states"],
+            "frames": each["observation"]["cameras"][CAMERA],
+        }
+        for each in seen
+    ]
+
+
+def require_same(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> None:
+    for one, other in zip(there, here, strict=True):
+        for name, array in other.items():
+            np.testing.assert_array_equal(one[name], array)
+    assert not np.array_equal(here[0]["states"], here[-1]["states"])  # something moved
+
+
+def test_starts_courses_and_frames_are_the_same_to_the_bit(make: EnvMaker, twin_venv: Path) -> None:
+    there = make(2, 1, tasks=TASKS, reward="dense", python=str(twin_venv))
+    require_same(course(there), course(make(2, 0, tasks=TASKS, reward="dense")))
+
+
+def installed(*names: str) -> list[str]:
+    return [f"{name}=={version(name)}" for name in names]
+
+
+@pytest.mark.long
+def test_so_they_are_in_an_environment_with_nothing_but_the_simulator(
+    make: EnvMaker, other_venv: Callable[..., Path]
+) -> None:
+    venv = other_venv("metaworld", *installed("metaworld", "mujoco", "numpy", "packaging"))
+    assert not list(venv.glob("lib/python3*/site-packages/torch"))
+    there = make(2, 1, tasks=TASKS, reward="dense", python=str(venv))
+    require_same(course(there), course(make(2, 0, tasks=TASKS, reward="dense")))
+
+
+@pytest.mark.long
+def test_across_the_major_versions_of_numpy_only_dense_rewards_differ(
+    make: EnvMaker, other_venv: Callable[..., Path]
+) -> None:
+    """In their last bit: 6e-8 at most (docs/interpreters.md)."""
+    wanted = [*installed("metaworld", "mujoco", "packaging"), "numpy==1.26.4"]
+    venv = other_venv("metaworld-numpy1", *wanted)
+    there = course(make(2, 1, tasks=TASKS, reward="dense", python=str(venv)))
+    here = course(make(2, 0, tasks=TASKS, reward="dense"))
+    for one, other in zip(there, here, strict=True):
+        np.testing.assert_array_equal(one["states"], other["states"])
+        np.testing.assert_array_equal(one["frames"], other["frames"])
+        np.testing.assert_allclose(one["rewards"], other["rewards"], rtol=0, atol=1e-6)

@@ -1,0 +1,157 @@
+"""Interpreters of simulators before a run: what of them is told, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rlcore.checks.interpreters import findings, interpreters_of
+from rlcore.config.schema import EnvConfig
+from rlcore.errors import AssetError
+from rlcore.interpreters import look
+from rlcore.plugins import Component
+from rlcore.specs import ComponentSpec
+from rlcore.track.manifest import build_manifest, versions
+
+NUMPY = version("numpy")
+
+
+@dataclass
+class Elsewhere(EnvConfig):
+    env_type: str = "sliding"
+    python: str | None = None
+
+    def interpreter(self) -> str | None:
+        return self.python
+
+
+def registry_of(*requirements: str, requires_python: str | None = None) -> Any:
+    spec = ComponentSpec(
+        "env", "sliding", "x:y", requirements=requirements, requires_python=requires_python
+    )
+    component = Component(spec, "sliding", "acme-slider", "1.2.3")
+    return SimpleNamespace(get=lambda kind, name: component)
+
+
+def refused(python: object, *requirements: str, **facts: Any) -> AssetError:
+    with pytest.raises(AssetError) as caught:
+        interpreters_of(
+            {"train": Elsewhere(python=str(python))}, registry_of(*requirements, **facts)
+        )
+    return caught.value
+
+
+def script(folder: Path, text: str) -> Path:
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_envs_of_rlcores_own_interpreter_are_left_alone() -> None:
+    assert interpreters_of({"train": EnvConfig(), "eval": Elsewhere()}, registry_of()) == {}
+
+
+def test_versions_of_note_stand_in_the_manifest(twin_venv: Path) -> None:
+    envs = {"train": EnvConfig(), "eval": Elsewhere(python=str(twin_venv))}
+    found = interpreters_of(envs, registry_of("PyYAML>=5", "Some_Thing; python_version < '3'"))
+    (one,) = found.values()
+    assert one.executable == f"{twin_venv}/bin/python" and list(found) == ["eval"]
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert one.of_note == {
+        "python": python, "PyYAML": version("pyyaml"), "numpy": NUMPY, "acme-slider": "1.2.3",
+    }  # fmt: skip
+    made = build_manifest(
+        seeds={}, device="cpu", protocol=None, render_settings={}, interpreters=found
+    )
+    assert made["interpreters"]["eval"]["packages"]["PyYAML"] == version("pyyaml")
+    assert made["versions"]["numpy (env.eval.python)"] == NUMPY
+    assert made["versions"]["acme-slider (env.eval.python)"] == "1.2.3"
+    assert not any("env." in name for name in versions())
+
+
+def test_what_is_missing_there_is_named_with_the_command(twin_venv: Path) -> None:
+    error = refused(twin_venv, "no-such-simulator==3.1", "numpy<1.0", "pyyaml")
+    assert error.message == (
+        f"env.train.python: {twin_venv}/bin/python lacks what the simulators of sliding need: "
+        f"no-such-simulator==3.1 (there: not installed), numpy<1.0 (there: {NUMPY})"
+    )
+    assert error.hint == f"rlcore venv create sliding {twin_venv}"
+
+
+def test_another_python_than_the_simulator_takes(twin_venv: Path) -> None:
+    error = refused(twin_venv, "numpy", requires_python="<3.9")
+    assert f"Python <3.9 (there: {'.'.join(map(str, sys.version_info[:3]))})" in error.message
+    assert error.hint == "rlcore venv create sliding"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("echo hello", "is no Python interpreter: it ends with code 0"),
+        ("echo broken >&2; exit 3", "is no Python interpreter: it ends with code 3, broken"),
+        (
+            """echo 'rlcore-look {"version": [3, 9, 18], "packages": {}, "numpy": null}'""",
+            "is Python 3.9.18, it must be 3.10 or newer",
+        ),
+        (
+            """echo 'rlcore-look {"version": [3, 12, 1], "packages": {}, "numpy": null, """
+            """"trouble": "ModuleNotFoundError: no numpy"}'""",
+            "(Python 3.12.1) has no numpy that works (ModuleNotFoundError: no numpy)",
+        ),
+        (
+            """echo 'rlcore-look {"version": [3, 10, 1], "packages": {}, "numpy": "1.23.5"}'""",
+            "has numpy 1.23.5, it must be 1.24 or newer",
+        ),
+    ],
+)
+def test_an_interpreter_that_will_not_do(tmp_path: Path, text: str, said: str) -> None:
+    path = script(tmp_path, text)
+    error = refused(path, "numpy")
+    assert error.message == f"env.train.python: {path} {said}"
+    assert error.hint == "rlcore venv create sliding"
+
+
+def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 0.3)
+    assert "has not told its version within 0.3 s" in refused(script(tmp_path, "sleep 5")).message
+
+
+def test_a_path_that_leads_nowhere(tmp_path: Path) -> None:
+    missing = tmp_path / "nothing"
+    assert refused(missing).message.endswith("no Python interpreter: No such file or directory")
+    assert "bin/python is no Python interpreter" in refused(tmp_path).message  # a folder
+    (tmp_path / "file").write_text("")
+    assert "Permission denied" in refused(tmp_path / "file").message
+
+
+def test_doctor_says_both_sides(twin_venv: Path) -> None:
+    envs = {"train": Elsewhere(python=str(twin_venv)), "eval": Elsewhere(python="/no/python")}
+    good, bad = findings(envs, registry_of("numpy"))
+    assert good["status"] == "ok" and good["name"] == "env.train.python"
+    assert f"numpy {NUMPY}, " in good["detail"] and "; here: python 3." in good["detail"]
+    assert bad == {
+        "name": "env.eval.python",
+        "status": "missing",
+        "detail": "/no/python is no Python interpreter: No such file or directory",
+        "fix": "rlcore venv create sliding",
+    }
+    assert findings({"train": EnvConfig()}, registry_of()) == []
+
+
+def test_what_stands_on_this_path_is_not_on_the_others(
+    twin_venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('the wrong numpy')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path))
+    look.cache_clear()
+    assert look(str(twin_venv)).packages["numpy"] == NUMPY
+    assert os.environ["PYTHONPATH"] == str(tmp_path)

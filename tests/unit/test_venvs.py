@@ -1,0 +1,172 @@
+"""Environments for simulators: how they are made, when they are complete, and who knows them."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from rlcore import venvs
+from rlcore.cli import venv as command
+from rlcore.config.keys import Door
+from rlcore.config.schema import RunConfig
+from rlcore.config.trust import require_closed_doors
+from rlcore.errors import AssetError, ConfigError
+from rlcore.specs import ComponentSpec
+
+
+def spec_of(*requirements: str, **facts: str) -> ComponentSpec:
+    return ComponentSpec("env", "sliding", "x:y", requirements=requirements, **facts)
+
+
+class Commands:
+    """What would be run. Packages are said to be installed afterwards."""
+
+    def __init__(self, folder: Path, twin: Path, code: int = 0) -> None:
+        self.ran: list[list[str]] = []
+        self._folder, self._twin, self._code = folder, twin, code
+
+    def __call__(self, command: list[str], what: str, hint: str | None = None) -> None:
+        self.ran.append(list(command))
+        if "venv" in command:
+            self._folder.mkdir(parents=True)
+            (self._folder / "pyvenv.cfg").write_text("")
+            (self._folder / "bin").symlink_to(self._twin / "bin")
+            (self._folder / "lib").symlink_to(self._twin / "lib")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def ran(home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    commands = Commands(home / "venv", twin_venv)
+    monkeypatch.setattr(venvs, "_run", commands)
+    monkeypatch.setattr(venvs, "_uv", lambda: None)
+    monkeypatch.setattr(venvs, "_lacks", lambda folder, spec: [])
+    monkeypatch.setattr(venvs.interpreters, "look", lru_cache(lambda path: path))
+    return commands
+
+
+def test_pip_installs_what_the_plugin_states_and_what_stands_alone_last(
+    ran: Commands, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of("robot==1.4", "its-code==0.1 --no-deps", "numpy<2")
+    folder, said = home / "venv", list[str]()
+    venvs.make(spec, folder, say=said.append)
+    pip = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    assert ran.ran == [
+        [sys.executable, "-m", "venv", str(folder)],
+        [*pip, "robot==1.4", "numpy<2"],
+        [*pip, "--no-deps", "its-code==0.1"],
+    ]
+    venvs.make(spec, folder, say=said.append)  # complete: nothing is done
+    assert len(ran.ran) == 3 and said[-1] == f"{folder} is complete"
+    venvs.make(spec_of("robot==1.5"), folder, say=said.append)  # another version is asked for
+    assert ran.ran[3:] == [[*pip, "robot==1.5"]]
+    assert venvs.noted() == [str(folder)] and venvs.made_for(folder) == "sliding"
+    monkeypatch.setattr(venvs, "_uv", lambda: "/bin/uv")
+    venvs.make(spec_of("robot==1.6"), folder, say=said.append)
+    uv = ["/bin/uv", "pip", "install", "--quiet", "--python", f"{folder}/bin/python"]
+    assert ran.ran[4:] == [[*uv, "robot==1.6"]]
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(home: Path) -> None:
+    (home / "thesis.tex").write_text("")
+    with pytest.raises(ConfigError, match="must be a new folder or a virtual environment"):
+        venvs.make(spec_of("numpy"), home)
+
+
+def test_an_env_that_states_nothing_is_named(home: Path) -> None:
+    with pytest.raises(ConfigError, match="env 'sliding' does not say what its simulators need"):
+        venvs.make(spec_of(), home / "venv")
+    assert not (home / "venv").exists()
+
+
+def test_a_python_that_is_not_here_is_asked_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(venvs.shutil, "which", lambda name: None)
+    with pytest.raises(AssetError) as caught:
+        venvs.make(spec_of("numpy", requires_python=">=3.99"), home / "venv")
+    assert "env 'sliding' needs Python >=3.99 for its simulators" in caught.value.message
+    assert "rlcore venv create sliding --python PATH" in str(caught.value.hint)
+
+
+def test_what_can_not_be_installed_is_named(home: Path, twin_venv: Path) -> None:
+    folder = home / "venv"
+    folder.mkdir()
+    (folder / "pyvenv.cfg").write_text("")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").write_text("#!/bin/sh\nexit 7\n")
+    (folder / "bin" / "python").chmod(0o755)
+    with pytest.raises(AssetError) as caught:
+        venvs.make(spec_of("no-such-robot"), folder, say=lambda _: None)
+    assert "no-such-robot could not be installed" in caught.value.message
+    assert not (folder / venvs.STAMP).exists() and venvs.noted() == []
+
+
+def test_what_an_environment_lacks(twin_venv: Path) -> None:
+    from rlcore.interpreters import look
+
+    found = look(str(twin_venv))
+    asked = spec_of("NumPy>=1.24", "no_such_robot", "pyyaml==0.1", "old; python_version < '3.4'")
+    assert list(venvs.lacking(found, asked)) == [
+        ("no_such_robot", "not installed"), ("pyyaml==0.1", version("pyyaml")),
+    ]  # fmt: skip
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
+def test_environments_are_listed_and_those_that_are_gone_are_not(
+    home: Path, twin_venv: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["ls"]) == 0
+    assert "none yet: rlcore venv create ENV makes one in" in capsys.readouterr().out
+    venvs.note(twin_venv)
+    venvs.note(twin_venv / "bin" / "python")  # the same
+    venvs.note(home / "gone")
+    assert command.main(["ls"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{twin_venv}: Python 3.") and f"numpy {version('numpy')}" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["create"], "create needs the name of an env"),
+        (["remove"], "invalid choice: 'remove'"),
+        (["ls", "x"], "ls takes no further words"),
+    ],
+)
+def test_a_wrong_word_is_one_error(words: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        command.main(words)
+    assert said in caught.value.message
+
+
+# -- the folder of a run ------------------------------------------------------------------------
+
+
+def test_a_run_from_elsewhere_may_name_an_interpreter_that_the_user_knows(
+    home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = Door("runs its simulators with", (None,), known="rlcore.venvs:known")
+    config = RunConfig()
+    (key,) = (f for f in type(config.cluster).__dataclass_fields__.values() if f.name == "address")
+    monkeypatch.setattr(key, "metadata", {**key.metadata, "door": door})
+    config.cluster.address = f"{twin_venv}/bin/python"
+    with pytest.raises(ConfigError) as caught:
+        require_closed_doors(home / "config.yaml", config, given=())
+    assert f"this runs its simulators with {twin_venv}/bin/python" in caught.value.message
+    assert "--trust" in str(caught.value.hint)
+    venvs.note(twin_venv)
+    require_closed_doors(home / "config.yaml", config, given=())
