@@ -76,6 +76,11 @@ class ClusterConfig(Settings):
         door=Door("joins the Ray cluster at", (None, "auto", "local")),
         when=When("backend", ("ray",)),
     )
+    network_interface: str | None = key(
+        "network interface through which actor ranks on several nodes talk, e.g. eth0; null: on "
+        "each node the one with the address that the cluster knows it by",
+        when=When("address", unless=(None, "local")),
+    )
     component_placement: Any = key(
         "names: ranks, e.g. {'env,rollout,actor': all} or {env: 0-3, rollout: 4-7, actor: 0-7}",
         {"env,rollout,actor": "all"},

@@ -29,6 +29,7 @@ from rlcore.track.protocol import EvaluationProtocol, settings_of
 from rlcore.track.trackers import Trackers, open_trackers
 from rlcore.workers.backends import make_group
 from rlcore.workers.group import WorkerGroup
+from rlcore.workers.roster import Roster
 
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 
@@ -140,6 +141,8 @@ def open_session(
     earlier = like or folder
     before = None if earlier is None else alike.computed(earlier.manifest)
     roster = replace(assembly.roster, begun=None if before is None else before.kernels)
+    if any(node.id for node in roster.nodes):  # of a cluster that was joined
+        _require_equipped(assembly, roster, registry)
     manifest = _manifest(assembly, at)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
@@ -170,6 +173,21 @@ def open_session(
         )
         session.note_rounding(before)
         yield session
+
+
+def _require_equipped(assembly: Assembly, roster: Roster, registry: Registry) -> None:
+    """Ask the nodes for what their workers need, before anything of the run is written."""
+    from rlcore.workers.equipped import require_equipped
+
+    chosen = {
+        "env": {
+            registry.get("env", side.config.env_type).plugin for side in assembly.sides.values()
+        }
+    }
+    model = assembly.config.actor.model.model_type
+    if model and roster.of("actor"):
+        chosen["actor"] = {registry.get("model", model).plugin}
+    require_equipped(assembly.config, roster, chosen)
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:

@@ -33,6 +33,8 @@ class Node:
         name: what people know it by; empty for the machine the command is given on.
         labels: what it was labelled with when it joined (`ray start --labels`).
         id: Ray's name of a node that has joined; empty for others.
+        interface: the network interface with the address that the cluster knows it by; empty if
+            unknown.
         devices: its accelerators as `CUDA_VISIBLE_DEVICES` names them; empty if unknown.
     """
 
@@ -44,6 +46,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
     devices: tuple[str, ...] = ()
+    interface: str = ""
 
 
 @dataclass(frozen=True)

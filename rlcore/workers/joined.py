@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -45,8 +45,9 @@ def joined(cluster: ClusterConfig, *, wait: bool) -> Inventory:
             [node["NodeID"] for node in nodes], probe.look, (), cluster.timeouts.start
         )
         _require_alike(answers)
+        pairs = zip(nodes, answers, strict=True)
         return Inventory(
-            tuple(_node(node, answer) for node, answer in zip(nodes, answers, strict=True))
+            tuple(_node(n, *pair, cluster.network_interface) for n, pair in enumerate(pairs))
         )
 
 
@@ -132,7 +133,7 @@ def _order(node: dict[str, Any]) -> tuple[bool, int, str]:
     )
 
 
-def _node(node: dict[str, Any], answer: dict[str, Any]) -> Node:
+def _node(number: int, node: dict[str, Any], answer: dict[str, Any], interface: str | None) -> Node:
     resources = node["Resources"]
     gpus = int(resources.get("GPU", 0))
     visible = answer["devices"]
@@ -146,7 +147,20 @@ def _node(node: dict[str, Any], answer: dict[str, Any]) -> Node:
         labels={k: v for k, v in node["Labels"].items() if not k.startswith(NO_LABEL)},
         id=node["NodeID"],
         devices=tuple(devices[:gpus]),
+        interface=_interface(number, node["NodeManagerAddress"], answer["interfaces"], interface),
     )
+
+
+def _interface(
+    number: int, address: str, interfaces: Mapping[str, Sequence[str]], given: str | None
+) -> str:
+    """Raises PlacementError where the node has none of the given name."""
+    if given is not None and given not in interfaces:
+        raise PlacementError(
+            f"cluster.network_interface={given!r}: node {number} ({address}) has no such network "
+            f"interface; it has {', '.join(interfaces)}"
+        )
+    return given or next((name for name, held in interfaces.items() if address in held), "")
 
 
 def _require_alike(answers: Sequence[dict[str, Any]]) -> None:

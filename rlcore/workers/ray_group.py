@@ -34,6 +34,7 @@ from rlcore.workers.roster import Member, OnCount, Part, Roster
 from rlcore.workers.waiting import Waiting, WorkerLost
 
 BEAT_SECONDS = 5.0  # between two signs of life of a worker
+INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
 CHANNEL_CONCURRENCY = 1000  # waits parked in the channel actor, one per open queue end
 
@@ -234,17 +235,24 @@ class RayGroup(WorkerGroup):
         node = NodeAffinitySchedulingStrategy(self._nodes[member.seat.node], soft=False)
         kind = type(ROLES[role].make.__name__, (WorkerProcess,), {})  # its process is titled so
         seat = member.seat
-        variables = {"env_vars": dict(seat.env_vars)} if seat.env_vars else None
+        variables = {**self._network(seat), **seat.env_vars}
         return (
             ray.remote(kind)
             .options(
                 num_cpus=seat.cpus,
                 num_gpus=seat.gpus,
                 scheduling_strategy=node,
-                runtime_env=variables,
+                runtime_env={"env_vars": variables} if variables else None,
             )
             .remote(role, _name(role, rank), member.settings, self._channel, self._devices(seat))
         )
+
+    def _network(self, seat: Seat) -> dict[str, str]:
+        """Ranks on several nodes must meet at an address that all can reach; left alone, they may
+        take the loopback, or a bridge of containers."""
+        apart = len({member.seat.node for member in self._roster.of("actor")}) > 1
+        name = self._roster.nodes[seat.node].interface if apart else ""
+        return dict.fromkeys(INTERFACE, name) if name else {}
 
     def _devices(self, seat: Seat) -> str | None:
         """The accelerators that were planned for a process, as `CUDA_VISIBLE_DEVICES` names them.

@@ -1,0 +1,117 @@
+"""Whether each node has the files that its workers need: asked of the nodes before a worker starts.
+
+Weights are read wherever a policy is, simulators and their assets wherever an env is, and data sets
+wherever one learns. Checkpoints are written on the actor's node and read on all that hold a policy,
+so the run's folder must be one for all of these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rlcore.config import tree
+from rlcore.config.schema import RunConfig
+from rlcore.errors import AssetError
+from rlcore.placement import Node
+from rlcore.workers import probe
+from rlcore.workers.joined import ask_nodes
+from rlcore.workers.roles import has_component
+from rlcore.workers.roster import Roster
+
+READERS = {"env": ("env",), "actor": ("rollout", "actor"), "rollout": ("rollout", "actor"),
+           "collect": ("actor",)}  # fmt: skip
+"""Which components read the places that a section names."""
+LOG_PATH = "runner.logger.log_path"
+GIVE = "copy it there, or give a place on storage that all nodes mount (docs/cluster.md)"
+
+
+def require_equipped(config: RunConfig, roster: Roster, plugins: Mapping[str, set[str]]) -> None:
+    """Ask every node for what its workers need.
+
+    Args:
+        plugins: names of the plugins of a component, "env" or "actor".
+
+    Raises:
+        AssetError: says which node lacks what.
+    """
+    timeout = roster.cluster.timeouts.start
+    ids = [node.id for node in roster.nodes]
+    wanted = [_wanted(config, here) for here in seated(roster)]
+    shared = [bool(here & {"rollout", "actor"}) for here in seated(roster)]
+    with _token(Path(config.runner.logger.log_path)) as token:
+        paths = sorted({place for places in wanted for place in places.values()})
+        absent = ask_nodes(ids, probe.absent, ([*paths, str(token)],), timeout)
+    said = [
+        *_without(roster.nodes, wanted, absent),
+        *_apart(roster.nodes, shared, [str(token) in each for each in absent], config),
+    ]
+    for component, named in plugins.items():
+        here = [n for n, held in enumerate(seated(roster)) if component in held]
+        answers = ask_nodes([ids[n] for n in here], probe.ailing, (config, named), timeout)
+        said += [
+            f"{_named(roster.nodes, n)} lacks {found}"
+            for n, answer in zip(here, answers, strict=True)
+            for found in answer
+        ]
+    if said:
+        raise AssetError("; ".join(said), hint=GIVE)
+
+
+def seated(roster: Roster) -> list[set[str]]:
+    """The components on each node."""
+    found: list[set[str]] = [set() for _ in roster.nodes]
+    for role, members in roster.members.items():
+        for member in members:
+            found[member.seat.node] |= {
+                name for name in ("env", "rollout", "actor") if has_component(role, name)
+            }
+    return found
+
+
+def _wanted(config: RunConfig, components: set[str]) -> dict[str, str]:
+    """`{key: place}` that a node with these components reads; those that the driver has."""
+    return {
+        key.path: key.value
+        for key in tree.walk(config)
+        if key.place not in (None, "written")
+        and isinstance(key.value, str)
+        and components.intersection(READERS.get(key.path.split(".")[0], ()))
+        and Path(key.value).expanduser().exists()
+    }
+
+
+@contextlib.contextmanager
+def _token(log_path: Path) -> Iterator[Path]:
+    """A file where the runs' folders are, or in the first folder there is above it."""
+    place = log_path.expanduser().absolute()
+    folder = next(one for one in (place, *place.parents) if one.is_dir())
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".rlcore-") as file:
+        yield Path(file.name)
+
+
+def _without(
+    nodes: Sequence[Node], wanted: Sequence[Mapping[str, str]], absent: Sequence[Sequence[str]]
+) -> Iterator[str]:
+    for number, (places, missing) in enumerate(zip(wanted, absent, strict=True)):
+        for key, place in places.items():
+            if place in missing:
+                yield f"{_named(nodes, number)} lacks {key}={place}"
+
+
+def _apart(
+    nodes: Sequence[Node], shared: Sequence[bool], unseen: Sequence[bool], config: RunConfig
+) -> Iterator[str]:
+    for number, (needed, other) in enumerate(zip(shared, unseen, strict=True)):
+        if needed and other:
+            yield (
+                f"{_named(nodes, number)}, where a policy is, does not see what is written here "
+                f"to {LOG_PATH}={config.runner.logger.log_path}"
+            )
+
+
+def _named(nodes: Sequence[Node], number: int) -> str:
+    name = nodes[number].name
+    return f"node {number} ({name})" if name else f"node {number}"
