@@ -19,7 +19,6 @@ SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "OMP_NUM_THREADS": "1",
-    "RAY_raylet_start_wait_time_s": "180",  # 30 are not enough on a machine that is busy
 }
 
 
