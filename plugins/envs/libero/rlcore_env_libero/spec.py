@@ -15,8 +15,8 @@ GRIPPERS = {
     "signed": ActionChannel("gripper", 1, convention="+1 closes, -1 opens"),
     "binary": ActionChannel("gripper", 1, low=0.0, convention="above 0.5 opens, else closes"),
 }
-# What the scripted expert solves on stand-ins. The flat cream cheese slips from its fingers.
-SOLVED = {task for task in SUITES["libero_object"] if "cream_cheese" not in task}
+# What the scripted expert solves on stand-ins: one thing, into or onto another.
+SOLVED = {*SUITES["libero_object"], *SUITES["libero_spatial"]}
 CAVEAT = "stand-ins of primitive shapes in place of LIBERO's assets: not results on LIBERO"
 
 

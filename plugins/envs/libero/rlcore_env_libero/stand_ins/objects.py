@@ -109,7 +109,7 @@ OBJECTS: dict[str, Thing] = {
     ),
     "chocolate_pudding": _box_of((0.0401, 0.0232, 0.0137), BROWN, (0.9, 0.75, 0.5)),
     "cookies": _box_of((0.0310, 0.0413, 0.0094), (0.2, 0.3, 0.65), (0.9, 0.75, 0.4)),
-    "akita_black_bowl": _solid(*bowl(0.034, 0.052, 0.054, BLACK)),
+    "akita_black_bowl": _solid(*bowl(0.041, 0.052, 0.054, BLACK, foot=(0.031, 0.0105))),
     "white_bowl": _solid(*bowl(0.024, 0.041, 0.035, WHITE)),
     "glazed_rim_porcelain_ramekin": _solid(*bowl(0.036, 0.041, 0.043, WHITE)),
     "plate": _solid(*bowl(0.043, 0.067, 0.0155, (0.85, 0.8, 0.75), wall=0.0025)),

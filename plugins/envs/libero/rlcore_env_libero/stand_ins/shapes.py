@@ -143,7 +143,7 @@ def bowl(
     colour: Colour,
     at: Vector = ORIGIN,
     wall: float = 0.003,
-    sides: int = 12,
+    foot: tuple[float, float] | None = None,
 ) -> tuple[Part, ...]:
     """A round vessel: a disc, and a ring of leaning boxes on its edge.
 
@@ -151,20 +151,39 @@ def bowl(
         bottom, rim: radii of the disc, and of the upper edge.
         height: from the lower side of the disc to the edge.
         at: centre of the disc's lower side.
+        foot: of a round bowl, radius of a smaller disc in place of the first one, and height of a
+            flatter, thicker ring from there to `bottom`. On its steep wall a bowl would jam in
+            the vessel on which it stands.
     """
-    lean = atan2(rim - bottom, height)
-    middle, half = (bottom + rim) / 2, height / (2 * cos(lean))
-    width = rim * sin(pi / sides) * 1.05  # neighbours overlap a little
-    ring = [2 * pi * number / sides for number in range(sides)]
+    x, y, z = at
+    if foot is None:
+        disc = cylinder(bottom, wall, colour, (x, y, z + wall))
+        return (disc, *_ring(bottom, rim, height, colour, at, wall))
+    radius, low = foot
+    thick, lean = 3 * wall, atan2(bottom - radius, low)
+    inside = thick / 2 * cos(lean)  # of the outer side, which begins on the ground
+    at = (x, y, z + thick / 2 * sin(lean))
     return (
-        cylinder(bottom, wall, colour, (at[0], at[1], at[2] + wall)),
-        *(
-            box(
-                (wall / 2, width, half),
-                colour,
-                (at[0] + middle * cos(a), at[1] + middle * sin(a), at[2] + height / 2),
-                (0.0, lean, a),
-            )
-            for a in ring
-        ),
+        cylinder(radius, wall, colour, (x, y, z + wall)),
+        *_ring(radius - inside, bottom - inside, low, colour, at, thick),
+        *_ring(bottom, rim, height - low, colour, (x, y, z + low), wall),
+    )
+
+
+def _ring(
+    lower: float, upper: float, height: float, colour: Colour, at: Vector, wall: float
+) -> tuple[Part, ...]:
+    """Leaning boxes between two circles, `height` apart."""
+    sides = 12
+    lean = atan2(upper - lower, height)
+    middle, half = (lower + upper) / 2, height / (2 * cos(lean))
+    width = upper * sin(pi / sides) * 1.05  # neighbours overlap a little
+    return tuple(
+        box(
+            (wall / 2, width, half),
+            colour,
+            (at[0] + middle * cos(a), at[1] + middle * sin(a), at[2] + height / 2),
+            (0.0, lean, a),
+        )
+        for a in (2 * pi * number / sides for number in range(sides))
     )
