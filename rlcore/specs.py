@@ -146,6 +146,8 @@ class EnvSpec:
             empty: the descriptions.
         caveat: what figures measured under these settings must not be taken for; shown wherever
             they are. Empty: nothing to say.
+        hosts: of an env that is made, the process that simulates each row, by number. Episodes of
+            a task go to rows of one process where possible. Empty: all rows share one.
     """
 
     name: str
@@ -167,6 +169,7 @@ class EnvSpec:
     suspends: bool = False
     sentences: tuple[str, ...] = ()
     caveat: str = ""
+    hosts: tuple[int, ...] = ()
 
     @property
     def said(self) -> tuple[str, ...]:

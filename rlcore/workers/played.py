@@ -59,9 +59,11 @@ class PlayedEnv:
         real = env.spec
         self.spec = real if spec is None else replace(spec, render_settings=real.render_settings)
         self.num_envs = num_envs
+        self.hosts = real.hosts or (0,) * num_envs
         self._env = env
         for what, found, expected in (
             ("num_envs", env.num_envs, num_envs),
+            ("the number of entries of spec.hosts", len(self.hosts), num_envs),
             ("the number of action entries", real.action_dim, self.spec.action_dim),
             *((what, vars(real)[what], vars(self.spec)[what]) for what in PLANNED),
         ):

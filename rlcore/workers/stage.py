@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob
 from rlcore.rollout.schedule import Column
 from rlcore.specs import Episode
 from rlcore.workers.played import PlayedEnv
+from rlcore.workers.queue import ColumnQueue
 
 
 @dataclass
@@ -41,15 +41,15 @@ def _block(rows: int, part: int, parts: int) -> range:
 class StagePlayer:
     """Plays a list of columns on a vector env, one message per chunk and part.
 
-    A row takes the next column of the queue as soon as its own is over, so no row idles while
-    there are columns left, and each column is played exactly once. Rows are split into
+    A row takes the next column of the :class:`ColumnQueue` as soon as its own is over, so no row
+    idles while there are columns left, and each column is played exactly once. Rows are split into
     `job.parts` blocks; who answers a block is told of its rows alone, until it has none left.
     """
 
     def __init__(self, env: PlayedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
         self._env = env
         self._job = job
-        self._queue = deque(columns)
+        self._queue = ColumnQueue(columns, env.hosts)
         self._rows: list[_Row | None] = [None] * env.num_envs
         self._waiting: list[int] = []
         self._open = {part: _block(env.num_envs, part, job.parts) for part in range(job.parts)}
@@ -111,7 +111,8 @@ class StagePlayer:
         return ended
 
     def _next_column(self, row: int) -> bool:
-        self._rows[row] = _Row(self._queue.popleft()) if self._queue else None
+        column = self._queue.take(row)
+        self._rows[row] = None if column is None else _Row(column)
         return self._rows[row] is not None
 
     def _outcome(self, acting: list[int], result: ChunkResult) -> ChunkOutcome:

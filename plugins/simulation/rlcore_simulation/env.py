@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,7 @@ class SimulatedEnv:
                 num_envs=num_envs, num_processes=num_processes, block=self._block,
             )  # fmt: skip
             undo.callback(self._fleet.close)
+            self.spec = replace(spec, hosts=self._fleet.hosts)
             self._fleet.start()
             undo.pop_all()
 

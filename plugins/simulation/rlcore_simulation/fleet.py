@@ -129,6 +129,11 @@ class SimulatorFleet:
             member.close()
 
     @property
+    def hosts(self) -> tuple[int, ...]:
+        """The number of each row's process."""
+        return tuple(number for number, member in enumerate(self._members) for _ in member.rows)
+
+    @property
     def process_ids(self) -> list[int]:
         """Ids of the simulator processes that run."""
         processes = [member for member in self._members if isinstance(member, SimulatorProcess)]

@@ -150,3 +150,8 @@ def test_no_orphans_when_the_parent_is_killed() -> None:
     pids = [int(word) for word in done.stdout.split()]
     assert len(pids) == 1
     assert wait_gone(pids, 10.0)
+
+
+def test_the_spec_says_which_process_simulates_each_row(make) -> None:
+    assert make(5, 2).spec.hosts == (0, 0, 1, 1, 1)
+    assert make(2, 0).spec.hosts == (0, 0)
