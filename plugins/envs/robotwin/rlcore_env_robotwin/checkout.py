@@ -5,25 +5,26 @@ RoboTwin answers a missing file by trying the next seed, for ever. So we look be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rlcore.errors import AssetError
 from rlcore_env_robotwin.arguments import randomization
 from rlcore_env_robotwin.settings import RoboTwinConfig
-from rlcore_env_robotwin.tasks import BOXES
 
 BRANCH = "RLinf_support"
 CLONE = f"git clone https://github.com/RoboTwin-Platform/RoboTwin.git -b {BRANCH}"
 # By these we know the repository, and the branch with a reward for each task.
 OF_THE_REPOSITORY = ("envs/_base_task.py", "task_config/_embodiment_config.yml")
 OF_THE_BRANCH = "robotwin/envs/vector_env.py"
-# Where its file of robots says each is, where we know it without reading that.
 EMBODIMENTS, OBJECTS, TEXTURES = (
     "assets/embodiments",
     "assets/objects",
     "assets/background_texture",
 )
+# Lists of what may clutter a table. RoboTwin reads them as it is imported.
+CLUTTER = (f"{OBJECTS}/objaverse/list.json", f"{OBJECTS}/same.json")
 
 
 def repository(config: RoboTwinConfig) -> Path:
@@ -66,25 +67,34 @@ def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
         AssetError: names what is missing and the command that gets it.
     """
     folder, root = repository(config), assets_root(config)
-    missing = list(_missing(config, root, tasks))
+    missing = list(_missing(config, folder, root, tasks))
     if missing:
+        named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if missing[3:] else "")
         raise AssetError(
-            f"RoboTwin's assets: missing or empty in {root}: {', '.join(missing)}",
+            f"RoboTwin's assets: missing or empty in {root}: {named}",
             hint=f"cd {folder} && bash script/_download_assets.sh  (or stand_ins=true)",
         )
 
 
-def _missing(config: RoboTwinConfig, root: Path, tasks: Iterable[str]) -> Iterator[str]:
+def _missing(
+    config: RoboTwinConfig, folder: Path, root: Path, tasks: Iterable[str]
+) -> Iterator[str]:
     robots = dict.fromkeys(name for name in config.task_config.embodiment if isinstance(name, str))
-    for name in robots:
-        if not (root / EMBODIMENTS / name / "config.yml").is_file():
-            yield f"{EMBODIMENTS}/{name}/config.yml"
-    random = randomization(config)
-    if random["random_background"] and not _holds_anything(root / TEXTURES):
-        yield TEXTURES
-    boxes_only = set(tasks) <= set(BOXES) and not random["cluttered_table"]
-    if not boxes_only and not _holds_anything(root / OBJECTS):
-        yield OBJECTS
+    files = [*(f"{EMBODIMENTS}/{name}/config.yml" for name in robots), *CLUTTER]
+    yield from (file for file in files if not (root / file).is_file())
+    folders = [f"{OBJECTS}/{name}" for task in tasks for name in _objects(folder, task)]
+    if randomization(config)["random_background"]:
+        folders.append(TEXTURES)
+    yield from (name for name in dict.fromkeys(folders) if not _holds_anything(root / name))
+
+
+def _objects(folder: Path, task: str) -> list[str]:
+    """The objects that a task's own file names."""
+    try:
+        text = (folder / "envs" / f"{task}.py").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return []
+    return re.findall(r'"(\d{3}_[\w-]+)"', text)
 
 
 def _holds_anything(folder: Path) -> bool:

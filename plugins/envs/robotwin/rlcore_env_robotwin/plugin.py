@@ -20,6 +20,14 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="RoboTwin 2.0: 46 tasks of two arms at a table, SAPIEN in an own interpreter",
             config="rlcore_env_robotwin.settings:RoboTwinConfig",
             spec="rlcore_env_robotwin.spec:env_spec",
+            requirements=(
+                # SAPIEN and mplib are built against numpy 1
+                *("numpy>=1.26,<2", "sapien==3.0.3", "mplib==0.2.1", "setuptools<81"),
+                # of RoboTwin's own list, those that simulating needs
+                *("gymnasium==0.29.1", "transforms3d==0.4.2", "trimesh==4.4.3", "h5py", "scipy"),
+                *("imageio==2.34.2", "opencv-python<4.12", "pillow", "pyyaml"),
+            ),
+            requires_python=">=3.10,<3.13",
         ),
     ]
 

@@ -12,7 +12,6 @@ import json
 from pathlib import Path
 
 from rlcore.errors import ConfigError
-from rlcore.reading import read_json, reason_of
 from rlcore_env_robotwin.settings import RoboTwinConfig
 
 SPAN = 50
@@ -45,7 +44,15 @@ def solved_seeds(config: RoboTwinConfig, split: str, task: str) -> list[int] | N
     return seeds
 
 
+def cache_folder(config: RoboTwinConfig) -> Path:
+    """Where seeds are kept that the expert found."""
+    return Path(config.seeds_cache or Path.home() / ".cache" / "rlcore" / "robotwin")
+
+
 def _read(path: str, task: str, key: str) -> list[int]:
+    # needs PyYAML, which stand-ins do not
+    from rlcore.reading import read_json, reason_of
+
     try:
         found = read_json(Path(path))
     except (OSError, ValueError) as error:

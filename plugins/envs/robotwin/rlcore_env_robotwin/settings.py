@@ -129,6 +129,13 @@ class RoboTwinConfig(SimulatedEnvConfig):
         "are made smaller and get black bars, as π0 does it",
         True,
     )
+    instruction_type: str = key(
+        "what the policy is told. task: one sentence for each task; seen, unseen: RoboTwin's "
+        "sentences for the objects at hand, those of training or those held out",
+        "seen",
+        choices=("task", "seen", "unseen"),
+        when=CHECKOUT,
+    )
     train_seeds_path: str | None = key(
         "file of the seeds whose starts the expert solved: {task: {success_seeds: [...]}}; they "
         "are the trials of split=train. null: found by RoboTwin's expert when first played, and "
@@ -137,6 +144,16 @@ class RoboTwinConfig(SimulatedEnvConfig):
         when=CHECKOUT,
     )
     heldout_seeds_path: str | None = key("likewise for split=heldout", place="path", when=CHECKOUT)
+    seeds_cache: str | None = key(
+        "folder for seeds that the expert has found; null: ~/.cache/rlcore/robotwin",
+        place="path",
+        when=CHECKOUT,
+    )
+    ray_tracing: bool = key(
+        "ray-traced frames, as RoboTwin's; false: other pixels, and faster; needed on machines "
+        "whose Vulkan driver has no ray tracing; in the manifest",
+        True,
+    )
     stand_ins: bool = key(
         "a scene of boxes and a simple robot in place of RoboTwin's: five tasks, needs neither "
         "checkout nor assets, and its figures are not RoboTwin's",

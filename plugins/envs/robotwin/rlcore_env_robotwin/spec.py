@@ -54,6 +54,8 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
             "head_camera_type": config.task_config.camera.head_camera_type,
             "wrist_camera_type": config.task_config.camera.wrist_camera_type,
             "center_crop": config.center_crop,
+            "ray_tracing": config.ray_tracing,
+            "instruction_type": config.instruction_type,
             "stand_ins": config.stand_ins,
         },
         renders_final=config.render_final,

@@ -1,0 +1,92 @@
+"""What RoboTwin's installation changes in the files of SAPIEN and mplib, done in memory.
+
+Also placeholders for two large packages that RoboTwin imports, and of which its simulation needs
+next to nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+import multiprocessing
+import sys
+import textwrap
+import types
+from typing import Any, NoReturn
+
+from rlcore.errors import AssetError
+
+COLLIDES, EDITED = " or collide or ", " (edited)"
+
+
+def apply(*, ray_tracing: bool) -> None:
+    """Change what is loaded in this process; safe to call twice."""
+    _read_utf8()
+    _drive_through_contact()
+    if not ray_tracing:
+        _rasterize()
+    for name, needed in PLACEHOLDERS.items():
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
+            sys.modules[name] = _Placeholder(name, needed)
+
+
+def _read_utf8() -> None:
+    """SAPIEN opens a robot's files in the machine's encoding, which need not be theirs."""
+    from sapien.wrapper import urdf_loader
+
+    urdf_loader.open = functools.partial(open, encoding="utf-8")
+
+
+def _drive_through_contact() -> None:
+    """mplib's screw motion gives up where it touches something; grasping does."""
+    from mplib.planner import Planner
+
+    if Planner.plan_screw.__code__.co_filename.endswith(EDITED):
+        return
+    source = inspect.getsource(Planner.plan_screw)
+    if COLLIDES not in source:
+        return  # another version, or a file that was edited as RoboTwin says
+    space: dict[str, Any] = {}
+    module = sys.modules[Planner.__module__]
+    edited = textwrap.dedent(source).replace(COLLIDES, " or ")
+    exec(compile(edited, f"{module.__file__}{EDITED}", "exec"), vars(module), space)
+    setattr(Planner, "plan_screw", space["plan_screw"])  # noqa: B010 (mypy keeps methods as they are)
+
+
+def _rasterize() -> None:
+    """RoboTwin asks SAPIEN for ray tracing, which software drivers do not have."""
+    from sapien import render
+
+    def as_default(shader: str) -> None:
+        choose("default")
+
+    choose = render.set_camera_shader_dir
+    if choose.__name__ != as_default.__name__:
+        render.set_camera_shader_dir = as_default
+
+
+class _Placeholder(types.ModuleType):
+    """A module that is imported but not installed; whoever needs it is told."""
+
+    def __init__(self, name: str, needed: str) -> None:
+        super().__init__(name)
+        self.__spec__ = None
+        self.__path__: list[str] = []
+        if name == "torch":
+            self.manual_seed = lambda seed: None
+            self.multiprocessing = multiprocessing
+            self.Tensor = type("Tensor", (), {})  # scipy asks whether something is one
+            sys.modules["torch.multiprocessing"] = multiprocessing
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # Python's own questions
+            raise AttributeError(name)
+        package = self.__name__
+        raise AssetError(
+            f"{PLACEHOLDERS[package]} of RoboTwin need {package}, which {sys.executable} lacks",
+            hint=f"{sys.executable} -m pip install {package}",
+        )
+
+
+PLACEHOLDERS = {"torch": "point clouds and curobo", "open3d": "point clouds"}

@@ -1,0 +1,65 @@
+"""The simulators of one process on a checkout of RoboTwin."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from rlcore_simulation.cache import SimulatorCache
+
+from rlcore_env_robotwin.arguments import arguments
+from rlcore_env_robotwin.checkout import assets_root, repository
+from rlcore_env_robotwin.driver import modules
+from rlcore_env_robotwin.driver.search import SolvedSeeds, expert_solves, kept_in
+from rlcore_env_robotwin.driver.simulator import RoboTwinSimulator
+from rlcore_env_robotwin.seeds import cache_folder, solved_seeds
+from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.spec import cameras, env_spec
+from rlcore_env_robotwin.tasks import SENTENCES
+
+
+def make_pool(config: RoboTwinConfig) -> SimulatorCache[RoboTwinSimulator]:
+    """Simulators by task; each start sets its scene anew, so none is kept."""
+    folder, assets = repository(config), assets_root(config)
+    modules.load(folder, assets, ray_tracing=config.ray_tracing)
+    starts = count(1)
+
+    def build(number: int) -> RoboTwinSimulator:
+        task = env_spec(config).tasks[number]
+        own = arguments(config, task)
+        full = modules.completed(own, folder, assets)
+        new_task = partial(modules.new_task, task)
+        seeds = SolvedSeeds(
+            (solved_seeds(config, "train", task), solved_seeds(config, "heldout", task)),
+            kept_in(Path(cache_folder(config)), task, own),
+            partial(expert_solves, new_task, full),
+        )
+        return RoboTwinSimulator(
+            new_task,
+            full,
+            seed=lambda episode: seeds.seed(episode.trial),
+            sentence=_sentence(config, task),
+            cameras=cameras(config),
+            center_crop=config.center_crop,
+            clears=lambda: next(starts) % config.task_config.clear_cache_freq == 0,
+        )
+
+    return SimulatorCache(build, keep=0, drop=RoboTwinSimulator.close)
+
+
+def _sentence(config: RoboTwinConfig, task: str) -> Callable[[Mapping[str, str], int], str]:
+    if config.instruction_type == "task":
+        return lambda objects, seed: SENTENCES[task]
+    write = modules.instructions()
+
+    def said(objects: Mapping[str, str], seed: int) -> str:
+        with contextlib.redirect_stdout(io.StringIO()):
+            written = write(task, [dict(objects)], 1, seed)
+        sentences = written[0][config.instruction_type] if written else []
+        return str(sentences[0]) if sentences else SENTENCES[task]
+
+    return said

@@ -1,0 +1,99 @@
+"""Starts that can be solved: those of a file, or found by RoboTwin's own expert and kept.
+
+Whoever looks finds the same seed for a trial, so two processes that look at once do no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import EnvError
+from rlcore_env_robotwin.arguments import Arguments
+from rlcore_env_robotwin.driver.simulator import BROKEN, begun
+from rlcore_env_robotwin.seeds import HELDOUT, SPAN
+
+
+class SolvedSeeds:
+    """Seeds by trial, kept in a file from run to run.
+
+    Args:
+        listed: seeds of the train and of the held-out trials; None where the expert looks.
+        file: keeps what the expert finds.
+        solves: whether it solves the start of a seed.
+    """
+
+    def __init__(
+        self,
+        listed: tuple[Sequence[int] | None, Sequence[int] | None],
+        file: Path,
+        solves: Callable[[int], bool],
+    ) -> None:
+        self._listed = listed
+        self._file = file
+        self._solves = solves
+
+    def seed(self, trial: int) -> int:
+        """The seed that a trial stands for.
+
+        Raises:
+            EnvError: the expert solved none of its seeds.
+        """
+        heldout = trial >= HELDOUT
+        if (seeds := self._listed[heldout]) is not None:
+            return seeds[trial - HELDOUT if heldout else trial]
+        if (kept := self._kept().get(str(trial))) is not None:
+            return kept
+        candidates = range(trial * SPAN, (trial + 1) * SPAN)
+        found = next((seed for seed in candidates if self._solves(seed)), None)
+        if found is None:
+            raise EnvError(
+                f"RoboTwin's expert solved none of the starts of seeds {candidates[0]} to "
+                f"{candidates[-1]}, which trial {trial} stands for",
+                hint="train_seeds_path and heldout_seeds_path name seeds that it solved",
+            )
+        self._keep(trial, found)
+        return found
+
+    def _kept(self) -> dict[str, int]:
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads(self._file.read_text(encoding="utf-8"))
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def _keep(self, trial: int, seed: int) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=self._file.parent, delete=False) as new:
+            json.dump({**self._kept(), str(trial): seed}, new, indent=1)
+        os.replace(new.name, self._file)
+
+
+def kept_in(folder: Path, task: str, arguments: Arguments) -> Path:
+    """The file for what the expert finds under these settings."""
+    digest = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()[:12]
+    return folder / f"{task}-{digest}.json"
+
+
+def expert_solves(new_task: Callable[[], Any], arguments: Arguments, seed: int) -> bool:
+    """Whether RoboTwin's expert solves the start of a seed.
+
+    Raises:
+        ImportError, OSError: RoboTwin's files are at fault, not the start.
+    """
+    task = new_task()
+    try:
+        begun(task, arguments, seed)
+        task.play_once()
+        return bool(task.plan_success and task.check_success())
+    except BROKEN:
+        raise
+    except Exception:  # whatever a plan that fails leads to
+        return False
+    finally:
+        task.close_env()

@@ -1,0 +1,207 @@
+"""A task of RoboTwin as a simulator of whole chunks.
+
+`gen_sparse_reward_data` times the joint targets of a chunk as one path, drives along it, and stops
+once the task is solved. It says whether, not when. We count its physics steps: the action in which
+it was solved is the one whose share of the planned steps was being driven.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rlcore_simulation.simulator import ChunkSimulator, Step
+
+from rlcore.errors import EnvError, UserError
+from rlcore.specs import Episode
+from rlcore_env_robotwin.arguments import Arguments
+from rlcore_env_robotwin.frames import seen
+from rlcore_env_robotwin.seeds import SPAN
+
+FIXED_STEPS = 50  # of an arm whose path RoboTwin could not time
+STATES = 14
+# By these RoboTwin fails for its files, and not for a start that it can't set.
+BROKEN = (ImportError, OSError, MemoryError, UserError)
+
+
+class Clock:
+    """Which action of a chunk RoboTwin is at.
+
+    RoboTwin asks whether the task is solved after every physics step, and shortens the timed path
+    of each arm before the first: we listen to both.
+    """
+
+    def __init__(self, task: Any) -> None:
+        self._solved, self._shorten = task.check_success, task.downsample_trajectory
+        self._driven, self._planned = 0, list[int]()
+        task.check_success = self._count
+        task.downsample_trajectory = self._note
+
+    def start(self) -> None:
+        """A new chunk."""
+        self._driven, self._planned = 0, []
+
+    def action(self, count: int) -> int:
+        """The one of `count` actions that the last physics step belongs to."""
+        arms = self._planned if len(self._planned) == 2 else [*self._planned, FIXED_STEPS]
+        longest = max(steps or FIXED_STEPS for steps in arms)
+        return min(count - 1, max(0, self._driven - 1) * count // longest)
+
+    def _count(self) -> Any:
+        self._driven += 1
+        return self._solved()
+
+    def _note(self, *path: Any, **options: Any) -> Any:
+        shortened = self._shorten(*path, **options)
+        self._planned.append(len(shortened[0]))
+        return shortened
+
+
+class RoboTwinSimulator(ChunkSimulator):
+    """A row (see :class:`rlcore_simulation.simulator.ChunkSimulator`).
+
+    Args:
+        new_task: makes an object of RoboTwin's class of the task.
+        arguments: of its `setup_demo`.
+        seed: of an episode's start: of the task and trial.
+        sentence: for the objects at hand, from RoboTwin's description of them and the seed.
+        cameras: names by which RoboTwin calls those of the spec, in order.
+        center_crop: see :func:`rlcore_env_robotwin.frames.seen`.
+        clears: whether SAPIEN's cache is to be emptied before the next start.
+    """
+
+    def __init__(
+        self,
+        new_task: Callable[[], Any],
+        arguments: Arguments,
+        *,
+        seed: Callable[[Episode], int],
+        sentence: Callable[[Mapping[str, str], int], str],
+        cameras: Sequence[str],
+        center_crop: bool,
+        clears: Callable[[], bool],
+    ) -> None:
+        self._new_task = new_task
+        self._arguments = arguments
+        self._seed = seed
+        self._sentence = sentence
+        self._cameras = cameras
+        self._center_crop = center_crop
+        self._clears = clears
+        self._task: Any = None
+        self._clock: Clock | None = None
+        self._drawn: dict[str, np.ndarray] | None = None
+        self._randomness = _state()
+
+    def start(self, episode: Episode) -> str:
+        """Set the scene of the trial's seed, the same to the bit whatever happened before."""
+        self.close()
+        seed = self._seed(episode)
+        with self._own_randomness():
+            self._task, seed = stable(self._new_task, self._arguments, seed)
+            said = self._sentence(self._task.get_info(), seed)
+        self._task.set_instruction(said)
+        self._clock = Clock(self._task)
+        if (entries := len(self.states)) != STATES:
+            raise EnvError(
+                f"RoboTwin's robot has {entries} entries of joints and grippers, expected {STATES}"
+            )
+        return said
+
+    @property
+    def states(self) -> np.ndarray:
+        """Targets of the joints in rad and gripper opening of the left arm, then of the right,
+        float32 `[14]`."""
+        robot = self._task.robot
+        both = robot.get_left_arm_jointState() + robot.get_right_arm_jointState()
+        return np.array(both, dtype=np.float32)
+
+    def play(self, actions: np.ndarray) -> Iterator[Step]:
+        """Drive along a chunk, float32 `[C, 14]`. It moves as a whole before the first step is
+        told; once it is solved, the robot stays where it is."""
+        assert self._clock is not None
+        self._clock.start()
+        self._drawn = None
+        with self._own_randomness():
+            *_, info = self._task.gen_sparse_reward_data(actions.astype(np.float64))
+        first = self._clock.action(len(actions)) if info["success"] else len(actions)
+        for number in range(len(actions)):
+            yield Step(reward=float(number >= first), success=number >= first)
+
+    def draw(self, out: Mapping[str, np.ndarray]) -> None:
+        """Write the frames of where the last chunk ended, uint8 `[224, 224, 3]`."""
+        if self._drawn is None:
+            with self._own_randomness():  # flickering lights are drawn
+                observed = self._task.get_obs()["observation"]
+            self._drawn = {
+                name: seen(observed[name]["rgb"], center_crop=self._center_crop)
+                for name in self._cameras
+            }
+        for name, frame in out.items():
+            frame[:] = self._drawn[name]
+
+    def expert_chunk(self, count: int, *, speed: float) -> np.ndarray:
+        """RoboTwin's expert moves by itself and says no actions: the spec offers none."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Free the scene."""
+        if self._task is not None:
+            self._task.close_env(clear_cache=self._clears())
+        self._task, self._drawn = None, None
+
+    @contextlib.contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """RoboTwin draws from the process's generators, which several rows share."""
+        others = _state()
+        _set(self._randomness)
+        try:
+            yield
+        finally:
+            self._randomness = _state()
+            _set(others)
+
+
+def stable(new_task: Callable[[], Any], arguments: Arguments, seed: int) -> tuple[Any, int]:
+    """A task of RoboTwin with the scene of a seed, or of the next one in which objects lie still;
+    and that seed.
+
+    Raises:
+        ImportError, OSError: RoboTwin's files are at fault, not the start.
+        EnvError: no scene of some seeds could be set.
+    """
+    for candidate in range(seed, seed + SPAN):
+        task = new_task()
+        try:
+            return begun(task, arguments, candidate), candidate
+        except BROKEN:
+            raise
+        except Exception as error:  # RoboTwin has no class of its own for all that may happen
+            task.close_env(clear_cache=True)
+            last = error
+    raise EnvError(
+        f"RoboTwin can't set the scenes of seeds {seed} to {seed + SPAN - 1}: "
+        f"{type(last).__name__}: {last}"
+    ) from last
+
+
+def begun(task: Any, arguments: Arguments, seed: int) -> Any:
+    """A task of RoboTwin with the scene of a seed. RoboTwin seeds numpy, and leaves Python's own
+    generator as it is; we seed that too."""
+    random.seed(seed)
+    task.setup_demo(now_ep_num=seed, seed=seed, **arguments)
+    task.step_lim = arguments["step_lim"]  # it took the one of its own evaluations
+    task.run_steps = task.reward_step = 0
+    return task
+
+
+def _state() -> tuple[Any, Any]:
+    return random.getstate(), np.random.get_state()
+
+
+def _set(state: tuple[Any, Any]) -> None:
+    random.setstate(state[0])
+    np.random.set_state(state[1])

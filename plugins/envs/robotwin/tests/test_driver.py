@@ -1,0 +1,300 @@
+"""The driver on a repository with RoboTwin's classes, files and functions."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rlcore_env_robotwin.driver import modules
+from rlcore_env_robotwin.driver.search import SolvedSeeds
+from rlcore_env_robotwin.driver.simulator import Clock
+from rlcore_env_robotwin.env import make_env
+from rlcore_env_robotwin.seeds import HELDOUT, SPAN
+from rlcore_simulation.suspending import SuspendingEnv
+from robotwin_cases import TASK, settings, task_file
+
+from rlcore.errors import AssetError, ConfigError, EnvError
+from rlcore.specs import Episode
+
+
+@contextmanager
+def made(repository: Path, rows: int = 1, **changes: Any) -> Iterator[SuspendingEnv]:
+    config = settings(repository, **changes)
+    env = make_env(config, num_envs=rows, rank=0, world_size=1, num_processes=0)
+    try:
+        yield env
+    finally:
+        env.close()
+
+
+def to(joint: np.ndarray, steps: int) -> np.ndarray:
+    """Actions `[B, steps, 14]` that bring the left arm's first joint to 0.5, row by row."""
+    actions = np.zeros((len(joint), steps, 14), dtype=np.float32)
+    actions[:, :, 0] = np.linspace(joint, 0.5, steps + 1)[1:].T
+    return actions
+
+
+def test_a_solved_chunk_ends_in_the_action_that_was_driven(repository: Path) -> None:
+    """Each action takes ten physics steps. From 0 to 1 rad in 4 actions, the joint is within 0.02
+    of 0.5 first in step 20 (0.025 rad a step: 0.5), the last of the second action."""
+    with made(repository, max_episode_steps=20) as env:
+        observation, _ = env.reset(options={"episodes": [Episode(0, 1)]})
+        rest = observation["states"][0]
+        first = np.tile(rest, (1, 1, 1))
+        first[0, 0, 0] = 0.0
+        env.chunk_step(first)
+        actions = np.tile(rest, (1, 4, 1))
+        actions[0, :, 0] = [0.25, 0.5, 0.75, 1.0]
+        result = env.chunk_step(actions)
+    assert result.valid[0].tolist() == [True, True, False, False]
+    assert result.terminated[0].tolist() == [False, True, False, False]
+    assert result.rewards[0].tolist() == [0.0, 1.0, 0.0, 0.0]
+
+
+class Timed:
+    """What the clock listens to."""
+
+    def check_success(self) -> bool:
+        return False
+
+    def downsample_trajectory(self, path: list[int]) -> tuple[list[int]]:
+        return (path[:500],)
+
+
+@pytest.mark.parametrize(
+    ("arms", "driven", "action"),
+    [
+        ((100, 40), 1, 0),  # the longer arm's 100 steps are 20 an action
+        ((100, 40), 20, 0),
+        ((100, 40), 21, 1),
+        ((100, 40), 100, 4),
+        ((800, 40), 101, 1),  # shortened to 500
+        ((40,), 11, 1),  # the other's path could not be timed: 50 steps, 10 an action
+        ((0, 0), 10, 0),  # nothing to drive counts as 50, too
+        ((100, 40), 101, 4),  # rounding may take a step more
+        ((100, 40), 0, 0),  # solved before
+    ],
+)
+def test_the_clock_by_hand(arms: tuple[int, ...], driven: int, action: int) -> None:
+    task = Timed()
+    clock = Clock(task)
+    clock.start()
+    for steps in arms:
+        assert len(task.downsample_trajectory(list(range(steps)))[0]) == min(steps, 500)
+    for _ in range(driven):
+        task.check_success()
+    assert clock.action(5) == action
+
+
+def test_starts_and_courses_repeat_whatever_other_rows_do(repository: Path) -> None:
+    """RoboTwin draws from the process's generators while it drives, and so does this one."""
+    episodes = [Episode(0, 2), Episode(0, 4)]
+    courses = []
+    for order in ((0, 1), (1, 0)):
+        with made(repository, rows=2) as env:
+            random.seed(order[0])
+            np.random.seed(order[1])
+            observation, _ = env.reset(options={"episodes": [episodes[n] for n in order]})
+            actions = to(observation["states"][:, 0], 8)
+            results = [env.chunk_step(actions[:, :3]), env.chunk_step(actions[:, 3:6])]
+            seen = [observation, *(result.observation for result in results)]
+            courses.append([each["states"][[order.index(0), order.index(1)]] for each in seen])
+    np.testing.assert_array_equal(courses[0], courses[1])
+    assert (courses[0][0][0] != courses[0][0][1]).any()
+
+
+def test_observations_are_as_documented(repository: Path) -> None:
+    camera = settings().task_config.camera
+    camera.collect_wrist_camera = True
+    with made(repository, rows=2, center_crop=False, task_config={"camera": camera}) as env:
+        observation, _ = env.reset(seed=3)
+    cameras = observation["cameras"]
+    assert list(cameras) == ["head_camera", "left_camera", "right_camera"]
+    assert {(f.shape, f.dtype.name) for f in cameras.values()} == {((2, 224, 224, 3), "uint8")}
+    assert observation["states"].shape == (2, 14) and observation["states"].dtype == np.float32
+    assert (cameras["head_camera"][:, [0, -1]] == 0).all()  # 320 x 240 has bars above and below
+    assert (cameras["head_camera"][:, 112] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("seen", " the red block down"), ("unseen", " down a red block"), ("task", "stack the")],
+)
+def test_sentences_are_robotwins_for_the_objects(
+    repository: Path, kind: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with made(repository, instruction_type=kind) as env:
+        sentences = {env.reset(seed=n)[0]["task_descriptions"][0] for n in range(6)}
+    assert all(said in sentence for sentence in sentences)
+    assert (len(sentences) > 1) == (kind != "task")
+    assert capsys.readouterr().out == ""
+
+
+def test_settings_reach_robotwin_under_its_names(repository: Path) -> None:
+    with made(repository, rows=2, task_config={"clear_cache_freq": 3, "step_lim": 33}) as env:
+        base = None
+        for trial in range(3):
+            env.reset(options={"episodes": [Episode(0, trial)] * 2})
+            base = sys.modules["envs._base_task"].Base_Task
+        row = env._fleet._members[0]._host._rows[0].simulator  # type: ignore[union-attr]
+        task = row._task
+    assert task.step_lim == 33 and task.kwargs["planner_backend"] == "mplib"
+    assert task.kwargs["domain_randomization"]["clean_background_rate"] == 1
+    assert task.kwargs["left_robot_file"].endswith("assets/embodiments/piper")
+    assert (task.kwargs["dual_arm_embodied"], task.kwargs["embodiment_dis"]) == (False, 0.6)
+    assert task.kwargs["eval_mode"] is True and task.kwargs["eval_video_log"] is False
+    scenes = [cleared for cleared in base.cleared]
+    assert scenes.count(True) >= 1
+
+
+# -- starts that can be solved -------------------------------------------------------------------
+
+
+def seeds(listed: Any, folder: Path, solved: set[int]) -> tuple[SolvedSeeds, list[int]]:
+    tried: list[int] = []
+
+    def solves(seed: int) -> bool:
+        tried.append(seed)
+        return seed in solved
+
+    return SolvedSeeds(listed, folder / "kept" / "task.json", solves), tried
+
+
+def test_trials_are_the_files_seeds_in_its_order(tmp_path: Path) -> None:
+    found, tried = seeds(([30, 10, 20], [7, 8]), tmp_path, set())
+    assert [found.seed(trial) for trial in (0, 1, 2, HELDOUT, HELDOUT + 1)] == [30, 10, 20, 7, 8]
+    assert not tried
+
+
+def test_what_the_expert_found_is_kept(tmp_path: Path) -> None:
+    """Trial 2 stands for the seeds from 100 on; it finds the same whatever came before."""
+    found, tried = seeds((None, [7]), tmp_path, {103, 104, 51})
+    assert found.seed(2) == 103 and tried == [100, 101, 102, 103]
+    assert found.seed(2) == 103 and len(tried) == 4
+    again, tried = seeds((None, None), tmp_path, {51})
+    assert (again.seed(2), again.seed(1), tried) == (103, 51, [50, 51])
+    assert json.loads((tmp_path / "kept/task.json").read_text()) == {"2": 103, "1": 51}
+
+
+def test_a_trial_that_cannot_be_solved_is_one_error(tmp_path: Path) -> None:
+    found, tried = seeds((None, None), tmp_path, set())
+    with pytest.raises(EnvError, match=r"none of the starts of seeds 150 to 199.*trial 3"):
+        found.seed(3)
+    assert len(tried) == SPAN
+
+
+def test_the_expert_of_the_repository_is_asked(repository: Path) -> None:
+    """Its starts are unstable where seed % 7 is 5, and it solves those where seed % 3 is not 0.
+    Trial 0: seed 1. Trial 1: 50 (50 % 3 = 2, 50 % 7 = 1)."""
+    with made(repository) as env:
+        for trial in (0, 1):
+            env.reset(options={"episodes": [Episode(0, trial)]})
+    (file,) = (repository / "kept").iterdir()
+    assert json.loads(file.read_text()) == {"0": 1, "1": 50}
+    assert file.name.startswith(f"{TASK}-")
+
+
+def test_an_unstable_start_of_a_file_moves_on(repository: Path) -> None:
+    """As RoboTwin's own env does: seed 5 is unstable, 6 is the next."""
+    file = repository / "seeds.json"
+    file.write_text(json.dumps({TASK: {"success_seeds": [5, 6]}}))
+    starts = []
+    with made(repository, train_seeds_path=str(file)) as env:
+        for trial in (0, 1):
+            starts.append(env.reset(options={"episodes": [Episode(0, trial)]})[0]["states"])
+    np.testing.assert_array_equal(starts[0], starts[1])
+
+
+# -- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_a_robot_with_more_joints_is_one_error(repository: Path) -> None:
+    wide = {"embodiment": ["wide", "wide", 0.6]}
+    message = "arms of wide have 8 joints"
+    with made(repository, task_config=wide) as env, pytest.raises(ConfigError, match=message):
+        env.reset()
+
+
+def test_a_package_that_robotwin_lacks_is_named(repository: Path) -> None:
+    (repository / f"envs/{TASK}.py").write_text("import toppra_of_nobody\n" + task_file(TASK))
+    message = r"RoboTwin imports toppra_of_nobody, .* lacks"
+    with made(repository) as env, pytest.raises(AssetError, match=message):
+        env.reset()
+
+
+def test_a_broken_file_of_robotwins_is_not_an_unsolved_start(repository: Path) -> None:
+    text = "from ._base_task import Base_Task\n\nclass %s(Base_Task):\n    def play_once(self):\n"
+    (repository / f"envs/{TASK}.py").write_text(text % TASK + "        open('/no/mesh.obj')\n")
+    with pytest.raises(OSError, match=r"mesh\.obj"), made(repository) as env:
+        env.reset()
+
+
+@pytest.fixture
+def planners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Modules like those of SAPIEN and mplib that are edited."""
+    files = {
+        "sapien/__init__.py": "from . import render\n",
+        "sapien/render.py": "said = []\ndef set_camera_shader_dir(name):\n    said.append(name)\n",
+        "sapien/wrapper/__init__.py": "",
+        "sapien/wrapper/urdf_loader.py": "def read(path):\n    return open(path, 'r').read()\n",
+        "mplib/__init__.py": "",
+        "mplib/planner.py": '''
+LEAST = 1e-4
+
+
+class Planner:
+    def plan_screw(self, collide, twist=1.0):
+        """Plan."""
+        if twist < LEAST or collide or not self:
+            return "failed"
+        return "planned"
+''',
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    names = [name for name in sys.modules if name.split(".")[0] in ("sapien", "mplib")]
+    kept = {name: sys.modules.pop(name) for name in names}
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in [name for name in sys.modules if name.split(".")[0] in ("sapien", "mplib")]:
+        del sys.modules[name]
+    sys.modules.update(kept)
+
+
+def test_the_two_edits_are_made_in_memory(planners: Path) -> None:
+    from rlcore_env_robotwin.driver import patches
+
+    before = {path: path.read_text() for path in planners.rglob("*.py")}
+    for _ in range(2):
+        patches.apply(ray_tracing=False)
+    import mplib.planner
+    import sapien.render
+    from sapien.wrapper import urdf_loader
+
+    planner = mplib.planner.Planner()
+    assert planner.plan_screw(True) == "planned"
+    assert planner.plan_screw(False, twist=0.0) == "failed"
+    (planners / "robot.urdf").write_bytes("Grüße".encode())
+    assert urdf_loader.read(planners / "robot.urdf") == "Grüße"
+    sapien.render.set_camera_shader_dir("rt")
+    assert sapien.render.said == ["default"]
+    assert {path: path.read_text() for path in before} == before
+
+
+def test_an_interpreter_without_the_planner_is_one_error(
+    planners: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mplib", None)
+    with pytest.raises(
+        AssetError, match=r"RoboTwin's simulators need mplib.*which .* lacks"
+    ) as said:
+        modules.load(planners, planners, ray_tracing=True)
+    assert "rlcore venv create robotwin" in (said.value.hint or "")
