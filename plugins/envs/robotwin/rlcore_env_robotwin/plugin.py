@@ -28,6 +28,19 @@ def rlcore_components() -> list[ComponentSpec]:
                 *("imageio==2.34.2", "opencv-python<4.12", "pillow", "pyyaml"),
             ),
             requires_python=">=3.10,<3.13",
+            imports="rlcore_env_robotwin.imports:RULES",
+        ),
+        ComponentSpec(
+            kind="protocol",
+            name="robotwin",
+            target="rlcore_env_robotwin.protocol:TABLE",
+            summary="seven tasks of RoboTwin that results are published of, and their mean",
+        ),
+        ComponentSpec(
+            kind="protocol",
+            name="robotwin_46",
+            target="rlcore_env_robotwin.protocol:ALL",
+            summary="all 46 tasks of RoboTwin by family, and the rate over all",
         ),
     ]
 

@@ -1,0 +1,277 @@
+"""What must hold without a simulator: tasks, specs, checks, files, what is missing."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from rlcore_env_robotwin import plugin
+from rlcore_env_robotwin.arguments import arguments
+from rlcore_env_robotwin.checkout import require_assets
+from rlcore_env_robotwin.frames import seen
+from rlcore_env_robotwin.protocol import ALL, TABLE
+from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.spec import env_spec
+from rlcore_env_robotwin.tasks import FAMILIES, SENTENCES, TASKS, UNSUPPORTED
+from robotwin_cases import TASK, settings, write_repository
+
+from rlcore.config.compose import compose
+from rlcore.errors import AssetError, ConfigError, UserError
+
+# As RoboTwin's documentation counts them.
+COUNTS = {
+    "placement": 16, "pick": 9, "stacking": 4, "ranking": 2, "tool use and interaction": 7,
+    "handover": 2, "pouring, dumping and shaking": 3, "hanging and special": 3,
+}  # fmt: skip
+
+
+def test_forty_six_tasks_in_eight_families() -> None:
+    assert {family: len(tasks) for family, tasks in FAMILIES.items()} == COUNTS
+    assert len(set(TASKS)) == 46 and not set(TASKS) & set(UNSUPPORTED)
+    assert SENTENCES["place_empty_cup"] == "use an arm to place the empty cup on the coaster"
+
+
+def test_every_task_is_an_env_of_its_own() -> None:
+    folder = files("rlcore_env_robotwin.conf").joinpath("env")
+    found = {entry.name.removesuffix(".yaml") for entry in folder.iterdir()}
+    assert found == {"robotwin", *(f"robotwin_{task}" for task in TASKS)}
+    for task in TASKS:
+        content = yaml.safe_load(folder.joinpath(f"robotwin_{task}.yaml").read_text())
+        assert content == {"defaults": ["robotwin"], "task_config": {"task_name": task}}
+
+
+def test_the_documents_block_is_taken_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROBOTWIN_PATH", "/opt/robotwin")
+    monkeypatch.setenv("ROBOT_PLATFORM", "ALOHA")
+    monkeypatch.delenv("ASSETS_PATH", raising=False)
+    config = compose(
+        [
+            "env=robotwin_place_empty_cup", "model=openvla_oft", "algorithm=grpo",
+            "env.train.env_type=robotwin", "env.train.assets_path=/path/to/robotwin_assets",
+            "env.train.center_crop=False", "env.eval.center_crop=False",
+            "env.train.task_config.task_name=place_empty_cup",
+            "env.train.task_config.step_lim=200",
+            "env.train.task_config.embodiment=[piper, piper, 0.6]",
+            "env.train.task_config.camera.head_camera_type=D435",
+            "env.train.task_config.camera.wrist_camera_type=D435",
+            "env.train.task_config.camera.collect_head_camera=true",
+            "env.train.task_config.camera.collect_wrist_camera=false",
+        ]
+    )  # fmt: skip
+    train: Any = config.env.train
+    evaluation: Any = config.env.eval
+    assert (train.center_crop, evaluation.center_crop) == (False, False)
+    assert config.actor.model.center_crop is False  # type: ignore[attr-defined]
+    assert train.assets_path == "/path/to/robotwin_assets" and evaluation.assets_path is None
+    assert train.robotwin_path == evaluation.robotwin_path == "/opt/robotwin"
+    assert train.task_config.embodiment == ["piper", "piper", 0.6]
+    assert (train.split, evaluation.split) == ("train", "heldout")
+
+
+def test_another_platform_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROBOT_PLATFORM", "LIBERO")
+    with pytest.raises(ConfigError, match=r"robot_platform must be .*ALOHA.*got 'LIBERO'"):
+        compose(["env=robotwin", "model=pi0", "algorithm=ppo"])
+
+
+def test_spec_has_the_layout_that_checkpoints_expect() -> None:
+    spec = env_spec(settings())
+    assert (spec.state_dim, spec.action_dim) == (14, 14)
+    assert [(a.meaning, a.size, round(a.high, 4)) for a in spec.actions] == [
+        ("joint_position", 6, 3.1416), ("gripper", 1, 1.0),
+        ("joint_position", 6, 3.1416), ("gripper", 1, 1.0),
+    ]  # fmt: skip
+    assert [(c.name, c.height, c.width) for c in spec.cameras] == [("head_camera", 224, 224)]
+    assert spec.whole_chunks and spec.suspends and not spec.has_expert and not spec.caveat
+
+
+def test_several_tasks_are_grouped_by_family() -> None:
+    spec = env_spec(settings(tasks=["lift_pot", "stack_blocks_two", "grab_roller"]))
+    assert spec.tasks == ("lift_pot", "stack_blocks_two", "grab_roller")
+    assert spec.task_groups == {
+        "pick": ("lift_pot", "grab_roller"), "stacking": ("stack_blocks_two",),
+    }  # fmt: skip
+
+
+REFUSED = [
+    *(({"task_config": {"task_name": task}}, f"no reward for task '{task}'") for task in UNSUPPORTED),
+    ({"task_config": {"task_name": "place_cup"}}, "no task 'place_cup'.*place_empty_cup"),
+    ({"tasks": ["lift_pot", "open_laptop"]}, "tasks: .*no reward for task 'open_laptop'"),
+    ({"tasks": []}, "at least one task"),
+    ({"task_config": {"embodiment": ["franka-panda", "franka-panda", 0.6]}},
+     "franka-panda have 7 joints, which makes 16 entries"),
+    ({"task_config": {"embodiment": ["piper"]}}, r"piper has one arm"),
+    ({"task_config": {"embodiment": ["piper", "piper"]}}, r"must be \[ROBOT\]"),
+    ({"task_config": {"step_lim": 10}}, r"step_lim must be at least max_episode_steps \(20\)"),
+    ({"stand_ins": True, "tasks": ["lift_pot"]}, "the stand-in scene has no task 'lift_pot'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
+def test_what_is_refused_before_anything_starts(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        env_spec(settings(**changes))
+
+
+# -- seeds ---------------------------------------------------------------------------------------
+
+
+def seeds_file(folder: Path, name: str, **seeds: Any) -> str:
+    content = {task: {"task_name": task, "success_seeds": found} for task, found in seeds.items()}
+    (folder / name).write_text(json.dumps(content))
+    return str(folder / name)
+
+
+def test_trials_are_as_many_as_the_seeds(tmp_path: Path) -> None:
+    train = seeds_file(tmp_path, "train.json", stack_blocks_two=[0, 1, 4], lift_pot=[2, 3])
+    heldout = seeds_file(tmp_path, "heldout.json", stack_blocks_two=[100100000])
+    both = settings(train_seeds_path=train, heldout_seeds_path=heldout)
+    assert env_spec(both).train_trials == range(3)
+    assert len(env_spec(both).heldout_trials) == 1
+    several = settings(train_seeds_path=train, tasks=[TASK, "lift_pot"])
+    assert env_spec(several).train_trials == range(2)  # every task has them
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"lift_pot": {"success_seeds": [1]}}', f"no seeds of task '{TASK}'; .*lift_pot"),
+        ("[1, 2]", "no mapping"),
+        ("{", "can't be read"),
+        (f'{{"{TASK}": {{"success_seeds": []}}}}', "at least one seed"),
+        (f'{{"{TASK}": {{"success_seeds": ["1"]}}}}', "at least one seed"),
+        (f'{{"{TASK}": {{"success_seeds": [1, 1]}}}}', "a seed of stack_blocks_two twice"),
+        (None, "can't be read"),
+    ],
+)
+def test_a_seeds_file_that_does_not_fit(tmp_path: Path, content: str | None, message: str) -> None:
+    file = tmp_path / "seeds.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        env_spec(settings(train_seeds_path=str(file)))
+
+
+def test_evaluation_on_seeds_of_training_is_refused(tmp_path: Path) -> None:
+    train = seeds_file(tmp_path, "train.json", stack_blocks_two=[0, 1, 4])
+    heldout = seeds_file(tmp_path, "heldout.json", stack_blocks_two=[4, 9])
+    with pytest.raises(ConfigError, match="share 1 seed.*e.g. 4"):
+        env_spec(settings(train_seeds_path=train, heldout_seeds_path=heldout))
+
+
+# -- settings as RoboTwin's ----------------------------------------------------------------------
+
+
+def test_a_setting_decides_what_is_random_unless_it_is_set() -> None:
+    clean = arguments(settings(), TASK)["domain_randomization"]
+    randomized = arguments(settings(setting="demo_randomized"), TASK)["domain_randomization"]
+    assert clean == {
+        "random_background": False, "cluttered_table": False, "clean_background_rate": 1,
+        "random_head_camera_dis": 0, "random_table_height": 0, "random_light": False,
+        "crazy_random_light_rate": 0,
+    }  # fmt: skip
+    assert randomized == {
+        "random_background": True, "cluttered_table": True, "clean_background_rate": 0.02,
+        "random_head_camera_dis": 0, "random_table_height": 0.03, "random_light": True,
+        "crazy_random_light_rate": 0.02,
+    }  # fmt: skip
+    config = settings(setting="demo_randomized")
+    config.task_config.domain_randomization.cluttered_table = False
+    assert arguments(config, TASK)["domain_randomization"] == randomized | {
+        "cluttered_table": False
+    }
+
+
+# -- what is missing -----------------------------------------------------------------------------
+
+
+def doctor(env: RoboTwinConfig) -> dict[str, dict[str, str]]:
+    config = SimpleNamespace(env=SimpleNamespace(train=env, eval=env))
+    return {row["name"]: row for row in plugin.rlcore_doctor(config)}
+
+
+def test_doctor_says_what_to_clone_and_to_download(tmp_path: Path) -> None:
+    code, assets = "robotwin: RoboTwin's repository", "robotwin: assets"
+    assert doctor(settings())[code]["status"] == "missing"
+    assert "git clone" in doctor(settings())[code]["fix"]
+    folder = write_repository(tmp_path / "RoboTwin")
+    assert {row["status"] for row in doctor(settings(folder)).values()} == {"ok"}
+    (folder / "assets/embodiments/piper/config.yml").unlink()
+    found = doctor(settings(folder))
+    assert found[code]["status"] == "ok" and found[assets]["status"] == "missing"
+    assert "embodiments/piper/config.yml" in found[assets]["detail"]
+    assert "bash script/_download_assets.sh" in found[assets]["fix"]
+    assert plugin.rlcore_doctor(None)[0]["status"] == "ok"
+
+
+def test_a_task_needs_the_objects_that_its_file_names(tmp_path: Path) -> None:
+    """The cup is missing; the coaster is there. A box task needs neither."""
+    folder = write_repository(tmp_path / "RoboTwin")
+    require_assets(settings(folder), [TASK])
+    with pytest.raises(AssetError, match=r"missing or empty in .*: assets/objects/021_cup\n"):
+        require_assets(settings(folder), ["place_empty_cup"])
+    with pytest.raises(AssetError, match="assets/background_texture"):
+        require_assets(settings(folder, setting="demo_randomized"), [TASK])
+
+
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        ("envs/_base_task.py", "is not RoboTwin's repository"),
+        ("robotwin/envs/vector_env.py", "not its branch RLinf_support"),
+    ],
+)
+def test_another_folder_is_not_the_repository(tmp_path: Path, lost: str, message: str) -> None:
+    folder = write_repository(tmp_path / "RoboTwin")
+    (folder / lost).unlink()
+    with pytest.raises(UserError, match=message):
+        require_assets(settings(folder), [TASK])
+
+
+# -- protocols and frames ------------------------------------------------------------------------
+
+
+def test_protocols_name_tasks_once() -> None:
+    assert list(TABLE.groups) == [
+        "beat_block_hammer", "pick_dual_bottles", "place_empty_cup", "place_container_plate",
+        "move_can_pot", "lift_pot", "handover_block",
+    ]  # fmt: skip
+    assert TABLE.averages == {"Average": tuple(TABLE.groups)}
+    assert {row for rows in ALL.groups.values() for row in rows} == set(TASKS)
+
+
+def test_a_frame_of_one_colour_keeps_it() -> None:
+    frame = np.full((240, 320, 3), (10, 200, 90), dtype=np.uint8)
+    assert (seen(frame, center_crop=True) == frame[0, 0]).all()
+    whole = seen(frame, center_crop=False)
+    assert (whole[28:196] == frame[0, 0]).all()  # 320 x 240 becomes 224 x 168: 28 black above
+    assert not whole[:28].any() and not whole[196:].any()
+
+
+def test_the_crop_by_hand() -> None:
+    """A ramp along x of one grey level a pixel, and half that along y. The middle 90% of the area
+    is 0.948683 of a side. Place i lies at ((1 - 0.948683) / 2 + 0.948683 * i / 223) * (size - 1):
+    for 200 columns (199 steps) the first at 5.106, the last at 193.894; half of that along y."""
+    frame = np.zeros((200, 200, 3), dtype=np.uint8)
+    frame[..., 0] = np.arange(200)
+    frame[..., 1] = (np.arange(200) // 2)[:, None]
+    cropped = seen(frame, center_crop=True)
+    assert cropped.shape == (224, 224, 3)
+    assert (cropped[0, 0, 0], cropped[0, 223, 0]) == (5, 194)
+    assert (cropped[0, 0, 1], cropped[223, 0, 1]) == (2, 97)  # 5.1 // 2, between 96 and 97
+
+
+def test_the_whole_frame_is_resized_as_pillow_does_it() -> None:
+    """Which openpi resizes with; a grey level of rounding apart."""
+    from PIL import Image
+
+    frame = np.random.default_rng(0).integers(0, 256, (240, 320, 3), dtype=np.uint8)
+    ours = seen(frame, center_crop=False)[28:196]
+    theirs = np.asarray(Image.fromarray(frame).resize((224, 168), Image.Resampling.BILINEAR))
+    assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
