@@ -20,8 +20,6 @@ RULES = (
     ImportRule("env.train.seeds_path", "env.train.train_seeds_path", "the trials of training"),
     ImportRule("env.eval.seeds_path", "env.eval.heldout_seeds_path", "the held-out trials"),
     ImportRule("env.*.center_crop", "env.*.center_crop", "of the env's frames"),
-    ImportRule("env.*.assets_path", "env.*.assets_path", "the folder that holds assets"),
-    ImportRule("env.*.task_config.*", "env.*.task_config.*", "RoboTwin's own settings"),
     ImportRule("env.*.use_custom_reward", None, "a solved task is worth reward_coef", only=(True,)),
     ImportRule("", "env.eval.trials_per_task", "as many episodes as theirs, each once", _trials),
     ImportRule(
