@@ -40,6 +40,7 @@ def make_env(
         name="ManiSkill simulator",
         environment=environment(),
         readers=("sapien",),
+        packages=("rlcore_sapien",),
     )
     return SimulatedEnv(
         spec,

@@ -21,6 +21,19 @@ def rlcore_components() -> list[ComponentSpec]:
             config="rlcore_env_maniskill.settings:ManiSkillConfig",
             spec="rlcore_env_maniskill.spec:env_spec",
             imports="rlcore_env_maniskill.imports:RULES",
+            # mplib plans the motions of ManiSkill's own solutions, and needs numpy below 2; so does
+            # the last OpenCV that takes it
+            requirements=(
+                "mani_skill==3.0.1",
+                "sapien==3.0.3",
+                "mplib==0.1.1",
+                "numpy>=1.26,<2",
+                "torch>=2.6",
+                "transforms3d>=0.4",
+                "opencv-python>=4.0,<4.12",
+                "pyyaml",
+            ),
+            requires_python=">=3.10,<3.12",
         ),
         ComponentSpec(
             kind="protocol",

@@ -84,6 +84,8 @@ class Simulator:
 
     def _new_expert(self) -> Expert | None:
         """One per start: an expert keeps references into the scene, which may be rebuilt."""
+        if self._expert is not None:
+            self._expert.reset()
         if not has_expert(self._config, self.task):
             return None
         expert = expert_for(self.task, self.env)

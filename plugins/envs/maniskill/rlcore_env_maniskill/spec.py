@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS
+from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
 from rlcore_env_maniskill.registered import ARMS, facts_of, registered_task
 from rlcore_env_maniskill.robots import ROBOTS, action_channels
 from rlcore_env_maniskill.sentences import all_sentences
@@ -53,6 +54,11 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
     _check_gripper(config, robots)
     _check_reward(config, tasks)
     _check_held(config, tasks)
+    if config.python is not None and config.sim_backend == "gpu":
+        raise ConfigError(
+            "sim_backend must be cpu with an interpreter for the simulators (python): the batched "
+            f"simulation runs in rlcore's own, got gpu and {config.python}"
+        )
     rgb = config.obs_mode == "rgb"
     return EnvSpec(
         name="maniskill",
@@ -137,13 +143,19 @@ def control_of(config: ManiSkillConfig, task: str) -> str:
 
 
 def has_expert(config: ManiSkillConfig, task: str) -> bool:
-    """Whether there is a scripted expert for this task under these settings."""
-    return (
-        config.sim_backend == "cpu"
-        and task in EXPERT_TASKS
-        and robot_name(config, task) in EXPERT_ROBOTS
-        and control_of(config, task) in CONTROL_MODES
-    )
+    """Whether there is an expert for this task under these settings: a scripted one; where joints
+    are commanded, ManiSkill's own motion-planned solution."""
+    if config.sim_backend != "cpu" or robot_name(config, task) not in EXPERT_ROBOTS:
+        return False
+    mode = control_of(config, task)
+    if mode == planned.CONTROL_MODE:
+        return task in planned.SOLUTIONS and (config.python is not None or _plans_here())
+    return task in EXPERT_TASKS and mode in CONTROL_MODES
+
+
+def _plans_here() -> bool:
+    """Whether rlcore's own environment can plan motions: mplib 0.1.1 needs numpy below 2."""
+    return int(version("numpy").partition(".")[0]) < 2
 
 
 def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[ActionChannel, ...]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rlcore_env_maniskill.experts import planned
 from rlcore_env_maniskill.experts.arm import Arm, row
 from rlcore_env_maniskill.experts.pick_place import UP, PickPlace
 from rlcore_env_maniskill.experts.push import Push
@@ -97,10 +98,13 @@ def expert_for(task_id: str, env: Any) -> Expert | None:
     Args:
         task_id: the id that the env was made with.
         env: the unwrapped env: one scene, one panda, control mode `pd_ee_delta_pose`
-            or `pd_ee_delta_pos`.
+            or `pd_ee_delta_pos`, or for ManiSkill's own solutions `pd_joint_delta_pos`.
 
     Raises:
         ConfigError: the env has another control mode.
+        AssetError: mplib can't be imported, which plans for ManiSkill's own solutions.
     """
+    if env.control_mode == planned.CONTROL_MODE:
+        return planned.Planned(task_id, env) if task_id in planned.SOLUTIONS else None
     maker = _MAKERS.get(task_id)
     return maker(env) if maker else None
