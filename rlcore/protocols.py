@@ -250,6 +250,13 @@ class Policy(Protocol):
         its spec has `gradient_checkpointing`."""
         ...
 
+    def blocks(self) -> Sequence[torch.nn.Module]:
+        """The parts that compute one after the other, such as layers: where parameters are divided
+        among actor processes, one block at a time is whole. Each is called as a module, through its
+        `forward`; its weights are not there otherwise. None holds another. Asked of a policy only
+        where its spec has `blocks`; others are gathered as a whole."""
+        ...
+
     def set_temperature(self, temperature: float | None) -> None:
         """Sample at this softmax temperature; None: at that of its settings. Asked of a policy only
         where its spec has `temperature`."""

@@ -207,6 +207,7 @@ class PolicySpec:
         cache_numbers: numbers per row that it keeps while it decides, in its precision: keys and
             values of what was read (0 if it keeps none).
         gradient_checkpointing: whether it has `set_checkpointing`, to recompute activations.
+        blocks: whether it has `blocks`, to gather divided parameters block by block.
         starts_from_noise: whether its decisions without exploration still depend on their keys,
             as those of a flow do.
         temperature: whether it has `set_temperature`, as one that samples tokens does.
@@ -225,6 +226,7 @@ class PolicySpec:
     trainable_parameters: int = 0
     cache_numbers: int = 0
     gradient_checkpointing: bool = False
+    blocks: bool = False
     starts_from_noise: bool = False
     temperature: bool = False
     evaluation_only: str = ""

@@ -5,7 +5,7 @@ Legend: B samples, C actions a sample, A entries of an action, V values, D = 1 o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -53,6 +53,11 @@ class Minibatch:
             valid=self.valid[places],
             weights=self.weights[places],
         )
+
+    def blank(self) -> Minibatch:
+        """The same samples, none of which counts: a loss of them has gradients, which are zero."""
+        zero = {name: torch.zeros_like(one) for name, one in vars(self.weights).items()}
+        return replace(self, valid=torch.zeros_like(self.valid), weights=Weights(**zero))
 
     def to(self, device: torch.device) -> Minibatch:
         """The same on a device."""

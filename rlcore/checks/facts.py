@@ -98,7 +98,7 @@ def gather_facts(
     further = further or {}
     said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
-    plan = plan or make_plan(config.cluster, find_inventory(config.cluster))
+    plan = plan or make_plan(config.cluster, find_inventory(config.cluster), divides=config.divides)
     trains = bool(config.algorithm.name) and not config.runner.only_eval
     return Facts(
         config=config,

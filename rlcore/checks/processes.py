@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from importlib.metadata import version
 
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
 
 CHECKS = Subject()
+DIVIDES_SINCE = (2, 13)  # what earlier ones gather after a forward that gives a dataclass differs
 
 
 @CHECKS.add
@@ -64,3 +67,37 @@ def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
                 "cluster.component_placement.actor must give each process a GPU of its own, got "
                 f"GPU {gpu} for processes {', '.join(map(str, ranks))}"
             )
+
+
+@CHECKS.add
+def parameters_can_be_divided(facts: Facts) -> Iterator[str]:
+    config, actors = facts.config.actor.fsdp_config, facts.workers["actor"]
+    if facts.policy is None or facts.config.divides == 1:
+        return
+    key = "actor.fsdp_config"
+    if config.sharding_strategy == "full_shard" and not facts.policy.blocks:
+        yield (
+            f"{key}.sharding_strategy must be shard_grad_op or no_shard: {facts.policy.name} names "
+            "no blocks that could be gathered one at a time, got full_shard"
+        )
+    if config.sharding_strategy == "hybrid_shard":
+        on_nodes = Counter(seat.node for seat in facts.placement.seats("actor"))
+        if config.fsdp_size is None and len(set(on_nodes.values())) > 1:
+            counts = ", ".join(f"{count} on node {node}" for node, count in on_nodes.items())
+            yield f"{key}.fsdp_size must be set where nodes have unequal actor processes: {counts}"
+        elif config.fsdp_size is not None and actors % config.fsdp_size:
+            yield (
+                f"{key}.fsdp_size must divide the number of actor processes, {actors}, got "
+                f"{config.fsdp_size}"
+            )
+    if facts.config.cluster.backend == "ray" and actors > 1 and _torch() < DIVIDES_SINCE:
+        yield (
+            f"{key}.sharding_strategy must be no_shard with torch {version('torch')}, got "
+            f"{config.sharding_strategy}: parameters are divided since torch "
+            f"{'.'.join(map(str, DIVIDES_SINCE))}"
+        )
+
+
+def _torch() -> tuple[int, ...]:
+    """Version of torch, which is not imported here."""
+    return tuple(int(part) for part in version("torch").split(".")[:2])

@@ -209,7 +209,7 @@ def show_plan(
     from rlcore.placement import find_inventory, make_plan
 
     inventory = find_inventory(config.cluster, only_look=True)
-    plan = make_plan(config.cluster, inventory, registry)
+    plan = make_plan(config.cluster, inventory, registry, divides=config.divides)
     facts = check(config, registry, plan, further, collects=collects)
     announce(facts, collects=collects)
     print(to_yaml(config))

@@ -127,6 +127,7 @@ GREEDY = "rollout.eval_deterministic"
 RENAMED = {
     "fsdp": "actor.fsdp_config",
     "actor.fsdp": "actor.fsdp_config",
+    "actor.fsdp_config.mixed_precision.param_dtype": "actor.model.precision",
     "algorithm.rollout_epoch": "env.train.rollout_epoch",
     "algorithm.eval_rollout_epoch": "env.eval.rollout_epoch",
     "env.train.group_size": "algorithm.group_size",
@@ -137,7 +138,7 @@ RENAMED = {
 }
 ONE_VALUE: dict[str, tuple[Any, ...]] = {
     "runner.task_type": ("embodied", "embodied_eval"),
-    "actor.fsdp_config.sharding_strategy": ("no_shard",),
+    "actor.fsdp_config.strategy": ("fsdp", "fsdp2"),
     "env.eval.group_size": (1,),
     "rollout.sampling_params.top_p": (1,),
     "rollout.sampling_params.repetition_penalty": (1,),

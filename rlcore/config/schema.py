@@ -332,11 +332,62 @@ class OptimConfig(Settings):
     )
 
 
+WHOLE = "no_shard"
+DIVIDED = When("actor.fsdp_config.sharding_strategy", unless=(WHOLE,))
+
+
+@dataclass
+class MixedPrecisionConfig(Settings):
+    """Dtypes of divided parameters apart from their own, which is actor.model.precision."""
+
+    reduce_dtype: str | None = key(
+        "gradients are summed over actor processes in this; null: in that of the parameters",
+        choices=("fp32", "bf16"),
+        when=DIVIDED,
+    )
+
+
 @dataclass
 class FSDPConfig(Settings):
     """How parameters are held in memory."""
 
     gradient_checkpointing: bool = key("recompute activations; where the model supports it", False)
+    sharding_strategy: str = key(
+        "no_shard: each actor process holds all parameters; full_shard: they divide them, with "
+        "gradients and optimizer, and gather a block when it computes; shard_grad_op: what was "
+        "gathered stays until the backward pass; hybrid_shard: fsdp_size processes divide one copy",
+        WHOLE,
+        choices=(WHOLE, "shard_grad_op", "full_shard", "hybrid_shard"),
+    )
+    fsdp_size: int | None = key(
+        "actor processes that divide one copy of the parameters; null: those of a node",
+        least=1,
+        when=When("sharding_strategy", ("hybrid_shard",)),
+    )
+    reshard_after_forward: bool | None = key(
+        "give up a gathered block after its forward; null: unless sharding_strategy=shard_grad_op",
+        when=DIVIDED,
+    )
+    cpu_offload: bool = key(
+        "the divided parameters, gradients and moments lie in host memory, and AdamW steps there",
+        False,
+        when=DIVIDED,
+    )
+    mixed_precision: MixedPrecisionConfig = key("dtypes of sums", MixedPrecisionConfig())
+
+    @property
+    def divides(self) -> int:
+        """How many actor processes divide one copy of the parameters: all (0), one (1: nothing is
+        divided), those of a node (-1), or so many."""
+        if self.sharding_strategy == "hybrid_shard":
+            return self.fsdp_size or -1
+        return 1 if self.sharding_strategy == WHOLE else 0
+
+    @property
+    def gathers_again(self) -> bool:
+        """Whether a block is given up after its forward, and gathered again for its backward."""
+        asked = self.reshard_after_forward
+        return self.sharding_strategy != "shard_grad_op" if asked is None else asked
 
 
 @dataclass
@@ -487,3 +538,8 @@ class RunConfig(Settings):
     actor: ActorConfig = key("policy and optimizer", ActorConfig())
     algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
     recipe: RecipeConfig = key("where the values come from", RecipeConfig())
+
+    @property
+    def divides(self) -> int:
+        """How many actor processes divide one copy of the parameters, as a plan takes it."""
+        return 1 if self.runner.only_eval else self.actor.fsdp_config.divides

@@ -2,6 +2,7 @@
 
 Parameters in less than fp32 have a master copy in fp32 which the steps are made on: a weight of
 bf16 near 1 can't move by less than 2^-8, so the steps of a small learning rate would all be lost.
+Of a parameter that ranks divide, each steps its own part, under the norm of the whole.
 
 Knows nothing of losses. Its state is tensors by name and plain numbers, so that a checkpoint
 needs no pickle.
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from rlcore.config.schema import OptimConfig
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.learner import parts
 from rlcore.track.learned import MASTER
 
 SAMPLE = 1024  # entries of a tensor that are looked at to see whether a step moved anything
@@ -79,11 +81,16 @@ class PolicyOptimizer:
     def __init__(self, groups: Mapping[str, Sequence[nn.Parameter]], config: OptimConfig) -> None:
         self._config = config
         self._parameters = {name: list(parameters) for name, parameters in groups.items()}
+        every = [one for parameters in self._parameters.values() for one in parameters]
         self._masters = {
-            parameter: nn.Parameter(parameter.detach().float())
-            for parameters in self._parameters.values()
-            for parameter in parameters
+            parameter: nn.Parameter(parts.part(parameter.detach()).float())
+            for parameter in every
             if parameter.element_size() < torch.float32.itemsize
+        }
+        self._parts = {
+            parameter: nn.Parameter(parts.part(parameter.detach()))
+            for parameter in every
+            if parts.divided(parameter) and parameter not in self._masters
         }
         self._steps = dict.fromkeys(groups, 0)
         self.lr_factors: Mapping[str, float] = {}
@@ -120,22 +127,30 @@ class PolicyOptimizer:
         }
 
     def _stepped(self, parameter: nn.Parameter) -> nn.Parameter:
-        """The parameter that AdamW knows: the master copy, where there is one."""
-        return self._masters.get(parameter, parameter)
+        """The parameter that AdamW knows: the master copy, where there is one, or the part that is
+        held here, over the same memory."""
+        return self._masters.get(parameter, self._parts.get(parameter, parameter))
 
     def zero_grad(self) -> None:
         self._adam.zero_grad(set_to_none=True)
-        for parameter in self._masters:
+        for parameter in (*self._masters, *self._parts):
             parameter.grad = None
 
     def step(self) -> StepReport:
         """Clip, and step every group that has gradients; others keep weights and moments."""
-        for parameter, master in self._masters.items():
+        for parameter, stepped in (*self._masters.items(), *self._parts.items()):
             if parameter.grad is not None:  # one by one, so that no second copy of all is held
-                master.grad, parameter.grad = parameter.grad.float(), None
+                stepped.grad, parameter.grad = parts.part(parameter.grad).to(stepped.dtype), None
         groups = {n: [self._stepped(p) for p in ps] for n, ps in self._parameters.items()}
         trained = [p for ps in groups.values() for p in ps if p.grad is not None]
-        norm = float(nn.utils.clip_grad_norm_(trained, self._config.clip_grad))
+        total = parts.total_norm(
+            (parameter, stepped.grad)
+            for parameters in self._parameters.values()
+            for parameter in parameters
+            if (stepped := self._stepped(parameter)).grad is not None
+        )
+        nn.utils.clip_grads_with_norm_(trained, self._config.clip_grad, total)
+        norm = float(total)
         rates = self.learning_rates()
         if not math.isfinite(norm):
             self.skipped_steps += 1
@@ -147,7 +162,7 @@ class PolicyOptimizer:
         with torch.no_grad():
             for parameter, master in self._masters.items():
                 if master.grad is not None:
-                    parameter.copy_(master)
+                    parts.part(parameter).copy_(master)
         for name, parameters in groups.items():
             self._steps[name] += any(p.grad is not None for p in parameters)
         self.zero_grad()
@@ -165,7 +180,7 @@ class PolicyOptimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """`{"tensors": {"GROUP.INDEX.MOMENT": tensor}, "state": json-able}`; copies on the host. A
-        master copy is stored like a moment."""
+        master copy is stored like a moment. Of divided parameters, the rows that are held here."""
         tensors: dict[str, Tensor] = {}
         for name, parameters in self._parameters.items():
             for index, parameter in enumerate(parameters):
@@ -173,7 +188,8 @@ class PolicyOptimizer:
                 if parameter in self._masters:
                     moments[MASTER] = self._masters[parameter]
                 for moment, value in moments.items():
-                    tensors[f"{name}.{index}.{moment}"] = value.detach().cpu().clone()
+                    if parts.written(parameter, value):
+                        tensors[f"{name}.{index}.{moment}"] = value.detach().cpu().clone()
         return {
             "tensors": tensors,
             "state": {
@@ -184,7 +200,8 @@ class PolicyOptimizer:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take up the state that :meth:`state_dict` gave.
+        """Take up the state that :meth:`state_dict` gave, with all rows of divided parameters:
+        those that are held here are read, tensor by tensor.
 
         Raises:
             CheckpointError: it belongs to other parameters.
@@ -210,10 +227,11 @@ class PolicyOptimizer:
                         f"{parameter.dtype} and has none",
                         hint="set actor.model.precision as it was",
                     )
-                self._masters[parameter].data.copy_(tensor)
+                self._masters[parameter].data.copy_(parts.rows_for(tensor, parameter))
                 continue
             # AdamW keeps its step count on the host
             device = torch.device("cpu") if moment == "step" else parameter.device
-            self._adam.state[self._stepped(parameter)][moment] = tensor.clone().to(device)
+            held = tensor if moment == "step" else parts.rows_for(tensor, parameter)
+            self._adam.state[self._stepped(parameter)][moment] = held.clone().to(device)
         self._steps = dict(saved["state"]["steps"])
         self.skipped_steps = saved["state"]["skipped_steps"]

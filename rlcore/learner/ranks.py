@@ -10,24 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from rlcore.algo.metric import Metrics
+from rlcore.learner import parts
 from rlcore.rollout import columns
 from rlcore.trajectory import Trajectory
 
 
-def join(module: nn.Module, *, url: str, rank: int, world_size: int, timeout: float) -> None:
-    """Meet the other ranks at `url` (`tcp://HOST:PORT`) and take rank 0's weights.
+def meet(device: torch.device, *, url: str, rank: int, world_size: int, timeout: float) -> None:
+    """Meet the other ranks at `url` (`tcp://HOST:PORT`).
 
     Args:
+        device: where they compute.
         timeout: seconds that a rank waits for the others, here and in every sum: ranks hold
             unequal shares of a minibatch, so it must cover the longest of them.
     """
-    device = next(module.parameters()).device
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         init_method=url,
@@ -35,6 +37,10 @@ def join(module: nn.Module, *, url: str, rank: int, world_size: int, timeout: fl
         world_size=world_size,
         timeout=timedelta(seconds=timeout),
     )
+
+
+def take_weights(module: nn.Module) -> None:
+    """Take rank 0's weights."""
     for tensor in [*module.parameters(), *module.buffers()]:
         dist.broadcast(tensor.data, src=0)
 
@@ -44,15 +50,30 @@ def several() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
+def number() -> int:
+    """This rank's; 0 alone."""
+    return dist.get_rank() if several() else 0
+
+
+def most(count: int) -> int:
+    """The greatest of all ranks' numbers."""
+    if not several():
+        return count
+    counts: list[int] = [count] * dist.get_world_size()
+    dist.all_gather_object(counts, count)
+    return max(counts)
+
+
 def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Sum gradients over ranks; a rank that had no sample contributes zeros.
+    """Sum gradients over ranks; a rank that had no sample contributes zeros. Those of divided
+    parameters are sums already.
 
     A parameter without a gradient on any rank keeps none, as on a single one: zeros would let the
     optimizer decay it. Call it with the same parameters on all ranks.
     """
     if not several():
         return
-    shared = list(parameters)
+    shared = [one for one in parameters if not parts.divided(one)]
     if not shared:
         return
     known = torch.tensor([p.grad is not None for p in shared], device=shared[0].device).int()
@@ -78,12 +99,14 @@ def merge_metrics(metrics: Metrics) -> Metrics:
 
 
 def whole_batch(trajectory: Trajectory) -> Trajectory:
-    """The batch of all ranks in canonical order; `sample_index` is -1 for others' decisions.
+    """The batch of all ranks in canonical order; `sample_index` is -1 for others' decisions. There
+    is a decision to run a forward with on every rank, if on any.
 
     Columns are sorted by the address of their first episode, whoever played them.
     """
     if not several():
         return columns.canonical(trajectory)
+    trajectory = _lend_a_row(trajectory)
     light = replace(trajectory, inputs={}, replay={})
     parts: list[Trajectory] = [light] * dist.get_world_size()
     dist.all_gather_object(parts, light)
@@ -94,3 +117,23 @@ def whole_batch(trajectory: Trajectory) -> Trajectory:
             part.sample_index.fill_(columns.NO_DECISION)
     whole = columns.beside(padded)
     return columns.canonical(replace(whole, inputs=trajectory.inputs, replay=trajectory.replay))
+
+
+def _lend_a_row(trajectory: Trajectory) -> Trajectory:
+    """Who holds no decision gets one of another rank's, which is in no sample: it has to make the
+    forwards that the others make."""
+    held = any(len(rows) for rows in trajectory.inputs.values())
+    holds = [held] * dist.get_world_size()
+    dist.all_gather_object(holds, held)
+    if all(holds) or not any(holds):
+        return trajectory
+    lender = holds.index(True)
+    lent: list[Any] = [None, None]
+    if lender == dist.get_rank():
+        lent = [
+            {name: rows[:1].clone() for name, rows in kind.items()}
+            for kind in (trajectory.inputs, trajectory.replay)
+        ]
+    dist.broadcast_object_list(lent, src=lender)
+    inputs, replay = lent
+    return trajectory if held else replace(trajectory, inputs=inputs, replay=replay)

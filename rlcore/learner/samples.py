@@ -34,11 +34,6 @@ class Samples(Minibatch):
     replay: dict[str, Tensor]
 
     @property
-    def has_rows(self) -> bool:
-        """Whether this rank holds any decision."""
-        return bool((self.row >= 0).any())
-
-    @property
     def trained(self) -> Tensor:
         """bool `[P]`: samples with an executed action that is trained on."""
         return self.valid.any(-1)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.errors import CheckpointError
+from rlcore.learner import parts
 
 PREFIX = "parameters."
 
@@ -15,8 +16,12 @@ Groups = Mapping[str, Sequence[nn.Parameter]]
 
 
 def kept(groups: Groups) -> dict[str, Tensor]:
-    """Copies on the CPU, named by group and place: `parameters.policy.0`."""
-    return {name: parameter.detach().cpu().clone() for name, parameter in _named(groups).items()}
+    """Copies on the CPU, named by group and place: `parameters.policy.0`. Of divided parameters,
+    the rows that are held here."""
+    held = {name: (one, parts.part(one.detach())) for name, one in _named(groups).items()}
+    return {
+        name: rows.cpu().clone() for name, (one, rows) in held.items() if parts.written(one, rows)
+    }
 
 
 def restore(groups: Groups, tensors: Mapping[str, Tensor]) -> None:
@@ -36,7 +41,7 @@ def restore(groups: Groups, tensors: Mapping[str, Tensor]) -> None:
         )
     with torch.no_grad():
         for name, parameter in trained.items():
-            parameter.copy_(stored[name])
+            parts.part(parameter).copy_(parts.rows_for(stored[name], parameter))
 
 
 def _named(groups: Groups) -> dict[str, nn.Parameter]:

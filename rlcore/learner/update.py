@@ -8,7 +8,7 @@ the loss, the settings say how the batch is cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,17 +20,19 @@ from rlcore.algo.metric import Metrics
 from rlcore.algo.minibatch import Minibatch
 from rlcore.config.schema import ActorConfig, AlgorithmConfig
 from rlcore.errors import CheckpointError, ConfigError, TrainingError
-from rlcore.learner import ranks, trained
+from rlcore.learner import parts, ranks, trained
 from rlcore.learner.algorithm_answers import checked_advantages, checked_loss
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
 from rlcore.rollout.policy_answers import checked_evaluation, checked_groups
-from rlcore.track.learned import REFERENCE
+from rlcore.track.learned import REFERENCE, Below
 from rlcore.track.metrics import advantage_metrics, rollout_metrics
 from rlcore.trajectory import Trajectory
 
 APPROX_KL = "train/actor/approx_kl"
+OPTIMIZER = "optimizer."  # how the names of its tensors begin
+FILLER = torch.zeros(1, dtype=torch.int64)  # what a forward is made with that does not count
 
 
 class Learner:
@@ -42,6 +44,7 @@ class Learner:
         actor: minibatch sizes and optimizer settings.
         algorithm_config: settings all algorithms share.
         seed: root of the shuffle's keys.
+        device: where the policy computes; None: where its parameters are.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Learner:
         algorithm_config: AlgorithmConfig,
         *,
         seed: int,
+        device: torch.device | None = None,
     ) -> None:
         self._policy = policy
         self._algorithm = algorithm
@@ -60,11 +64,14 @@ class Learner:
         self._seed = seed
         self._groups = groups = checked_groups(policy)
         self._optimizer = PolicyOptimizer(groups, actor.optim)
-        self._device = next(p for ps in groups.values() for p in ps).device
+        every = [parameter for group in groups.values() for parameter in group]
+        self._device = device or every[0].device
+        # ranks that divide parameters gather them together, so all make the same forwards
+        self._lockstep = any(map(parts.divided, every))
         self._watched = None if algorithm.target_kl is None else APPROX_KL
         self._reference: list[Tensor] | None = None
         if algorithm.needs.reference_logprobs:
-            self._reference = [p.detach().clone() for p in groups["policy"]]
+            self._reference = [parts.part(p.detach()).clone() for p in groups["policy"]]
 
     # -- one update ---------------------------------------------------------------------------
 
@@ -119,7 +126,9 @@ class Learner:
             "train/actor/optimizer_steps": float(steps),
             "train/actor/skipped_steps": float(skipped),
             "train/actor/zero_gradient_steps": float(idle),
-            "train/actor/weights_moved": float(self._optimizer.moved_from(weights_before)),
+            "train/actor/weights_moved": float(
+                ranks.most(self._optimizer.moved_from(weights_before))
+            ),
             "train/actor/trained_samples": float(samples.trained.sum()),
             "train/actor/trained_fraction": float(samples.trained.float().mean()),
         }
@@ -146,6 +155,8 @@ class Learner:
                         metrics.merge(part)
                     return metrics, steps, idle
                 ranks.add_gradients(self._trained_parameters())
+                if not self._algorithm.trains_policy(update):
+                    self._drop_gradients()
                 report = self._optimizer.step()
                 if report.applied:  # else the numbers are no numbers
                     metrics.merge(part)
@@ -154,7 +165,7 @@ class Learner:
                     idle += report.grad_norm == 0.0
         return metrics, steps, idle
 
-    def _backward(self, samples: Samples, places: Tensor, batch: Minibatch) -> Metrics:
+    def _backward(self, samples: Samples, places: Tensor, minibatch: Minibatch) -> Metrics:
         """Add the gradient of one minibatch, the samples at `places`, micro-batch by micro-batch;
         its metrics.
 
@@ -163,17 +174,35 @@ class Learner:
         """
         metrics = Metrics()
         mine = samples.row[places] >= 0
-        rows, batch = samples.row[places[mine]], batch[mine]
-        pieces = torch.arange(len(rows)).split(self._actor.micro_batch_size)
-        for piece in pieces:
-            new = self._evaluate(samples, rows[piece])
+        rows, batch = samples.row[places[mine]], minibatch[mine]
+        for piece in self._pieces(len(rows)):
+            counts = len(piece) > 0
+            part = batch[piece] if counts else minibatch[FILLER].blank()
+            new = self._evaluate(samples, rows[piece] if counts else FILLER)
             now = Evaluation(new.logprobs.float(), new.values.float(), new.entropy.float())
-            answer = self._algorithm.loss(now, batch[piece].to(self._device))
-            loss, parts = checked_loss(self._config.name, answer, required=self._watched)
+            answer = self._algorithm.loss(now, part.to(self._device))
+            loss, terms = checked_loss(self._config.name, answer, required=self._watched)
             if loss.requires_grad:  # not so where the policy is frozen and nothing has a value
                 loss.backward()
-            metrics.add({**parts, "train/actor/total_loss": metric.step_mean(loss)})
+            if counts:
+                metrics.add({**terms, "train/actor/total_loss": metric.step_mean(loss)})
+        self._settle()
         return metrics
+
+    def _pieces(self, count: int) -> Sequence[Tensor]:
+        """Places of `count` samples by micro-batch; at least one, if an empty one. In lockstep as
+        many as the rank with the most has. An empty one stands for a sample that does not count."""
+        pieces = torch.arange(count).split(self._actor.micro_batch_size)
+        if not self._lockstep:
+            return pieces
+        return [*pieces, *[torch.arange(0)] * (ranks.most(len(pieces)) - len(pieces))]
+
+    def _settle(self) -> None:
+        """After forwards, before weights change."""
+        if self._lockstep:
+            from rlcore.learner.shard import settle  # takes a second to import
+
+            settle(self._policy)
 
     def _drifted(self, minibatch: Metrics) -> bool:
         """Whether the update ends here, as the policy has moved far enough; alike on all ranks.
@@ -187,14 +216,7 @@ class Learner:
     # -- evaluations --------------------------------------------------------------------------
 
     def _evaluate(self, samples: Samples, rows: Tensor) -> Evaluation:
-        """The policy's view of stored decisions `rows`.
-
-        Where a rank has none of a minibatch it makes a forward all the same, as the others do;
-        a stored decision fills it, and nothing of it is used.
-        """
-        if not len(rows) and samples.has_rows:
-            filler = self._evaluate(samples, rows.new_zeros(1))
-            return Evaluation(filler.logprobs[:0], filler.values[:0], filler.entropy[:0])
+        """The policy's view of stored decisions `rows`."""
         evaluation = self._policy.evaluate(
             {name: array[rows].to(self._device) for name, array in samples.inputs.items()},
             {name: array[rows].to(self._device) for name, array in samples.replay.items()},
@@ -206,28 +228,38 @@ class Learner:
         """Log-probs `[P, C, A]` of trained samples under the present weights, 0 elsewhere."""
         result = torch.zeros_like(samples.old_logprobs)
         mine = (samples.trained & (samples.row >= 0)).nonzero().squeeze(1)
-        for places in mine.split(self._actor.micro_batch_size):
-            evaluation = self._evaluate(samples, samples.row[places])
-            result[places] = evaluation.logprobs.float().cpu()
+        for piece in self._pieces(len(mine)):
+            places = mine[piece]
+            evaluation = self._evaluate(samples, samples.row[places] if len(places) else FILLER)
+            result[places] = evaluation.logprobs.float().cpu()[: len(places)]
+        self._settle()
         return result
 
     @contextmanager
     def _reference_weights(self) -> Iterator[None]:
         """The policy with the weights it had when training began."""
-        assert self._reference is not None
-        parameters = self._optimizer.parameters("policy")
-        present = [parameter.data for parameter in parameters]
         try:
-            for parameter, reference in zip(parameters, self._reference, strict=True):
-                parameter.data = reference
+            self._exchange_reference()
             yield
         finally:
-            for parameter, data in zip(parameters, present, strict=True):
-                parameter.data = data
+            self._exchange_reference()
+
+    @torch.no_grad()
+    def _exchange_reference(self) -> None:
+        """Let present and reference weights change places, in place and one by one: what gathers
+        divided parameters looks at their memory."""
+        assert self._reference is not None
+        policy = self._optimizer.parameters("policy")
+        for parameter, reference in zip(policy, self._reference, strict=True):
+            held = parts.part(parameter)
+            present = held.clone()
+            held.copy_(reference)
+            reference.copy_(present)
 
     @contextmanager
     def _frozen_policy(self, *, frozen: bool) -> Iterator[None]:
-        """Train the value group alone; without gradients the policy's backward costs nothing.
+        """Train the value group alone; without gradients the policy's backward costs nothing. In
+        lockstep it is made, as gathered parameters remember how they were gathered first.
 
         Raises:
             ConfigError: the policy has no value group to train.
@@ -237,7 +269,8 @@ class Learner:
                 "algorithm.critic_warmup_updates trains the critic alone, but this model has none",
                 hint="set actor.model.add_value_head=true or algorithm.critic_warmup_updates=0",
             )
-        parameters = self._optimizer.parameters("policy") if frozen else []
+        without = frozen and not self._lockstep
+        parameters = self._optimizer.parameters("policy") if without else []
         try:
             for parameter in parameters:
                 parameter.requires_grad_(False)
@@ -246,22 +279,35 @@ class Learner:
             for parameter in parameters:
                 parameter.requires_grad_(True)
 
+    def _drop_gradients(self) -> None:
+        """Those of the policy, where the value group is trained alone."""
+        for parameter in self._optimizer.parameters("policy"):
+            parameter.grad = None
+
     def _trained_parameters(self) -> list[torch.nn.Parameter]:
         groups = [self._optimizer.parameters(name) for name in ("policy", "value")]
         return [parameter for group in groups for parameter in group if parameter.requires_grad]
 
+    @property
+    def share(self) -> tuple[int, int] | None:
+        """Which part of how many :meth:`state_dict` gives here; None: another rank gives it."""
+        return parts.share(parameter for group in self._groups.values() for parameter in group)
+
     # -- state --------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """`{"tensors": {name: tensor}, "state": json-able}`: optimizer and reference weights.
+        """`{"tensors": {name: tensor}, "state": json-able}`: optimizer and reference weights, of
+        divided parameters the rows that are held here.
 
         With adapters also all trained parameters: a saved policy has them merged into its
         weights, from which they can't be recovered.
         """
         saved = self._optimizer.state_dict()
-        tensors = {f"optimizer.{name}": tensor for name, tensor in saved["tensors"].items()}
-        for index, tensor in enumerate(self._reference or []):
-            tensors[f"{REFERENCE}{index}"] = tensor.cpu().clone()
+        tensors = {f"{OPTIMIZER}{name}": tensor for name, tensor in saved["tensors"].items()}
+        pairs = zip(self._groups["policy"], self._reference or [], strict=False)
+        for index, (parameter, tensor) in enumerate(pairs):
+            if parts.written(parameter, tensor):
+                tensors[f"{REFERENCE}{index}"] = tensor.cpu().clone()
         if self._actor.model.is_lora:
             tensors |= trained.kept(self._groups)
         return {"tensors": tensors, "state": {"optimizer": saved["state"]}}
@@ -275,13 +321,8 @@ class Learner:
         tensors = saved["tensors"]
         if self._actor.model.is_lora:
             trained.restore(self._groups, tensors)
-        optimizer = {
-            name.removeprefix("optimizer."): tensor
-            for name, tensor in tensors.items()
-            if name.startswith("optimizer.")
-        }
         self._optimizer.load_state_dict(
-            {"tensors": optimizer, "state": saved["state"]["optimizer"]}
+            {"tensors": Below(tensors, OPTIMIZER), "state": saved["state"]["optimizer"]}
         )
         for index in range(len(self._reference or [])):
             name = f"{REFERENCE}{index}"
@@ -291,4 +332,6 @@ class Learner:
                     hint="set algorithm.kl_beta as it was, or start a new run from its weights",
                 )
             assert self._reference is not None
-            self._reference[index] = tensors[name].clone().to(self._device)
+            self._reference[index].copy_(
+                parts.rows_for(tensors[name], self._optimizer.parameters("policy")[index])
+            )

@@ -73,7 +73,8 @@ def assemble(
             interpreter that can't be used.
     """
     registry = registry or load_plugins()
-    placement = make_plan(config.cluster, find_inventory(config.cluster), registry)
+    inventory = find_inventory(config.cluster)
+    placement = make_plan(config.cluster, inventory, registry, divides=config.divides)
     further = further or {}
     facts = check(config, registry, placement, further, collects=collects)
     announce(facts, collects=collects)
@@ -138,6 +139,7 @@ def _policy_workers(
         env_spec=env_spec,
         seed=config.runner.seed,
         threads=0,
+        divided_by=placement.shares,
     )
 
     def member(seat: Seat) -> Member:

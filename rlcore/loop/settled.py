@@ -15,8 +15,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.track.checkpoint import Checkpoint
 from rlcore.track.folder import RunFolder
-from rlcore.track.headers import read_headers
-from rlcore.track.learned import MASTER, REFERENCE, TENSORS
+from rlcore.track.learned import MASTER, REFERENCE, tensor_names
 
 BEGAN = (
     "sft.enabled",
@@ -67,7 +66,7 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
             f"{key} comes too late for the random weights at the start, which were drawn with "
             f"{_written(then)}: if the evaluation before training is repeated, it plays others"
         )
-    tensors = read_headers(at.path / TENSORS)
+    tensors = tensor_names(at.path)
     _check_reference(at, facts, tensors)
     _check_precision(at, config, tensors)
 

@@ -83,7 +83,7 @@ def _learn(
 
 def _share(session: Session, path: Path) -> Path:
     with new_folder(path) as partial:
-        session.group.actor_on_first("save", path=str(partial))
+        session.group.actor("save", path=str(partial))
         seal(partial, session.config.runner.seed)
     session.group.policy("load", path=str(path))
     session.group.sync()

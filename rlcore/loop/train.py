@@ -200,12 +200,12 @@ def checkpoint(session: Session, update: int) -> None:
     regular = _is_due(runner, update) or not _trains_on(session, update)
     best = regular and _is_best(session)
     with session.clock.measure("checkpoint"):
-        on_first = session.group.actor_on_first
+        every = session.group.actor
         path = save_checkpoint(
             folder,
             update,
-            save_policy=lambda path: on_first("save", path=str(path)),
-            save_learner=lambda path: on_first("save_learner", path=str(path)),
+            save_policy=lambda path: every("save", path=str(path)),
+            save_learner=lambda path: every("save_learner", path=str(path)),
             state=kept.state(session),
             best=best,
             keep=runner.keep_last,

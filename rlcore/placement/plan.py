@@ -17,6 +17,8 @@ from rlcore.placement.inventory import Inventory
 from rlcore.plugins import Registry, load_plugins
 from rlcore.targets import load_target
 
+DIVIDED_BY_ALL = 0  # of the numbers of processes that divide one copy of the parameters
+
 
 @dataclass(frozen=True)
 class Seat:
@@ -45,19 +47,34 @@ class Plan:
         inventory: the machines planned for.
         placement: the parsed map.
         groups: the node groups of the configuration, by label.
+        divides: how many actor processes divide one copy of the parameters: all of them (0), none
+            (1), those of a node (-1), or so many.
     """
 
     inventory: Inventory
     placement: Placement
     groups: Mapping[str, NodeGroup] = field(default_factory=dict)
+    divides: int = 1
 
     @property
     def fused(self) -> bool:
         """Whether rollout and actor sit on the same ranks, process by process, in the same
-        environment: then one process is both, over one set of weights."""
+        environment: then one process is both, over one set of weights. Not where that set is
+        divided: who acts needs all."""
         both = (self.processes("rollout"), self.processes("actor"))
         acts, learns = ([(p.resources, self._env_vars(p)) for p in each] for each in both)
-        return acts == learns
+        return self.shares == 1 and acts == learns
+
+    @property
+    def shares(self) -> int:
+        """How many actor processes divide one copy of the parameters; 1: each holds all."""
+        if self.divides >= 1:
+            return self.divides
+        actors = self.processes("actor")
+        if self.divides == DIVIDED_BY_ALL:
+            return len(actors)
+        nodes = [self.inventory.locate(process.resources[0])[0] for process in actors]
+        return nodes.count(nodes[0])
 
     def processes(self, component: str) -> tuple[Process, ...]:
         """Processes of a component, by rank."""
@@ -148,11 +165,18 @@ def route(
 
 
 def make_plan(
-    cluster: ClusterConfig, inventory: Inventory, registry: Registry | None = None
+    cluster: ClusterConfig,
+    inventory: Inventory,
+    registry: Registry | None = None,
+    *,
+    divides: int = 1,
 ) -> Plan:
     """Lay out the processes of a run.
 
     `cluster.component_placement` is a map, or the name of a placement that a plugin registered.
+
+    Args:
+        divides: see :class:`Plan`.
 
     Raises:
         PlacementError: a bad map, nodes that have not joined, a process that spans two nodes.
@@ -173,7 +197,7 @@ def make_plan(
         mapping = load_target(component.spec.target)(inventory, cluster)
     groups = read_groups(cluster.node_groups, inventory)
     ranks = {label: group.ranks for label, group in groups.items()}
-    plan = Plan(inventory, parse(mapping, inventory.total, ranks), groups)
+    plan = Plan(inventory, parse(mapping, inventory.total, ranks), groups, divides)
     for name, processes in plan.placement.processes.items():
         for process in processes:
             _on_one_node(name, process, inventory)

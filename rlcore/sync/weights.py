@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from rlcore.errors import WorkerError
+from rlcore.learner.parts import whole
 from rlcore.protocols import Policy
 from rlcore.rollout.messages import Conversation, Publish, Receive
 from rlcore.sync.arrays import as_bytes, borrow, dtype_name
@@ -70,10 +71,15 @@ def publish(
     Args:
         version: what they are called.
         subset: which of them.
-        keys: of the queues to the readers.
+        keys: of the queues to the readers; none where another rank sends: this one only gives its
+            parts of what ranks divide.
         bucket: bytes in one message.
     """
     sent = weights(policy, subset)
+    if not keys:
+        for tensor in sent.values():
+            whole(tensor)
+        return
     kinds = {name: _kind(tensor) for name, tensor in sent.items()}
     yield Publish(tuple(keys), Announcement(version, subset, kinds))
     for data in _buckets(sent.values(), bucket):
@@ -110,7 +116,7 @@ def _buckets(tensors: Iterable[Tensor], size: int) -> Iterator[np.ndarray]:
     """All bytes in order, in arrays of `size` bytes; the last one may be shorter."""
     data, place = np.empty(size, np.uint8), 0
     for tensor in tensors:
-        source, done = as_bytes(tensor), 0
+        source, done = as_bytes(whole(tensor)), 0
         while done < len(source):
             count = min(len(source) - done, size - place)
             data[place : place + count] = source[done : done + count].cpu().numpy()

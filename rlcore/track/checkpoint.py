@@ -4,7 +4,8 @@
       record.json               which of them are the run's, see :mod:`rlcore.track.course`
       step_000010/
         actor/                  what the policy's `save_pretrained` wrote
-        learner.safetensors     tensors of the learner: optimizer moments, reference weights
+        learner.safetensors     tensors of the learner: optimizer moments, reference weights; a file
+                                for each rank where ranks divide them
         learner.json            its counters
         state.json              the run's own state, sizes and digests of all files
 
@@ -33,7 +34,7 @@ from rlcore.track.course import (
     write_course,
 )
 from rlcore.track.files import new_folder
-from rlcore.track.learned import TENSORS, check_learner
+from rlcore.track.learned import COUNTERS, check_learner
 from rlcore.track.state import STATE, read_facts, write_facts
 
 POLICY = "actor"
@@ -152,7 +153,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     try:
         facts = read_facts(found / STATE)
         check_sizes(found, facts["files"])
-        if TENSORS in facts["files"]:
+        if COUNTERS in facts["files"]:
             check_learner(found)
         check_digests(found, facts[DIGEST])
     except CheckpointError as error:

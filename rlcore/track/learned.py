@@ -2,18 +2,25 @@
 
 Tensors are stored under their own names. The JSON file has the learner's counters, and lists the
 names, so a file of tensors that belongs to another checkpoint is noticed.
+
+Where actor ranks divide the parameters, each writes its rows of every tensor into a file of its
+own, `learner-00001-of-00004.safetensors`. Rows go on from one file to the next, so any number of
+ranks can read them again, each its own rows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlcore.errors import CheckpointError
 from rlcore.track.damage import blaming, damaged, read_mapping
 from rlcore.track.headers import read_headers
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TENSORS, COUNTERS = "learner.safetensors", "learner.json"
 REFERENCE = "reference."
@@ -22,25 +29,29 @@ MASTER = "master"
 """How the names of tensors end, behind a dot, that are the fp32 copies of parameters."""
 
 
-def write_learner(folder: Path, saved: Mapping[str, Any]) -> None:
-    """The learner's state into a checkpoint's folder.
+def write_learner(folder: Path, saved: Mapping[str, Any], *, part: int = 0, parts: int = 1) -> None:
+    """The learner's state, or a part of it, into a checkpoint's folder.
 
     Args:
-        saved: `{"tensors": {name: tensor}, "state": JSON values}`.
+        saved: `{"tensors": {name: tensor}, "state": JSON values}`; the first part has all names.
+        part, parts: which of how many.
 
     Raises:
         TypeError: a value of the state that is not JSON.
     """
     from safetensors.torch import save_file
 
-    facts = {"state": saved["state"], "tensors": sorted(saved["tensors"])}
-    (folder / COUNTERS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    if part == 0:
+        names = sorted(saved["tensors"])
+        facts = {"state": saved["state"], "tensors": names, "files": _files(parts)}
+        (folder / COUNTERS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
     tensors = {name: one.detach().cpu().contiguous() for name, one in saved["tensors"].items()}
-    save_file(tensors, folder / TENSORS)
+    save_file(tensors, folder / _files(parts)[part])
 
 
 def read_learner(folder: Path) -> dict[str, Any]:
-    """What :func:`write_learner` was given, tensors on the CPU.
+    """What :func:`write_learner` was given in all its parts. Tensors are mapped into memory from
+    their file, or joined when they are asked for: who wants a few rows reads no more.
 
     Raises:
         CheckpointError: missing or damaged.
@@ -48,26 +59,92 @@ def read_learner(folder: Path) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    state = check_learner(folder)
-    with blaming(folder / TENSORS, SafetensorError):
-        return {"tensors": load_file(folder / TENSORS), "state": state}
+    state, files = _checked(folder)
+    tensors = []
+    for file in files:
+        with blaming(folder / file, SafetensorError):
+            tensors.append(load_file(folder / file))
+    return {"tensors": tensors[0] if len(tensors) == 1 else Joined(tensors), "state": state}
+
+
+class Joined(Mapping[str, "Tensor"]):
+    """Tensors whose rows go on from one mapping to the next; each is joined when it is asked for.
+
+    Args:
+        mappings: the first one has all names.
+    """
+
+    def __init__(self, mappings: list[dict[str, Tensor]]) -> None:
+        self._mappings = mappings
+
+    def __getitem__(self, name: str) -> Tensor:
+        import torch
+
+        rows = [tensors[name] for tensors in self._mappings if name in tensors]
+        return rows[0] if len(rows) == 1 else torch.cat(rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._mappings[0])
+
+    def __len__(self) -> int:
+        return len(self._mappings[0])
+
+
+class Below(Mapping[str, "Tensor"]):
+    """Those tensors of a mapping whose names begin with a prefix, under the rest of their names."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], prefix: str) -> None:
+        self._tensors, self._prefix = tensors, prefix
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[self._prefix + name]
+
+    def __iter__(self) -> Iterator[str]:
+        names = (name for name in self._tensors if name.startswith(self._prefix))
+        return (name.removeprefix(self._prefix) for name in names)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def check_learner(folder: Path) -> dict[str, Any]:
-    """The learner's counters. Of the tensors only the header is read.
+    """The learner's counters. Of the tensors only the headers are read.
 
     Raises:
         CheckpointError: a file is missing or damaged, or they don't belong together.
     """
-    path = folder / TENSORS
+    return _checked(folder)[0]
+
+
+def tensor_names(folder: Path) -> list[str]:
+    """Names of the learner's tensors.
+
+    Raises:
+        CheckpointError: as :func:`check_learner`.
+    """
+    return sorted({name for file in _checked(folder)[1] for name in read_headers(folder / file)})
+
+
+def _checked(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """(counters, files of tensors)."""
     facts = read_mapping(folder / COUNTERS)
     with blaming(folder / COUNTERS):
-        state, names = facts["state"], set(facts["tensors"])
+        state, names, files = facts["state"], set(facts["tensors"]), facts["files"]
     if not isinstance(state, dict):
         raise damaged(folder / COUNTERS, f"state can't be {state!r}")
-    stored = set(read_headers(path))
-    if names != stored:
-        name = min(names ^ stored)
+    if not (isinstance(files, list) and files and files == _files(len(files))):
+        raise damaged(folder / COUNTERS, f"files can't be {files!r:.200}")
+    stored = {name: file for file in reversed(files) for name in read_headers(folder / file)}
+    if names != set(stored):
+        name = min(names ^ set(stored))
+        path = folder / (stored[name] if name in stored else files[0])
         problem = "lacks" if name in names else "holds besides"
         raise CheckpointError(f"{path} {problem} the tensor {name!r}: it is not of {COUNTERS}")
-    return state
+    return state, files
+
+
+def _files(parts: int) -> list[str]:
+    if parts == 1:
+        return [TENSORS]
+    stem, _, kind = TENSORS.partition(".")
+    return [f"{stem}-{part:05d}-of-{parts:05d}.{kind}" for part in range(1, parts + 1)]

@@ -47,6 +47,7 @@ class ActorWorker(PolicyWorker):
                 self._settings.actor,
                 config,
                 seed=self._settings.seed,
+                device=self.device,
             )
         return self._learner
 
@@ -63,14 +64,35 @@ class ActorWorker(PolicyWorker):
         return f"tcp://{ray.util.get_node_ip_address()}:{port}"
 
     def join(self, url: str, rank: int, world_size: int, timeout: float) -> None:
-        """Form a process group with the other actor ranks and take rank 0's weights; a rank
-        waits `timeout` seconds for the others, then and in every update."""
+        """Form a process group with the other actor ranks, and take rank 0's weights or divide
+        them; a rank waits `timeout` seconds for the others, then and in every update."""
         from torch import nn
 
-        from rlcore.learner.ranks import join
+        from rlcore.learner import ranks
 
-        assert isinstance(self.policy, nn.Module)  # as every policy is
-        join(self.policy, url=url, rank=rank, world_size=world_size, timeout=timeout)
+        ranks.meet(self.device, url=url, rank=rank, world_size=world_size, timeout=timeout)
+        if self._divides:
+            self._policy = self._placed(self.policy)
+        else:
+            assert isinstance(self.policy, nn.Module)  # as every policy is
+            ranks.take_weights(self.policy)
+
+    @property
+    def _divides(self) -> bool:
+        return self._settings.divided_by > 1
+
+    def _placed(self, policy: Any) -> Any:
+        """On its device; a policy that ranks divide stays on the host until they have met."""
+        if not self._divides:
+            return super()._placed(policy)
+        from rlcore.learner import ranks
+
+        if ranks.several():
+            from rlcore.learner.shard import divide
+
+            settings = self._settings
+            divide(policy, settings.actor.fsdp_config, self.device, among=settings.divided_by)
+        return policy
 
     # -- learning -----------------------------------------------------------------------------
 
@@ -113,13 +135,30 @@ class ActorWorker(PolicyWorker):
             on_progress=on_progress,
         )
 
+    def save(self, path: str) -> None:
+        """See :meth:`PolicyWorker.save`: asked of all ranks, of which the first one writes."""
+        from rlcore.learner import ranks
+
+        if self._divides and ranks.several():
+            from rlcore.learner.shard import together
+
+            with together(self.policy) as first:
+                if first:
+                    super().save(path)
+        elif ranks.number() == 0:
+            super().save(path)
+
     def save_learner(self, path: str) -> None:
-        """Optimizer, scheduler and counters, into a checkpoint's folder."""
+        """Optimizer, scheduler and counters, into a checkpoint's folder; asked of all ranks, of
+        which each writes what it has in its keeping."""
         from rlcore.track.checkpoint import writing
         from rlcore.track.learned import write_learner
 
+        share = self.learner.share
+        if share is None:
+            return
         with writing(Path(path)):
-            write_learner(Path(path), self.learner.state_dict())
+            write_learner(Path(path), self.learner.state_dict(), part=share[0], parts=share[1])
 
     def load_learner(self, path: str) -> None:
         """Go on from what :meth:`save_learner` wrote."""
@@ -142,7 +181,8 @@ class ActorWorker(PolicyWorker):
 
     def publish(self, keys: Sequence[str]) -> Conversation:
         """Send the weights through the queues `keys`, one for each rollout worker: those that
-        were changed since the last time."""
+        were changed since the last time. Asked of all ranks, with keys for the first one: the
+        others give their parts."""
         from rlcore.sync.weights import publish
 
         yield from publish(self.policy, version=self._version, subset=self._unpublished, keys=keys)

@@ -177,7 +177,10 @@ class WorkerGroup(ABC):
         keys = [f"weights/{rank}" for rank in range(self.ranks("rollout"))]
         self._talk(
             [
-                Part("actor", 0, "publish", {"keys": keys}),
+                *(
+                    Part("actor", rank, "publish", {"keys": [] if rank else keys})
+                    for rank in range(self.ranks("actor"))
+                ),
                 *(
                     Part("rollout", rank, "pull", {"key": key, "timeout": self._timeouts.sync})
                     for rank, key in enumerate(keys)

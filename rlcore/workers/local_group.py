@@ -14,8 +14,8 @@ from rlcore.errors import UserError, WorkerError
 from rlcore.kernels import adopt
 from rlcore.rollout.messages import Conversation
 from rlcore.workers.channel import interleave
-from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.group import WorkerGroup
+from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.roster import OnCount, Part, Roster
 
@@ -116,9 +116,9 @@ def _part(role: str, talk: str, conversation: Conversation) -> Conversation:
 
 
 def _merged(settings: Sequence[Any]) -> Any:
-    """One worker in place of all: it has their simulator processes."""
+    """One worker in place of all: it has their simulator processes, and all parameters."""
     first = settings[0]
-    if not isinstance(first, EnvWorkerSettings):
-        return first
+    if isinstance(first, PolicyWorkerSettings):
+        return replace(first, divided_by=1)
     processes = sum(worker.num_processes for worker in settings)
     return replace(first, rank=0, world_size=1, num_processes=processes)

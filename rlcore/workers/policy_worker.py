@@ -22,6 +22,8 @@ from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.targets import load_target
 
 if TYPE_CHECKING:
+    import torch
+
     from rlcore.protocols import Policy
     from rlcore.trajectory import Trajectory
 
@@ -37,6 +39,7 @@ class PolicyWorkerSettings:
         env_spec: what the policy will see.
         seed: root seed.
         threads: torch threads of this process.
+        divided_by: how many actor processes divide one copy of the parameters; 1: each holds all.
     """
 
     policy_target: str
@@ -46,6 +49,7 @@ class PolicyWorkerSettings:
     env_spec: EnvSpec
     seed: int
     threads: int
+    divided_by: int = 1
 
 
 class PolicyWorker:
@@ -67,8 +71,7 @@ class PolicyWorker:
 
             # Ray sets OMP_NUM_THREADS for its workers; what was planned must hold
             torch.set_num_threads(self._settings.threads)
-            policy = self._make(self._settings.actor.model)
-            self._policy = policy.to("cuda" if torch.cuda.is_available() else "cpu")
+            self._policy = self._placed(self._make(self._settings.actor.model))
         return self.policy.spec
 
     @property
@@ -76,6 +79,13 @@ class PolicyWorker:
         if self._policy is None:
             raise WorkerError("the policy worker was asked to work before it was started")
         return self._policy
+
+    @property
+    def device(self) -> torch.device:
+        """Where the policy computes."""
+        import torch
+
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def save(self, path: str) -> None:
         """The policy alone, loadable as `actor.model.model_path`."""
@@ -91,8 +101,8 @@ class PolicyWorker:
     def load(self, path: str) -> None:
         """Replace the policy by a saved one: weights, and whatever else it saves (statistics)."""
         model = self._settings.actor.model.beginning_with(path)
-        device = next(iter(self.policy.parameter_groups()["policy"])).device
-        self._policy = self._make(model).to(device)
+        self._policy = None  # two of them may be more than there is room for
+        self._policy = self._placed(self._make(model))
 
     def check_rounding(self, forward_batch: int | None) -> Rounding:
         """Whether rows come out the same at every place here; see :mod:`rlcore.rollout.rounding`.
@@ -103,11 +113,14 @@ class PolicyWorker:
         """
         from rlcore.rollout.rounding import look
 
-        device = next(iter(self.policy.parameter_groups()["policy"])).device.type
-        return look(self.policy, self._settings.env_spec, device, forward_batch)
+        return look(self.policy, self._settings.env_spec, self.device.type, forward_batch)
 
     def stop(self) -> None:
         """Nothing outlives the process."""
+
+    def _placed(self, policy: Any) -> Any:
+        """A policy that was made on the host, where it is to be."""
+        return policy.to(self.device)
 
     def _make(self, model: ModelConfig) -> Any:
         """A policy, on the CPU. What no checkpoint holds (heads, adapters) is drawn by key,

@@ -47,6 +47,7 @@ _ACTOR = Role(
     ActorWorker,
     calls={
         **_POLICY,
+        "save": ActorWorker.save,
         "load": ActorWorker.load,
         "rendezvous": ActorWorker.rendezvous,
         "join": ActorWorker.join,

@@ -132,6 +132,9 @@ class ToyPolicy(nn.Module):
     def set_progress(self, update: int) -> None:
         """Nothing is annealed."""
 
+    def blocks(self) -> Sequence[nn.Module]:
+        return [self.body]
+
     def save_pretrained(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         save_file(dict(self.state_dict()), path / WEIGHTS)

@@ -115,6 +115,7 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
         sft="gaussian_likelihood",
         parameters=parameters,
         trainable_parameters=parameters,
+        blocks=True,
     )
 
 

@@ -172,7 +172,7 @@ def test_a_file_for_evaluation(imported):
         ("rollout.model.precision", "bf16", "choose", "it decides"),
         ("actor.optim.critic_warmup_steps", 100, "choose", "critic_warmup_updates"),
         ("actor.model.openpi.use_dsrl", True, "choose", "DSRL"),
-        ("actor.fsdp_config.sharding_strategy", "full_shard", "choose", "no_shard"),
+        ("actor.fsdp_config.sharding_strategy", "half_shard", "choose", "no_shard"),
         ("runner.max_steps", 7, "dropped", "runner.max_epochs"),
         ("rollout.sampling_params.top_k", 50, "dropped", "flow policy"),
     ],

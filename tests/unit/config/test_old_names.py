@@ -30,7 +30,10 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(registry, turn
     [
         ("algorithm.Style=bold", lambda c: c.algorithm.style == "bold"),
         ("algorithm.DIAL.level=2", lambda c: c.algorithm.dial.level == 2),
-        ("fsdp.sharding_strategy=no_shard", lambda c: True),
+        ("fsdp.sharding_strategy=full_shard",
+         lambda c: c.actor.fsdp_config.sharding_strategy == "full_shard"),
+        ("fsdp.strategy=fsdp2", lambda c: True),
+        ("fsdp.mixed_precision.param_dtype=fp32", lambda c: c.actor.model.precision == "fp32"),
         ("actor.fsdp.gradient_checkpointing=true",
          lambda c: c.actor.fsdp_config.gradient_checkpointing),
         ("do_sample=true", lambda c: not c.rollout.eval_deterministic),

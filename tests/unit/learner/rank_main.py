@@ -38,7 +38,8 @@ def main(rank: int, size: int, url: str, folder: Path) -> None:
     config = parts.ToyConfig(name="toy", update_epoch=EPOCHS)
     actor = ActorConfig(optim=OptimConfig(**OPTIM), **SETTINGS)
     learner = Learner(policy, parts.ToyActorCritic(config), actor, config, seed=0)
-    ranks.join(policy, url=url, rank=rank, world_size=size, timeout=60.0)
+    ranks.meet(torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=60.0)
+    ranks.take_weights(policy)
     metrics = learner.update(Trajectory(**torch.load(folder / f"{rank}.pt")), 0)
     weights = [parameter.tolist() for parameter in policy.parameters()]
     (folder / f"{rank}.json").write_text(json.dumps({"metrics": metrics, "weights": weights}))

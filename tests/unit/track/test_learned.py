@@ -64,8 +64,10 @@ def test_files_of_two_checkpoints_are_told_apart(tmp_path, there, said):
     [
         ([], "it holds no mapping of names to values"),
         ({"state": {}}, "it lacks 'tensors'"),
-        ({"state": [], "tensors": []}, r"state can't be \[\]"),
-        ({"state": {}, "tensors": [[]]}, "unhashable"),
+        ({"state": [], "tensors": [], "files": []}, r"state can't be \[\]"),
+        ({"state": {}, "tensors": [[]], "files": []}, "unhashable"),
+        ({"state": {}, "tensors": []}, "it lacks 'files'"),
+        ({"state": {}, "tensors": [], "files": ["other"]}, r"files can't be"),
     ],
 )
 def test_counters_that_are_damaged(tmp_path, facts, said):

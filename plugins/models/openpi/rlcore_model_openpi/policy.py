@@ -153,6 +153,10 @@ class OpenPIPolicy(nn.Module):
         """Recompute the activations of transformer layers in the backward pass."""
         self.actor.network.set_checkpointing(enabled)
 
+    def blocks(self) -> Sequence[nn.Module]:
+        """Transformer layers of VLM and expert."""
+        return self.actor.network.blocks()
+
     # -- supervised learning ------------------------------------------------------------------
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:

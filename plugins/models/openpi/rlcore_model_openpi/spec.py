@@ -70,6 +70,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         trainable_parameters=trainable,
         cache_numbers=_cached(config, resolved),
         gradient_checkpointing=True,
+        blocks=True,
         starts_from_noise=True,
     )
 

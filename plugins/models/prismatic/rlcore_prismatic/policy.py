@@ -170,6 +170,10 @@ class TokenPolicy(nn.Module):
         """Recompute the activations of transformer blocks in the backward pass, to save memory."""
         self.actor.network.set_checkpointing(enabled)
 
+    def blocks(self) -> Sequence[nn.Module]:
+        """Transformer blocks of towers and Llama."""
+        return self.actor.network.blocks()
+
     def set_temperature(self, temperature: float | None) -> None:
         """Sample tokens at this temperature; None: at `actor.model.temperature`."""
         self.actor.temperature = self.config.temperature if temperature is None else temperature

@@ -184,6 +184,7 @@ def checked_spec(
         parameters=total,
         trainable_parameters=trainable,
         gradient_checkpointing=True,
+        blocks=True,
         temperature=True,
     )
 

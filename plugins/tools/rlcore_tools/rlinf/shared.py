@@ -153,8 +153,13 @@ RULES = (
     ),
     ImportRule("actor.optim.min_lr_rate", None, "the cosine ends at 0 here", only=(None, 0, 0.0)),
     ImportRule("actor.optim.num_cycles", None, "the cosine has half a cycle here", only=(0.5,)),
-    ImportRule("actor.fsdp_config.strategy", None, "parameters are not sharded here"),
-    ImportRule("actor.fsdp_config.mixed_precision.*", None, "actor.model.precision decides"),
+    ImportRule("actor.fsdp_config.strategy", None, "always FSDP2 here"),
+    *(
+        ImportRule(
+            f"actor.fsdp_config.mixed_precision.{name}", None, "actor.model.precision decides"
+        )
+        for name in ("param_dtype", "buffer_dtype")
+    ),
     ImportRule(
         "actor.fsdp_config.amp_autocast.enabled",
         None,
@@ -164,16 +169,12 @@ RULES = (
     ImportRule("actor.fsdp_config.amp_autocast.precision", None, "actor.model.precision decides"),
     ImportRule("actor.fsdp_config.grad_scaler.enabled", None, "bf16 needs none", only=(False,)),
     ImportRule(
-        "actor.fsdp_config.cpu_offload", None, "parameters stay where they are used", only=(False,)
-    ),
-    ImportRule(
         "actor.fsdp_config.use_liger_kernel", None, "there are no such kernels", only=(False,)
     ),
     *(
-        ImportRule(f"actor.fsdp_config.{name}", None, "of sharding, which rlcore does not have yet")
+        ImportRule(f"actor.fsdp_config.{name}", None, "FSDP2's own way is taken")
         for name in (
             "offload_pin_memory",
-            "reshard_after_forward",
             "forward_prefetch",
             "limit_all_gathers",
             "backward_prefetch",

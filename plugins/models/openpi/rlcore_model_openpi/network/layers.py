@@ -185,9 +185,14 @@ class GemmaLayer(nn.Module):
         mask: AttentionMask,
         past: KeysValues | None,
         condition: Tensor | None,
+        *,
+        keys_only: bool = False,
     ) -> tuple[Tensor, KeysValues]:
-        """x `[B, Q, W]` -> x after the layer, and the layer's keys and values of x."""
+        """x `[B, Q, W]` -> x after the layer, and the layer's keys and values of x; x as it was if
+        the latter are all that is wanted."""
         normed, gate = self.input_layernorm(x, condition)
+        if keys_only:
+            return x, self.self_attn.keys_values(normed, rotate)
         y, own = self.self_attn(normed, rotate, mask, past)
         x = _add(x, y, gate)
         normed, gate = self.post_attention_layernorm(x, condition)
@@ -237,8 +242,8 @@ class Gemma(nn.Module):
             cache.append(own)
         if need_output:
             return cache, self.norm(x, None)[0]
-        last = self.stack[-1]
-        cache.append(last.self_attn.keys_values(last.input_layernorm(x, None)[0], rotate))
+        _, own = self.stack[-1](x, rotate, mask, None, None, keys_only=True)
+        cache.append(own)
         return cache, None
 
     def extend(

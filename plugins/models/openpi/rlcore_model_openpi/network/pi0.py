@@ -147,6 +147,14 @@ class PiNetwork(nn.Module):
             if isinstance(module, SiglipTower | Gemma):
                 module.checkpointing = enabled
 
+    def blocks(self) -> list[nn.Module]:
+        """The transformer layers."""
+        return [
+            *self.vision_tower.blocks,
+            *self.language_model.stack,
+            *self.expert.stack,
+        ]
+
     # -- prefix -------------------------------------------------------------------------------
 
     def embed_prefix(self, inputs: PrefixInputs) -> tuple[Tensor, Tensor]:

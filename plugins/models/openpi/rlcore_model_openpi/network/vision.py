@@ -37,6 +37,11 @@ class SiglipTower(nn.Module):
         )
         self.vision_model = SiglipVisionModel(config)
 
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """Its layers."""
+        return list(self.vision_model.encoder.layers)
+
     def forward(self, images: Tensor) -> Tensor:
         """Images float `[N, 3, h, w]` in [-1, 1] -> tokens `[N, T, width]`."""
         model = self.vision_model
@@ -64,6 +69,11 @@ class ConvTower(nn.Module):
         self.position_embedding = nn.Embedding(size.image_tokens, size.vision_width)
         nn.init.normal_(self.position_embedding.weight, std=0.02)
         self.norm = nn.LayerNorm(size.vision_width)
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """None: it is small."""
+        return []
 
     def forward(self, images: Tensor) -> Tensor:
         """Images float `[N, 3, h, w]` in [-1, 1] -> tokens `[N, T, width]`."""

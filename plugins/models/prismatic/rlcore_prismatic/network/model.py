@@ -154,6 +154,11 @@ class PrismaticModel(nn.Module):
             else:
                 self.language_model.gradient_checkpointing_disable()
 
+    def blocks(self) -> list[nn.Module]:
+        """The transformer blocks of towers and Llama."""
+        towers = [block for tower in self.vision_backbone.towers for block in tower.blocks]
+        return [*towers, *self.language_model.model.layers]
+
     def fill_buffers(self) -> None:
         """Compute the buffers that no file holds, for a network built on the meta device."""
         rotary = LlamaRotaryEmbedding(self.language_model.config)

@@ -1,0 +1,134 @@
+"""A policy whose parameters are divided among the actor ranks (FSDP2).
+
+    divide     each rank keeps its part of every parameter; a block is gathered while it computes
+    settle     what forwards left gathered is given up, so that nobody computes with old weights
+    together   the whole weights on the host of rank 0, to be saved
+
+A divided policy runs in lockstep: each forward and backward is one of all ranks. Gradients come
+back summed, as those of undivided parameters do in :mod:`rlcore.learner.ranks`.
+
+After "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel" (Zhao et al. 2023) and its
+second version in torch, `fully_shard`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
+
+from rlcore.config.schema import FSDPConfig
+from rlcore.learner import parts
+from rlcore.protocols import Policy
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def divide(policy: Policy, config: FSDPConfig, device: torch.device, *, among: int) -> None:
+    """Keep this rank's part of every parameter, on `device`; for all ranks at once.
+
+    Block by block, so that a device never holds more than its parts and one whole block. A policy
+    without blocks is gathered as a whole. A few parameters stay whole on every rank: single
+    numbers, and within a block those of another dtype than most of what is trained there, as a
+    block's gradients are summed in one piece.
+
+    Args:
+        policy: on the host, alike on all ranks, which have met (:mod:`rlcore.learner.ranks`).
+        config: how.
+        among: how many ranks divide one copy; it divides the number of ranks.
+    """
+    assert isinstance(policy, nn.Module)  # as every policy is
+    reduce = config.mixed_precision.reduce_dtype
+    shared: dict[str, Any] = {
+        "mesh": _mesh(device, among),
+        "mp_policy": MixedPrecisionPolicy(
+            reduce_dtype=None if reduce is None else DTYPES[reduce], cast_forward_inputs=False
+        ),
+        "offload_policy": OffloadPolicy()
+        if not config.cpu_offload
+        else CPUOffloadPolicy(pin_memory=device.type == "cuda"),
+    }
+    blocks = list(policy.blocks()) if policy.spec.blocks else []
+    kept: set[nn.Parameter] = set()
+    for block in blocks:
+        kept |= _kept_whole(block.parameters())
+        fully_shard(
+            block, ignored_params=kept, reshard_after_forward=config.gathers_again, **shared
+        )
+    kept |= _kept_whole(one for one in policy.parameters() if one not in kept)
+    # what is in no block is needed again when the backward pass begins
+    fully_shard(policy, ignored_params=kept, reshard_after_forward=False, **shared)
+    for parameter in kept:
+        parameter.data = parameter.data.to(device)
+    for module in policy.modules():
+        if isinstance(module, FSDPModule):
+            # gradients are summed here; on all backends by plain sums
+            module.set_force_sum_reduction_for_comms(True)
+            module.set_gradient_divide_factor(1.0)
+    register_fsdp_forward_method(policy, "evaluate")
+    if policy.spec.sft is not None:
+        register_fsdp_forward_method(policy, "sft_loss")
+
+
+def settle(policy: Policy) -> None:
+    """Give up what is still gathered: call it when forwards are over and weights may change."""
+    assert isinstance(policy, nn.Module)
+    for module in policy.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
+
+
+@contextmanager
+def together(policy: Policy) -> Iterator[bool]:
+    """Inside, the policy of rank 0 holds its whole weights on the host, gathered one by one from
+    all ranks at once; nothing can be computed with it meanwhile. Gives whether this is rank 0."""
+    assert isinstance(policy, nn.Module)
+    first = dist.get_rank() == 0
+    own = [
+        (module, name, parameter)
+        for module in policy.modules()
+        for name, parameter in module.named_parameters(recurse=False)
+        if parts.divided(parameter)
+    ]
+    try:
+        for module, name, parameter in own:
+            full = parts.whole(parameter.detach())
+            if first:
+                module.register_parameter(name, nn.Parameter(full.cpu(), requires_grad=False))
+        yield first
+    finally:
+        for module, name, parameter in own:
+            module.register_parameter(name, parameter)
+
+
+def _mesh(device: torch.device, among: int) -> DeviceMesh:
+    """All ranks in a row; with several copies, a row for each copy."""
+    size = dist.get_world_size()
+    if among == size:
+        return init_device_mesh(device.type, (size,))
+    shape = (size // among, among)
+    return init_device_mesh(device.type, shape, mesh_dim_names=("copies", "parts"))
+
+
+def _kept_whole(parameters: Iterable[nn.Parameter]) -> set[nn.Parameter]:
+    """Those of one block, not yet divided, that each rank keeps whole."""
+    own = [one for one in parameters if not parts.divided(one)]
+    sizes: dict[torch.dtype, int] = {}
+    for one in own:
+        if one.requires_grad and one.dim():
+            sizes[one.dtype] = sizes.get(one.dtype, 0) + one.numel()
+    most = max(sizes, key=lambda dtype: sizes[dtype], default=None)
+    return {one for one in own if not one.dim() or (one.requires_grad and one.dtype != most)}

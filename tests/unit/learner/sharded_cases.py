@@ -1,0 +1,298 @@
+"""Updates that must come out the same on one process and on several: `CASES` by name, and how one
+is run. Also a program, one rank of several: `python sharded_cases.py RANK SIZE FOLDER CASE...`.
+
+All ranks draw the same weights and the same recorded batch from the same seeds; each takes its
+share of the columns. Rank r writes what came out to FOLDER/CASE-SIZE-r.pt.
+
+A CASE is a name, and how it is run: `pi0` with divided parameters, `pi0:copies` with whole ones;
+`pi0:keep` leaves a checkpoint in FOLDER/kept after the first update, `pi0:resume` begins with it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rlcore_testing.conformance.paper import paper_env, paper_observation
+from rlcore_testing.conformance.trajectories import random_trajectory
+from torch import nn
+
+from rlcore.config.schema import ActorConfig, AlgorithmConfig, FSDPConfig, OptimConfig
+from rlcore.learner import parts, ranks
+from rlcore.learner.update import Learner
+from rlcore.rng import RowKeys
+from rlcore.rollout.columns import take
+from rlcore.track.learned import read_learner, write_learner
+from rlcore.trajectory import Trajectory
+
+CPU = torch.device("cpu")
+HERE = Path(__file__).parent
+OPTIM = {"lr": 1e-2, "value_lr": 1e-2, "adam_eps": 1e-4, "clip_grad": 0.5}
+PI0 = {"size": "tiny", "action_horizon": 6, "num_steps": 2, "critic_hidden": [16]}
+TOKENS = {"size": "tiny", "num_action_chunks": 2}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An update, or several.
+
+    Attributes:
+        make: the policy.
+        settings: of the algorithm.
+        algorithm: its name.
+        fsdp: how parameters are held.
+        actor: minibatch sizes.
+        optim: changes of the optimizer.
+        shares: how many columns each rank gets; None: they are dealt out in turn.
+        updates: how many; the second sees weights that have moved.
+        columns: of the batch.
+    """
+
+    make: Callable[[], Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    algorithm: str = "toy"
+    fsdp: FSDPConfig = field(default_factory=lambda: FSDPConfig(sharding_strategy="full_shard"))
+    actor: dict[str, Any] = field(
+        default_factory=lambda: {"global_batch_size": 16, "micro_batch_size": 3}
+    )
+    optim: dict[str, Any] = field(default_factory=dict)
+    shares: tuple[int, ...] | None = None
+    updates: int = 2
+    columns: int = 6
+
+
+def bench() -> Any:
+    """conftest.py beside this file, as a module."""
+    if "bench" not in sys.modules:
+        source = importlib.util.spec_from_file_location("bench", HERE / "conftest.py")
+        assert source is not None and source.loader is not None
+        sys.modules["bench"] = importlib.util.module_from_spec(source)
+        source.loader.exec_module(sys.modules["bench"])
+    return sys.modules["bench"]
+
+
+def linear() -> Any:
+    """Two linear layers and a number."""
+    return bench().LinearPolicy()
+
+
+def blocked() -> Any:
+    """The same, its mean in a block: what is left is gathered with the critic."""
+    policy = bench().LinearPolicy()
+    policy.spec = replace(policy.spec, blocks=True)
+    policy.blocks = lambda: [policy.mean]
+    return policy
+
+
+def pi0(**settings: Any) -> Callable[[], Any]:
+    def make() -> Any:
+        from rlcore_model_openpi.policy import make as build
+        from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
+
+        openpi = {**PI0, "config_name": "pi0_metaworld", "train_expert_only": False}
+        own = {key: settings[key] for key in settings if key in vars(OpenPIConfig())}
+        rest = {key: settings[key] for key in settings if key not in own}
+        config = OpenPIModelConfig(
+            model_type="openpi",
+            num_action_chunks=4,
+            **{"add_value_head": True, **rest},
+            openpi=OpenPIConfig(**openpi | own),
+        )
+        policy = build(config, env_spec=paper_env())
+        policy.set_checkpointing(True)
+        return policy
+
+    return make
+
+
+def tokens(name: str, **settings: Any) -> Callable[[], Any]:
+    def make() -> Any:
+        from importlib import import_module
+
+        kinds = {"openvla": "OpenVLAConfig", "openvla_oft": "OpenVLAOFTConfig"}
+        package = f"rlcore_model_{name}"
+        config = getattr(import_module(f"{package}.settings"), kinds[name])
+        made = config(model_type=name, **{"add_value_head": False, **TOKENS, **settings})
+        return import_module(f"{package}.policy").make(made, env_spec=paper_env())
+
+    return make
+
+
+GRPO = {"algorithm": "grpo", "settings": {"group_size": 2, "kl_beta": 0.1}}
+SMALL = {"optim": {"lr": 1e-3}, "columns": 4}
+CASES: dict[str, Case] = {
+    # every rank runs as many micro-batches as that with the most; one holds no row, one few
+    "uneven": Case(blocked, {"update_epoch": 2}, shares=(5, 1, 0)),
+    "whole": Case(linear, fsdp=FSDPConfig(sharding_strategy="shard_grad_op")),
+    "reference": Case(blocked, {"kl_beta": 0.3, "recompute_logprobs": True}),
+    "warm-up": Case(blocked, {"critic_warmup_updates": 1}),
+    "hybrid": Case(blocked, fsdp=FSDPConfig(sharding_strategy="hybrid_shard", fsdp_size=2)),
+    "host": Case(blocked, fsdp=FSDPConfig(sharding_strategy="full_shard", cpu_offload=True)),
+    "pi0": Case(pi0(), **SMALL),
+    "pi0-bf16": Case(pi0(precision="bf16"), **SMALL),
+    "pi0-expert": Case(pi0(train_expert_only=True, joint_logprob=True), **SMALL),
+    "pi0-vlm-critic": Case(pi0(value_after_vlm=True), **SMALL),
+    "pi0-lora": Case(pi0(is_lora=True, lora_rank=4, precision="bf16"), **SMALL),
+    "openvla": Case(tokens("openvla"), **GRPO, **SMALL),
+    "openvla-lora": Case(tokens("openvla", is_lora=True, lora_rank=4), **GRPO, **SMALL),
+    "oft": Case(tokens("openvla_oft"), **GRPO, **SMALL),
+    "oft-lora": Case(
+        tokens("openvla_oft", is_lora=True, lora_rank=4, precision="bf16"), **GRPO, **SMALL
+    ),
+}
+
+
+def record(case: Case, policy: Any) -> Trajectory:
+    """A batch of its decisions: random ends and rewards, old log-probs and values a little off."""
+    spec, group = policy.spec, case.settings.get("group_size", 0)
+    plain = isinstance(policy, bench().LinearPolicy)
+    batch = random_trajectory(
+        chunks=5,
+        columns=case.columns,
+        actions=spec.num_action_chunks,
+        entries=spec.action_dim,
+        value_width=spec.value_dim,
+        group_size=group,
+    )
+    made = batch.sample_index >= 0
+    if not plain:
+        rows = int(made.sum())
+        inputs = policy.prepare(paper_observation(paper_env(), rows))
+        keys = RowKeys(tuple(("case", row) for row in range(rows)))
+        batch = replace(
+            batch,
+            inputs={name: torch.from_numpy(np.array(array)) for name, array in inputs.items()},
+            replay=policy.act(inputs, keys).replay,
+        )
+    with torch.no_grad():
+        now = policy.evaluate(batch.inputs, batch.replay)
+    random = torch.Generator().manual_seed(1)
+    for name, array in (("logprobs", now.logprobs), ("values", now.values)):
+        noise = 0.1 * torch.randn(array.shape, generator=random)
+        getattr(batch, name)[made] = (array.float() + noise)[batch.sample_index[made]]
+    return batch
+
+
+def share(case: Case, batch: Trajectory, rank: int, size: int) -> Trajectory:
+    """This rank's columns."""
+    if case.shares is None or size != len(case.shares):
+        return take(batch, range(rank, case.columns, size))
+    first = sum(case.shares[:rank])
+    return take(batch, range(first, first + case.shares[rank]))
+
+
+def learner(case: Case, policy: Any) -> Learner:
+    """Its learner."""
+    if case.algorithm == "grpo":
+        from rlcore_algo_grpo.grpo import GRPO as Algorithm
+        from rlcore_algo_grpo.settings import GRPOConfig as Config
+    else:
+        Algorithm, Config = bench().ToyActorCritic, bench().ToyConfig
+    config: AlgorithmConfig = Config(name=case.algorithm, **case.settings)
+    actor = ActorConfig(optim=OptimConfig(**OPTIM | case.optim), **case.actor)
+    return Learner(policy, Algorithm(config), actor, config, seed=0)
+
+
+def start(case: Case) -> tuple[Any, Trajectory]:
+    """Policy and batch, alike on all ranks."""
+    torch.manual_seed(0)
+    policy = case.make()
+    with torch.no_grad():
+        for parameter in policy.parameters():  # heads that start at zero hide nothing
+            parameter.add_((0.02 * torch.randn(parameter.shape)).to(parameter.dtype))
+    return policy, record(case, policy)
+
+
+def run(
+    name: str, how: str = "", *, rank: int = 0, size: int = 1, kept: Path | None = None
+) -> dict[str, Any]:
+    """The updates of a case; whole weights and moments, and the metrics of each update."""
+    case = CASES[name]
+    policy, batch = start(case)
+    if how == "resume":
+        assert kept is not None
+        policy.load_state_dict(torch.load(kept / "weights.pt"))
+    mine = share(case, batch, rank, size)
+    if size > 1 and how != "copies":
+        from rlcore.learner.shard import divide
+
+        divide(policy, case.fsdp, CPU, among=case.fsdp.fsdp_size or size)
+    trainer = learner(case, policy)
+    if how == "resume":
+        assert kept is not None
+        trainer.load_state_dict(read_learner(kept))
+    metrics = []
+    for update in range(int(how == "resume"), case.updates):
+        metrics.append(trainer.update(mine, update))
+        if how == "keep" and not update:
+            assert kept is not None
+            keep(policy, trainer, kept)
+    return {"metrics": metrics, **outcome(policy, trainer)}
+
+
+def keep(policy: Any, trainer: Learner, folder: Path) -> None:
+    """A checkpoint, as an actor worker writes it."""
+    folder.mkdir(exist_ok=True)
+    if ranks.several():
+        from rlcore.learner.shard import together
+
+        with together(policy) as first:
+            if first:
+                torch.save(policy.state_dict(), folder / "weights.pt")
+    else:
+        torch.save(policy.state_dict(), folder / "weights.pt")
+    if trainer.share is not None:
+        part, of = trainer.share
+        write_learner(folder, trainer.state_dict(), part=part, parts=of)
+
+
+def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:
+    """Whole weights by name, and whole moments in the order of the parameters."""
+    weights = {name: parts.whole(one.detach()).float() for name, one in policy.named_parameters()}
+    optimizer = trainer._optimizer
+    moments = []
+    for group in ("policy", "value"):
+        for parameter in optimizer.parameters(group):
+            state = optimizer._adam.state.get(optimizer._stepped(parameter), {})
+            for moment in ("exp_avg", "exp_avg_sq"):
+                if moment in state:
+                    moments.append(_like(state[moment], parameter))
+    return {"weights": weights, "moments": moments}
+
+
+def _like(moment: torch.Tensor, parameter: Any) -> torch.Tensor:
+    if not parts.divided(parameter):
+        return moment.float()
+    from torch.distributed.tensor import DTensor
+
+    made = DTensor.from_local(
+        moment,
+        parameter.device_mesh,
+        parameter.placements,
+        run_check=False,
+        shape=parameter.shape,
+        stride=parameter.stride(),
+    )
+    return made.full_tensor().float()
+
+
+def main(rank: int, size: int, folder: Path, names: Sequence[str]) -> None:
+    """Run cases as one rank of several, divided and not (`NAME:copies`)."""
+    torch.set_num_threads(1)
+    ranks.meet(CPU, url=f"file://{folder}/meet-{size}", rank=rank, world_size=size, timeout=60.0)
+    for name in names:
+        case, _, how = name.partition(":")
+        result = run(case, how, rank=rank, size=size, kept=folder / "kept")
+        torch.save(result, folder / f"{name}-{size}-{rank}.pt")
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])
