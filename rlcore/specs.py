@@ -144,6 +144,8 @@ class EnvSpec:
         suspends: whether it is a :class:`rlcore.protocols.SuspendableEnv`.
         sentences: all that a policy may be told, where episodes have sentences of their own;
             empty: the descriptions.
+        open_sentences: whether episodes also have sentences that nobody can list beforehand, as
+            those that describe the objects at hand.
         caveat: what figures measured under these settings must not be taken for; shown wherever
             they are. Empty: nothing to say.
         hosts: of an env that is made, the process that simulates each row, by number. Episodes of
@@ -168,6 +170,7 @@ class EnvSpec:
     renders_final: bool = True
     suspends: bool = False
     sentences: tuple[str, ...] = ()
+    open_sentences: bool = False
     caveat: str = ""
     hosts: tuple[int, ...] = ()
 

@@ -41,7 +41,8 @@ def _untold(facts: Facts) -> bool:
     """Whether a checkpoint from elsewhere gets the env's sentences by default."""
     config, spec = facts.config, facts.envs["train"]
     elsewhere = config.actor.model.model_path is not None
-    return elsewhere and config.env.train.sentences == OWN and not spec.sentences
+    own = config.env.train.sentences == OWN
+    return elsewhere and own and not spec.sentences and not spec.open_sentences
 
 
 def _shared(facts: Facts) -> Iterator[str]:

@@ -61,7 +61,7 @@ def told(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpe
     """
     if isinstance(sentences, str):
         return spec
-    if spec.sentences:
+    if spec.sentences or spec.open_sentences:
         raise ConfigError(
             f"{path}.sentences must be {OWN}: the sentences of {spec.name} differ from episode to "
             f"episode of a task, but a file has one per task, got a file of {len(sentences)}"

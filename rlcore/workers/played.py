@@ -217,7 +217,7 @@ class PlayedEnv:
 
     def _said_fault(self, sentences: Sequence[str], seen: np.ndarray) -> Fault | None:
         """A sentence that the spec does not name: the run was planned without it."""
-        if self._told is None:
+        if self._told is None and not self.spec.open_sentences:
             for row in np.flatnonzero(seen).tolist():
                 if sentences[row] not in self._said:
                     return Fault(

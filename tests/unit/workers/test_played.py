@@ -518,6 +518,12 @@ def test_a_sentence_that_the_spec_does_not_name_is_refused(call, said):
     told = played(change, told=TOLD)  # what the env says is not heard
     told.reset(range(ROWS), EPISODES)
     told.chunk_step(still())
+    open_ended = played(change)  # nobody could list what it says
+    open_ended.spec = replace(open_ended.spec, open_sentences=True)
+    list(open_ended.demonstrate(EPISODES, **ASKED))
+    assert "sing" in {*open_ended.reset(range(ROWS), EPISODES)["task_descriptions"],
+                      *open_ended.chunk_step(still()).observation["task_descriptions"],
+                      "sing" if call == "demonstrate" else ""}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", ["max_episode_steps", "cameras", "states"])

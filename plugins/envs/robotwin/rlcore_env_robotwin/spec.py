@@ -60,6 +60,7 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
         },
         renders_final=config.render_final,
         suspends=True,
+        open_sentences=not config.stand_ins and config.instruction_type != "task",
         caveat=CAVEAT if config.stand_ins else "",
     )
 

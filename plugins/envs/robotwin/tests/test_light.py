@@ -22,6 +22,7 @@ from rlcore_env_robotwin.tasks import FAMILIES, SENTENCES, TASKS, UNSUPPORTED
 from robotwin_cases import TASK, settings, write_repository
 
 from rlcore.config.compose import compose
+from rlcore.config.sentences import told
 from rlcore.errors import AssetError, ConfigError, UserError
 
 # As RoboTwin's documentation counts them.
@@ -89,6 +90,17 @@ def test_spec_has_the_layout_that_checkpoints_expect() -> None:
     ]  # fmt: skip
     assert [(c.name, c.height, c.width) for c in spec.cameras] == [("head_camera", 224, 224)]
     assert spec.whole_chunks and spec.suspends and not spec.has_expert and not spec.caveat
+
+
+def test_sentences_are_open_where_robotwin_writes_them() -> None:
+    """A file has one sentence per task, which RoboTwin's own would then contradict."""
+    assert env_spec(settings()).open_sentences
+    assert not env_spec(settings(instruction_type="task")).open_sentences
+    assert not env_spec(settings(stand_ins=True)).open_sentences
+    with pytest.raises(ConfigError, match="differ from episode to episode"):
+        told(env_spec(settings()), {TASK: "stack them"}, "env.train")
+    spec = told(env_spec(settings(instruction_type="task")), {TASK: "stack them"}, "env.train")
+    assert spec.descriptions == ("stack them",)
 
 
 def test_several_tasks_are_grouped_by_family() -> None:

@@ -152,7 +152,7 @@ class ObservationChecks(EnvSubject):
                 hint="look the sentence up by the row's own episode.task",
             )
             require(
-                sentence in self.spec.said,
+                self.spec.open_sentences or sentence in self.spec.said,
                 f"row {row} gets {sentence!r}, which spec.sentences does not name",
                 hint="name all sentences that episodes may have in EnvSpec.sentences: tokenizers "
                 "are made for them, and prompts checked against them",
