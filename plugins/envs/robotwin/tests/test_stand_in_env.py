@@ -1,0 +1,130 @@
+"""The stand-in scene as an env: in an environment of its own, while the rest runs in this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rlcore_env_robotwin.env import make_env
+from rlcore_env_robotwin.plugin import rlcore_components
+from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.tasks import BOXES
+from rlcore_simulation.env import SimulatedEnv
+from rlcore_testing import EnvConformance
+
+from rlcore.specs import Episode
+
+# Making the environment takes a while, once.
+pytestmark = pytest.mark.timeout(1800)
+STACK, HANDOVER = "stack_blocks_two", "handover_block"
+CHUNK = 25  # actions of a chunk of the published OpenVLA-OFT
+
+
+@pytest.fixture(scope="module")
+def python(other_venv: Callable[..., Path]) -> str:
+    """An interpreter with SAPIEN and mplib."""
+    component = rlcore_components()[0]
+    return str(other_venv(component.name, *component.requirements) / "bin/python")
+
+
+@pytest.fixture(scope="module")
+def make(python: str) -> Iterator[Callable[..., SimulatedEnv]]:
+    """Makes envs of one process, and closes them."""
+    made: list[SimulatedEnv] = []
+
+    def make_one(num_envs: int, *tasks: str, **settings: Any) -> SimulatedEnv:
+        config = RoboTwinConfig(stand_ins=True, tasks=[*tasks], python=python, **settings)
+        rows = {"num_envs": num_envs, "rank": 0, "world_size": 1, "num_processes": 1}
+        made.append(make_env(config, **rows))
+        return made[-1]
+
+    yield make_one
+    for env in made:
+        env.close()
+
+
+@pytest.fixture(scope="module")
+def both(make: Callable[..., SimulatedEnv]) -> SimulatedEnv:
+    """Two rows of two tasks."""
+    return make(2, STACK, HANDOVER)
+
+
+def played(env: SimulatedEnv, *episodes: Episode) -> list[np.ndarray]:
+    """What is observed at the starts and after each of three chunks, and the rewards."""
+    observation, _ = env.reset(options={"episodes": list(episodes)})
+    found = [observation["states"], *observation["cameras"].values()]
+    low, high = env.spec.actions[0].low, env.spec.actions[0].high
+    draw = np.random.default_rng(0)
+    for _ in range(3):
+        actions = draw.uniform(low / 3, high / 3, (1, 5, env.spec.action_dim))
+        result = env.chunk_step(actions.astype(np.float32).repeat(len(episodes), axis=0))
+        found += [result.observation["states"], result.rewards]
+        found += result.observation["cameras"].values()
+    return found
+
+
+def test_starts_and_courses_are_the_same_to_the_bit(
+    make: Callable[..., SimulatedEnv], both: SimulatedEnv
+) -> None:
+    """In another process, in another row, and after other episodes."""
+    stack, other, handover = Episode(0, 3), Episode(0, 4), Episode(1, 3)
+    first = played(make(2, STACK, HANDOVER), stack, handover)
+    played(both, other, stack)
+    for a, b in zip(first, played(both, handover, stack), strict=True):
+        np.testing.assert_array_equal(a, b[::-1])
+    start = played(both, other, other)
+    assert not np.array_equal(start[1], first[1]), "another trial, another picture"
+
+
+def test_the_expert_solves_a_task_and_a_chunk_ends_with_it(both: SimulatedEnv) -> None:
+    episode = Episode(0, 1)
+    (shown,) = both.demonstrate([episode], action_noise=0.0, speed=1.0, stride=CHUNK, seed=0)
+    assert shown.success and shown.frame_steps.tolist() == [*range(0, 200, CHUNK)]
+    # eight chunks, of which the last opens the gripper: it counts as open above 0.8, and goes from
+    # closed to open in a third of the chunk, 8 actions: open enough in the 7th
+    assert len(shown.actions) == 7 * CHUNK + 7
+    both.reset(options={"episodes": [episode, episode]})
+    for start in range(0, 7 * CHUNK, CHUNK):
+        chunk = shown.actions[None, start : start + CHUNK].repeat(2, axis=0)
+        result = both.chunk_step(chunk)
+        assert not result.rewards.any() and result.valid.all()
+    last = np.repeat(shown.actions[None, -1:], CHUNK, axis=1)
+    last[0, :7] = shown.actions[-7:]
+    result = both.chunk_step(np.concatenate([last, chunk[1:]]))  # the other row holds on
+    assert result.rewards.tolist() == [[0.0] * 6 + [1.0] + [0.0] * 18, [0.0] * 25]
+    assert result.terminated.argmax(axis=1).tolist() == [6, 0]
+    assert result.valid.sum(axis=1).tolist() == [7, 25]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("task", BOXES)
+def test_the_expert_solves_four_of_five_starts(
+    make: Callable[..., SimulatedEnv], task: str
+) -> None:
+    """As a table: python benchmarks/env_robotwin.py --expert --python PATH."""
+    env = make(1, task)
+    episodes = [Episode(0, trial) for trial in range(20)]
+    settings = {"action_noise": 0.0, "speed": 1.0, "stride": CHUNK, "seed": 0, "max_steps": 400}
+    assert sum(shown.success for shown in env.demonstrate(episodes, **settings)) >= 16
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+class TestStandIn(EnvConformance):
+    """Short episodes, which the expert does not solve: each check makes processes of its own."""
+
+    name = "robotwin"
+
+    @pytest.fixture(autouse=True)
+    def _in_its_interpreter(self, python: str) -> None:
+        type(self).settings = {
+            "stand_ins": True,
+            "tasks": [STACK, HANDOVER],
+            "max_episode_steps": 8,
+            "num_processes": 1,
+            "python": python,
+        }
