@@ -62,6 +62,9 @@ def pip_lines(clone: Path) -> list[str]:
         ("--model OpenPI --env MetaWorld", "metaworld,openpi", "plugins/simulation"),
         ("embodied --env metaworld_maniskill --model openvla_oft",
          "metaworld,maniskill,openvla-oft", "plugins/envs/maniskill"),
+        ("embodied --model openvla-oft --env robotwin", "robotwin,openvla-oft",
+         "plugins/envs/sapien"),
+        ("embodied --model OpenPI --env robotwin", "robotwin,openpi", "plugins/envs/robotwin"),
     ],
 )  # fmt: skip
 def test_the_lines_of_the_documents_install_what_they_name(clone, line, extras, others):

@@ -24,6 +24,7 @@ from robotwin_cases import TASK, settings, write_repository
 from rlcore.config.compose import compose
 from rlcore.config.sentences import told
 from rlcore.errors import AssetError, ConfigError, UserError
+from rlcore.targets import load_target
 
 # As RoboTwin's documentation counts them.
 COUNTS = {
@@ -36,6 +37,12 @@ def test_forty_six_tasks_in_eight_families() -> None:
     assert {family: len(tasks) for family, tasks in FAMILIES.items()} == COUNTS
     assert len(set(TASKS)) == 46 and not set(TASKS) & set(UNSUPPORTED)
     assert SENTENCES["place_empty_cup"] == "use an arm to place the empty cup on the coaster"
+
+
+def test_plugin_strings_lead_to_what_they_name() -> None:
+    for spec in plugin.rlcore_components():
+        for target in (spec.target, spec.config, spec.spec, spec.imports):
+            assert target is None or load_target(target) is not None
 
 
 def test_every_task_is_an_env_of_its_own() -> None:
