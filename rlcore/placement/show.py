@@ -86,7 +86,7 @@ def render(
                 str(seat.node),
                 _ranks(plan, process),
                 f"{seat.cpus:.4g}",
-                _size(memory[role]) if memory[role] else "-",
+                size(memory[role]) if memory[role] else "-",
             )
         table.add_section()
     console = Console(file=io.StringIO(), width=WIDTH, color_system=None)
@@ -107,9 +107,9 @@ def render_inventory(inventory: Inventory) -> str:
             str(index),
             node.name or "-",
             str(node.gpus),
-            _size(node.gpu_memory) if node.gpu_memory else "-",
+            size(node.gpu_memory) if node.gpu_memory else "-",
             str(node.cpus),
-            _size(node.memory) if node.memory else "-",
+            size(node.memory) if node.memory else "-",
             spans(inventory.ranks(index)) or "-",
             ", ".join(f"{name}={value}" for name, value in node.labels.items()) or "-",
         )
@@ -123,7 +123,7 @@ def render_inventory(inventory: Inventory) -> str:
 
 def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, int]) -> list[str]:
     """What the table does not say: totals, and nodes whose memory can't hold the weights."""
-    sent = _size(spec.trainable_parameters * BYTES[precision])
+    sent = size(spec.trainable_parameters * BYTES[precision])
     lines = [
         *(
             ["rollout and actor are one process over one set of weights"]
@@ -139,9 +139,9 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, 
     for index, node in enumerate(plan.inventory.nodes):
         held = []
         if plan.inventory.kind == "GPU" and (node.gpus or len(plan.inventory.nodes) == 1):
-            loads = [_load(plan, rank, memory) for rank in plan.inventory.ranks(index)]
+            loads = [load(plan, rank, memory) for rank in plan.inventory.ranks(index)]
             held.append(_held("the fullest GPU holds", max(loads, default=0.0), node.gpu_memory))
-        on_cores = sum(_load(plan, rank, memory) for rank in plan.inventory.cores(index))
+        on_cores = sum(load(plan, rank, memory) for rank in plan.inventory.cores(index))
         if not held or on_cores:
             held.append(_held("its processes hold", on_cores, node.memory))
         named = f"node {index}" + (f" ({node.name})" if node.name else "")
@@ -150,11 +150,11 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, 
 
 
 def _held(what: str, need: float, have: int) -> str:
-    text = f"{what} {_size(need)}" + (f" of {_size(have)}" if have else "")
+    text = f"{what} {size(need)}" + (f" of {size(have)}" if have else "")
     return text + (": TOO MUCH" if have and need > have else "")
 
 
-def _load(plan: Plan, rank: int, memory: Mapping[str, int]) -> float:
+def load(plan: Plan, rank: int, memory: Mapping[str, int]) -> float:
     """Bytes on one rank; a process spreads evenly over the ranks it owns."""
     return sum(
         memory[role] / len(process.resources)
@@ -182,5 +182,5 @@ def spans(ranks: Sequence[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
-def _size(count: float) -> str:
+def size(count: float) -> str:
     return f"{count / GIB:.2f} GiB" if count >= GIB / 100 else f"{count / 2**20:.2f} MiB"

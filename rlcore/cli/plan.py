@@ -1,0 +1,149 @@
+"""`rlcore plan EXPERIMENT [overrides]`: where its processes could run, and what binds; on machines
+that many have, or on those of `cluster.inventory` or `cluster.address`.
+
+A layout is proposed if every check passes and what its processes hold fits. Activations are not in
+the estimate: what is left for them is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlcore.checks import check
+from rlcore.checks.facts import NO_POLICY, Facts
+from rlcore.cli.request import parse_request, print_help
+from rlcore.cli.verbs import Verb
+from rlcore.config.schema import RunConfig
+from rlcore.errors import UserError
+from rlcore.placement import Inventory, find_inventory, make_plan, memory_per_process
+from rlcore.placement.pretend import pretended
+from rlcore.placement.propose import PRESETS, Fill, fill, layouts, micro_batch
+from rlcore.placement.show import size
+from rlcore.plugins import Registry, load_plugins
+
+VERB = Verb("plan", "")
+STAGES = (2, 1)  # two let env and policy overlap; one does with fewer envs
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A layout on some machines: the keys that make it, how full it is, or why it can't be."""
+
+    name: str
+    keys: dict[str, Any]
+    fill: Fill | None = None
+    refused: str = ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print a proposal for each kind of machine; exit code 1 if none of them fits."""
+    request = parse_request("plan", arguments)
+    if request.help:
+        print_help("plan", request)
+        return 0
+    config = VERB.compose(request, request.overrides)
+    registry = load_plugins()
+    found = False
+    for name, inventory in _machines(config):
+        lines, fits = _proposal(config, registry, inventory)
+        found |= fits
+        print(f"{name}:", *lines, sep="\n  ")
+    return 0 if found else 1
+
+
+def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory]]:
+    cluster = config.cluster
+    if cluster.inventory is None and cluster.address is None:
+        yield from ((preset, pretended(preset)) for preset in PRESETS)
+    else:
+        yield cluster.inventory or str(cluster.address), find_inventory(cluster, only_look=True)
+
+
+def _proposal(
+    config: RunConfig, registry: Registry, inventory: Inventory
+) -> tuple[list[str], bool]:
+    """What is said of some machines, and whether anything fits on them."""
+    tried = [_try(config, registry, inventory, *layout) for layout in layouts(inventory).items()]
+    lines: list[str] = []
+    for one in tried:
+        if one.fill is not None and one.fill.fits:
+            return [*lines, *_words(one), _left(one.fill)], True
+        lines += _why_not(one)
+    return lines, False
+
+
+def _try(
+    config: RunConfig,
+    registry: Registry,
+    inventory: Inventory,
+    name: str,
+    placement: dict[str, str],
+) -> Tried:
+    refused = Tried(name, {})
+    for stages in STAGES:
+        keys: dict[str, Any] = {
+            "cluster.component_placement": placement,
+            "cluster.num_nodes": len(inventory.nodes),
+            "rollout.pipeline_stage_num": stages,
+        }
+        cluster = replace(
+            config.cluster, component_placement=placement, num_nodes=len(inventory.nodes)
+        )
+        try:
+            plan = make_plan(cluster, inventory, registry)
+            wanted, batch = config.actor.micro_batch_size, config.actor.global_batch_size
+            micro = micro_batch(wanted, batch, plan.world_size("actor"))
+            keys["actor.micro_batch_size"] = micro or wanted
+            placed = replace(
+                config,
+                cluster=cluster,
+                rollout=replace(config.rollout, pipeline_stage_num=stages),
+                actor=replace(config.actor, micro_batch_size=micro or wanted),
+            )
+            facts = check(placed, registry, plan)
+        except UserError as error:
+            refused = Tried(name, keys, refused=error.message)
+        else:
+            return Tried(name, keys, fill(plan, _memory(facts)))
+    return refused
+
+
+def _memory(facts: Facts) -> dict[str, int]:
+    """Bytes of a process, by role."""
+    return {
+        role: memory_per_process(
+            role,
+            facts.policy or NO_POLICY,
+            facts.config.actor.model.precision,
+            reference=facts.needs is not None and facts.needs.reference_logprobs,
+            rows=facts.rows_per_forward,
+        )
+        for role, _ in facts.placement.roles()
+    }
+
+
+def _words(one: Tried) -> list[str]:
+    return [f"{one.name} fits:", *(f"  {key}={_text(value)}" for key, value in one.keys.items())]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, dict):
+        return str(value)
+    return "{" + ", ".join(f"{name}: {ranks}" for name, ranks in value.items()) + "}"
+
+
+def _left(found: Fill) -> str:
+    if not found.have:
+        return f"the fullest holds {size(found.need)}; its memory is not known"
+    need, left = size(found.need), size(found.have - found.need)
+    return f"the fullest holds {need} of {size(found.have)}: {left} are left for activations"
+
+
+def _why_not(one: Tried) -> Iterator[str]:
+    if one.fill is None:
+        yield f"{one.name} is refused: {one.refused}"
+    else:
+        need, have = size(one.fill.need), size(one.fill.have)
+        yield f"{one.name} does not fit: memory binds, the fullest would hold {need} of {have}"

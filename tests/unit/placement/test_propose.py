@@ -1,0 +1,75 @@
+"""Proposals: the layouts, how full they are, and what the command says."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.cli.main import main
+from rlcore.config.schema import ClusterConfig
+from rlcore.placement import Inventory, Node, make_plan
+from rlcore.placement.propose import Fill, fill, layouts, micro_batch
+
+TOY = ["plan", "env=toy", "model=toy", "algorithm=ppo"]
+
+
+def test_the_layouts_of_two_machines_of_eight():
+    found = layouts(Inventory.uniform(2, Node(cpus=8, gpus=8)))
+    assert found == {
+        "shared": {"env": "all", "rollout": "all", "actor": "all"},
+        "hybrid": {"env": "0-7", "rollout": "8-15", "actor": "all"},
+        "separate": {"env": "0-3", "rollout": "4-7", "actor": "8-15"},
+    }
+    assert list(layouts(Inventory.uniform(1, Node(cpus=8, gpus=1)))) == ["shared"]
+    assert layouts(Inventory.uniform(1, Node(cpus=8, gpus=2)))["hybrid"]["rollout"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "batch", "ranks", "most"),
+    # 1024 over 16 ranks are 64 each; 960 over 8 are 120, of which 100 is no divisor but 60 is
+    [(128, 1024, 16, 64), (128, 1024, 1, 128), (100, 960, 8, 60), (8, 6, 4, None)],
+)
+def test_the_micro_batch_divides_what_a_rank_gets(wanted, batch, ranks, most):
+    assert micro_batch(wanted, batch, ranks) == most
+
+
+def test_the_fullest_counts():
+    mapping = {"env": 0, "rollout": "1-2", "actor": "2"}
+    memory = {"env": 0, "rollout": 30, "actor": 50}
+    plan = make_plan(
+        ClusterConfig(component_placement=mapping),
+        Inventory((Node(cpus=4, gpus=3, gpu_memory=100),)),
+    )
+    assert fill(plan, memory) == Fill(80, 100) and fill(plan, memory).fits
+    cores = make_plan(
+        ClusterConfig(component_placement=mapping), Inventory((Node(cpus=3, memory=100),))
+    )
+    assert fill(cores, memory) == Fill(110, 100) and not fill(cores, memory).fits
+
+
+def test_what_fits_is_said_as_keys(capsys):
+    assert main([*TOY, "cluster.inventory=8x80GB"]) == 0
+    assert capsys.readouterr().out.splitlines()[:6] == [
+        "8x80GB:",
+        "  shared fits:",
+        "    cluster.component_placement={env: all, rollout: all, actor: all}",
+        "    cluster.num_nodes=1",
+        "    rollout.pipeline_stage_num=1",  # 8 envs over 8 env processes: one stage
+        "    actor.micro_batch_size=128",  # 1024 chunks over 8 ranks
+    ]
+
+
+def test_what_binds_is_said(capsys):
+    assert main([*TOY, "cluster.inventory=1x0.5MB"]) == 1
+    said = capsys.readouterr().out
+    assert "shared does not fit: memory binds, the fullest would hold 0.83 MiB of 0.50 MiB" in said
+
+
+def test_machines_that_many_have(capsys):
+    assert main(TOY) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == [
+        "1x24GB:", "1x80GB:", "8x80GB:", "2x8x80GB:",
+    ]  # fmt: skip
+    # 8 envs can't be dealt to 16 env processes
+    (refused,) = [line for line in lines if "is refused" in line]
+    assert refused.startswith("  shared is refused: ") and "x 1 = 16, got 8" in refused
