@@ -85,6 +85,21 @@ def test_every_suite_composes_with_its_time_limit_and_disjoint_starts(suite: str
     assert groups == ([10, 10, 10, 10, 90] if suite == "libero_130" else [])
 
 
+def test_the_recipe_for_stand_ins_is_judged_on_every_held_out_start() -> None:
+    """Three tasks, ten starts of each, four passes: 120 episodes, marked as stand-ins'."""
+    config = compose(["experiment=libero_object_ppo_pi0_tiny"])
+    train, evaluated = env_spec(config.env.train), env_spec(config.env.eval)
+    assert train.has_expert and train.tasks == evaluated.tasks
+    played = len(evaluated.tasks) * config.env.eval.trials_per_task
+    assert (played, played * config.env.eval.rollout_epoch) == (30, 120)
+    assert played == len(evaluated.tasks) * len(evaluated.trials(config.env.eval.split))
+    assert train.caveat == evaluated.caveat != ""
+    # the limit that binds the policy would cut its teacher off
+    assert config.collect.max_episode_steps is not None
+    assert train.max_episode_steps == evaluated.max_episode_steps < 111
+    assert config.collect.max_episode_steps > 111
+
+
 def test_the_plain_name_is_long() -> None:
     assert compose(["env=libero"], require=("env",)).env.train.suite == "libero_10"
 
