@@ -7,8 +7,10 @@ simulator and no tensor library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["env", "model", "algorithm", "placement", "tracker", "protocol", "command"]
@@ -207,6 +209,8 @@ class PolicySpec:
         sft: the supervised loss it has: "flow_matching", "token_cross_entropy" or None.
         parameters: total number of parameters (0 if unknown), for the memory estimate.
         trainable_parameters: likewise those that RL trains.
+        gathered_parameters: those that are whole at once where actor processes divide them, see
+            :func:`gathered`; 0: all.
         cache_numbers: numbers per row that it keeps while it decides, in its precision: keys and
             values of what was read (0 if it keeps none).
         gradient_checkpointing: whether it has `set_checkpointing`, to recompute activations.
@@ -227,12 +231,30 @@ class PolicySpec:
     sft: str | None = None
     parameters: int = 0
     trainable_parameters: int = 0
+    gathered_parameters: int = 0
     cache_numbers: int = 0
     gradient_checkpointing: bool = False
     blocks: bool = False
     starts_from_noise: bool = False
     temperature: bool = False
     evaluation_only: str = ""
+
+
+def gathered(shapes: Mapping[str, Sequence[int]], blocks: str) -> int:
+    """How many parameters are whole at once where actor processes divide them: those in no block,
+    and the two largest blocks, as the next one arrives while one computes.
+
+    Args:
+        shapes: of all parameters, by name.
+        blocks: pattern that the name of a block's parameter begins with; its group is the block.
+    """
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        found = re.match(blocks, name)
+        block = found[1] if found else ""
+        sizes[block] = sizes.get(block, 0) + prod(shape)
+    outside = sizes.pop("", 0)
+    return outside + sum(sorted(sizes.values())[-2:])
 
 
 @dataclass(frozen=True)

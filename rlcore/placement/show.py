@@ -21,7 +21,13 @@ _FP32 = BYTES["fp32"]
 
 
 def memory_per_process(
-    role: str, spec: PolicySpec, precision: str, *, reference: bool = False, rows: int = 0
+    role: str,
+    spec: PolicySpec,
+    precision: str,
+    *,
+    reference: bool = False,
+    rows: int = 0,
+    shares: int = 1,
 ) -> int:
     """Bytes that a process holds besides activations.
 
@@ -34,6 +40,9 @@ def memory_per_process(
                                  +  T b (reference weights, where algorithm.kl_beta wants them)
         rollout+actor            as the actor, + R K b
         env                      0: the simulator's own, unknown here
+
+    Where n processes divide the parameters, an actor holds the n-th part of all that, and G b of
+    what is gathered to compute with, G parameters at once.
 
     Parameters a model keeps in fp32 within bf16 (adapters: they need no master copies) are counted
     like the others; activations and rendering are not counted.
@@ -48,6 +57,8 @@ def memory_per_process(
         masters = 1 if size < _FP32 else 0
         each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
         held += each * spec.trainable_parameters
+    if "actor" in role and shares > 1:
+        held = -(-held // shares) + (spec.gathered_parameters or spec.parameters) * size
     return held
 
 
@@ -69,7 +80,9 @@ def render(
         rows: decided in a forward.
     """
     memory = {
-        role: memory_per_process(role, spec, precision, reference=reference, rows=rows)
+        role: memory_per_process(
+            role, spec, precision, reference=reference, rows=rows, shares=plan.shares
+        )
         for role, _ in plan.roles()
     }
     kind = plan.inventory.kind
@@ -133,6 +146,7 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, 
                 f"an update sends about {sent} of weights to each rollout process",
             ]
         ),
+        *([f"{plan.shares} actor processes divide the parameters"] if plan.shares > 1 else []),
         f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
         f"{spec.trainable_parameters:,} trained",
     ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Inventory, Node, make_plan, memory_per_process, render
-from rlcore.specs import PolicySpec
+from rlcore.specs import PolicySpec, gathered
 
 GIB = 2**30
 
@@ -33,6 +33,29 @@ def test_the_estimate():
     assert memory_per_process("rollout+actor", spec, "fp32") == 5200
     # weights 2000, gradients, moments and master copies in fp32: 400 + 800 + 400
     assert memory_per_process("actor", spec, "bf16") == 3600
+
+
+def test_parameters_that_actors_divide():
+    spec = replace(policy(1000, 100), gathered_parameters=300)
+    # of the 5200 bytes above a fourth, and 300 parameters gathered: 1300 + 1200
+    assert memory_per_process("actor", spec, "fp32", shares=4) == 2500
+    assert memory_per_process("rollout", spec, "fp32", shares=4) == 4000
+    # gathered as a whole where nothing is said
+    assert memory_per_process("actor", policy(1000, 100), "fp32", shares=4) == 5300
+    plan = make_plan(
+        ClusterConfig(component_placement={"env,rollout,actor": "all"}),
+        Inventory.uniform(1, Node(cpus=4)),
+        divides=0,
+    )
+    assert [role for role, _ in plan.roles()] == ["env", "rollout", "actor"]
+    assert "4 actor processes divide the parameters" in render(plan, spec)
+
+
+def test_what_is_gathered_at_once():
+    shapes = {"head": (5,), "a.layers.0.w": (2, 3), "a.layers.0.b": (2,), "a.layers.1.w": (7,)}
+    # the head's 5, and of blocks of 8, 7 and 1 the two largest
+    shapes["b.layers.0.w"] = (1,)
+    assert gathered(shapes, r"(.*\.layers\.\d+)\.") == 20
 
 
 def test_reference_weights_and_what_acting_caches():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from pathlib import Path
 
-from rlcore.specs import EnvSpec, PolicySpec
+from rlcore.specs import EnvSpec, PolicySpec, gathered
 from rlcore_model_openpi.contradictions import check_settings
 from rlcore_model_openpi.files import (
     check_beside,
@@ -14,7 +14,7 @@ from rlcore_model_openpi.files import (
     check_written,
     load_stats,
 )
-from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD, head_shapes
+from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD, head_shapes, network_shapes
 from rlcore_model_openpi.normalize import Normalizer
 from rlcore_model_openpi.resolved import (
     Resolved,
@@ -30,6 +30,8 @@ from rlcore_model_openpi.sizes import (
     vlm_parameter_count,
 )
 
+BLOCKS = r"(.*\.layers\.\d+)\."
+"""What the names of a transformer layer's parameters begin with."""
 _NOISE_HIDDEN = (128, 64)  # those of heads.NoiseHead, which needs torch to be read
 
 
@@ -68,6 +70,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         sft="flow_matching",
         parameters=total,
         trainable_parameters=trainable,
+        gathered_parameters=gathered(network_shapes(resolved.size), BLOCKS),
         cache_numbers=_cached(config, resolved),
         gradient_checkpointing=True,
         blocks=True,

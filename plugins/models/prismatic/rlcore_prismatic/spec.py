@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.specs import EnvSpec, PolicySpec
+from rlcore.specs import EnvSpec, PolicySpec, gathered
 from rlcore_prismatic import statistics
 from rlcore_prismatic.adapters import Adapters, read_adapters
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, with_pixels
@@ -26,6 +26,9 @@ from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.sizes import PrismaticSize, named_size
 from rlcore_prismatic.stored import Component, merged_parts, stored_network
 from rlcore_prismatic.trained import written_settings
+
+BLOCKS = r"(.*\.(?:blocks|layers)\.\d+)\."
+"""What the names of a transformer block's parameters begin with."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,7 @@ def checked_spec(
         sft=sft,
         parameters=total,
         trainable_parameters=trainable,
+        gathered_parameters=gathered(network_shapes(resolved.size, film=resolved.film), BLOCKS),
         gradient_checkpointing=True,
         blocks=True,
         temperature=True,
