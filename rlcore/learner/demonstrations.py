@@ -21,6 +21,7 @@ def fit_demonstrations(
     sft: SFTConfig,
     *,
     seed: int,
+    device: torch.device | None = None,
     continue_seconds: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
@@ -29,6 +30,7 @@ def fit_demonstrations(
     From the start, the normaliser is fitted to the training part first; a continuation keeps it.
 
     Args:
+        device: where the policy computes; None: where its parameters are.
         continue_seconds: go on for this long instead of `sft.max_steps` steps.
 
     Returns:
@@ -39,7 +41,7 @@ def fit_demonstrations(
     """
     held = DemonstrationSet(data).successful().split(sft.val_fraction, seed)
     train, val = (list(part) for part in held)
-    trainer = SupervisedTrainer(policy, sft, seed=seed)
+    trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
     if continue_seconds is None:
         policy.fit_normalizer(train)
     samples = [supervised_samples(policy, part) for part in (train, val)]

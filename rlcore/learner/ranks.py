@@ -55,6 +55,29 @@ def number() -> int:
     return dist.get_rank() if several() else 0
 
 
+def count() -> int:
+    """How many there are."""
+    return dist.get_world_size() if several() else 1
+
+
+def total(number: float) -> float:
+    """The sum of all ranks' numbers, alike on all."""
+    if not several():
+        return number
+    numbers: list[float] = [number] * dist.get_world_size()
+    dist.all_gather_object(numbers, number)
+    return sum(numbers)
+
+
+def of_first(value: Any) -> Any:
+    """Rank 0's value."""
+    if not several():
+        return value
+    values = [value]
+    dist.broadcast_object_list(values, src=0)
+    return values[0]
+
+
 def most(count: int) -> int:
     """The greatest of all ranks' numbers."""
     if not several():

@@ -2,6 +2,9 @@
 
 Batches are keyed by the step and noise by (step, sample), so a run repeats bit for bit whatever
 ran before it. Validation draws the same noise each time: its losses differ by the weights alone.
+
+Several actor ranks deal out the samples of each batch among themselves and add up what comes of
+them: the result is that of one rank, but for the order of sums.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from torch import Tensor
 
 from rlcore.config.schema import OptimConfig, SFTConfig
 from rlcore.errors import ConfigError, TrainingError
+from rlcore.learner import parts, ranks
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.protocols import Policy
 from rlcore.rng import RowKeys, generator
@@ -118,12 +122,15 @@ class SupervisedTrainer:
         policy: changed in place; a critic is left alone.
         config: steps, batch size, rates.
         seed: root of batches and noise.
+        device: where the policy computes; None: where its parameters are.
 
     Raises:
         ConfigError: the policy has no supervised loss.
     """
 
-    def __init__(self, policy: Policy, config: SFTConfig, *, seed: int) -> None:
+    def __init__(
+        self, policy: Policy, config: SFTConfig, *, seed: int, device: torch.device | None = None
+    ) -> None:
         if policy.spec.sft is None:
             raise ConfigError(
                 f"model {policy.spec.name!r} has no supervised loss",
@@ -131,7 +138,8 @@ class SupervisedTrainer:
             )
         self._policy, self._config, self._seed = policy, config, seed
         self._trained = parameters = checked_groups(policy)["policy"]
-        self._device = parameters[0].device
+        self._device = device or parameters[0].device
+        self._divided = any(map(parts.divided, parameters))
         settings = OptimConfig(
             lr=config.lr,
             lr_warmup_steps=config.lr_warmup_steps,
@@ -181,8 +189,9 @@ class SupervisedTrainer:
         total = 0.0
         for rows in torch.arange(len(samples)).split(self._config.batch_size):
             with torch.no_grad():
-                total += float(self._losses(samples, rows, "sft-validation", 0).sum())
-        return total / len(samples)
+                total += float(self._own_sum(samples, rows, "sft-validation", 0))
+        self._settle()
+        return ranks.total(total) / len(samples)
 
     def _run(
         self,
@@ -205,7 +214,7 @@ class SupervisedTrainer:
         while True:
             if len(val) and history.steps % self._config.val_interval == 0:
                 self._record_validation(history, val, first, latest)
-            reason = stop(history, time.monotonic() - started)
+            reason = ranks.of_first(stop(history, time.monotonic() - started))
             if reason is not None:
                 history.stopped = reason
                 break
@@ -227,7 +236,7 @@ class SupervisedTrainer:
         """Also where nothing is held back to validate on."""
         if history.steps and history.skipped_steps == history.steps:
             problem = f"the gradient of each of its {history.steps} steps"
-        elif not all(bool(parameter.isfinite().all()) for parameter in self._trained):
+        elif ranks.most(not all(bool(parts.part(one).isfinite().all()) for one in self._trained)):
             problem = "a weight"
         else:
             return
@@ -259,10 +268,27 @@ class SupervisedTrainer:
         size = min(self._config.batch_size, len(samples))
         rows = generator(self._seed, "sft", step).choice(len(samples), size=size, replace=False)
         self._optimizer.zero_grad()
-        loss = self._losses(samples, torch.from_numpy(rows), "sft", step).mean()
+        loss = self._own_sum(samples, torch.from_numpy(rows), "sft", step) / size
         loss.backward()
+        self._settle()
+        ranks.add_gradients(self._trained)
         done = self._optimizer.step()
-        return float(loss.detach()), done
+        return ranks.total(float(loss.detach())), done
+
+    def _own_sum(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
+        """Sum of the losses of this rank's share of a batch. A rank whose share is empty makes the
+        others' forward all the same, with a sample that does not count."""
+        own = rows[ranks.number() :: ranks.count()]
+        if not len(own):
+            return self._losses(samples, rows[:1], phase, step)[:0].sum()
+        return self._losses(samples, own, phase, step).sum()
+
+    def _settle(self) -> None:
+        """After forwards, before weights change."""
+        if self._divided:
+            from rlcore.learner.shard import settle  # takes a second to import
+
+            settle(self._policy)
 
     def _losses(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
         """Loss per sample `[B]`, with noise keyed by (phase, step, sample)."""

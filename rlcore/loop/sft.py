@@ -63,7 +63,7 @@ def _learn(
     total: int | None = None,
     **limits: float,
 ) -> dict[str, Any]:
-    """Supervised training on actor rank 0, watched; returns its history."""
+    """Supervised training on all actor ranks, watched; returns its history."""
     with session.clock.measure(phase), session.progress.phase(title, total) as shown:
 
         def watch(state: Mapping[str, float]) -> None:
@@ -73,9 +73,9 @@ def _learn(
                 rate = f"{state['steps'] / max(state['seconds'], 1e-9):.1f} steps/s"
                 shown.set(int(state["steps"]), note=", ".join([*losses, rate]))
 
-        history: dict[str, Any] = session.group.actor_on_first(
+        history: dict[str, Any] = session.group.actor(
             "supervised", data=str(data), sft=session.config.sft, on_count=watch, **limits
-        )
+        )[0]
         last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
         watch({"steps": history["steps"], "seconds": history["seconds"], **last})
     return history

@@ -121,8 +121,9 @@ class ActorWorker(PolicyWorker):
         Args:
             continue_seconds: go on from the present weights for this long (the control),
                 instead of `sft.max_steps` steps from the start.
-            on_progress: called after each step.
+            on_progress: called after each step; of several ranks, the first one's.
         """
+        from rlcore.learner import ranks
         from rlcore.learner.demonstrations import fit_demonstrations
 
         self._changed("all")
@@ -131,8 +132,9 @@ class ActorWorker(PolicyWorker):
             Path(data),
             sft,
             seed=self._settings.seed,
+            device=self.device,
             continue_seconds=continue_seconds,
-            on_progress=on_progress,
+            on_progress=None if ranks.number() else on_progress,
         )
 
     def save(self, path: str) -> None:

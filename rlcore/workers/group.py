@@ -96,15 +96,14 @@ class WorkerGroup(ABC):
         """Call a method of every env worker, with keyword arguments per rank."""
         return self._call("env", method, per_rank)
 
-    def actor(self, method: str, **arguments: Any) -> list[Any]:
+    def actor(self, method: str, *, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
         """Call a method of every worker that learns with the same arguments; results by rank."""
-        return self._call("actor", method, [arguments] * self.ranks("actor"))
+        every = [arguments] * self.ranks("actor")
+        return self._call("actor", method, every, on_count)
 
-    def actor_on_first(
-        self, method: str, *, on_count: OnCount | None = None, **arguments: Any
-    ) -> Any:
+    def actor_on_first(self, method: str, **arguments: Any) -> Any:
         """Call a method of actor worker 0 alone; its result."""
-        return self._call("actor", method, [arguments], on_count)[0]
+        return self._call("actor", method, [arguments])[0]
 
     def policy(self, method: str, **arguments: Any) -> None:
         """Call a method of every worker that holds a policy, acting or learning, once each."""

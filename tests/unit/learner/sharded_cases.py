@@ -5,7 +5,7 @@ All ranks draw the same weights and the same recorded batch from the same seeds;
 share of the columns. Rank r writes what came out to FOLDER/CASE-SIZE-r.pt.
 
 A CASE is a name, and how it is run: `pi0` with divided parameters, `pi0:copies` with whole ones;
-`pi0:keep` leaves a checkpoint in FOLDER/kept after the first update, `pi0:resume` begins with it.
+`pi0:supervised` learns from demonstrations instead; `pi0:keep` leaves a checkpoint in FOLDER/kept after the first update, `pi0:resume` begins with it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ from rlcore_testing.conformance.paper import paper_env, paper_observation
 from rlcore_testing.conformance.trajectories import random_trajectory
 from torch import nn
 
-from rlcore.config.schema import ActorConfig, AlgorithmConfig, FSDPConfig, OptimConfig
+from rlcore.config.schema import (
+    ActorConfig,
+    AlgorithmConfig,
+    FSDPConfig,
+    OptimConfig,
+    SFTConfig,
+)
 from rlcore.learner import parts, ranks
+from rlcore.learner.supervised import SupervisedSamples, SupervisedTrainer
 from rlcore.learner.update import Learner
 from rlcore.rng import RowKeys
 from rlcore.rollout.columns import take
@@ -219,10 +226,12 @@ def run(
         assert kept is not None
         policy.load_state_dict(torch.load(kept / "weights.pt"))
     mine = share(case, batch, rank, size)
-    if size > 1 and how != "copies":
+    if size > 1 and not how.endswith("copies"):
         from rlcore.learner.shard import divide
 
         divide(policy, case.fsdp, CPU, among=case.fsdp.fsdp_size or size)
+    if how.startswith("supervised"):
+        return supervised(policy)
     trainer = learner(case, policy)
     if how == "resume":
         assert kept is not None
@@ -234,6 +243,24 @@ def run(
             assert kept is not None
             keep(policy, trainer, kept)
     return {"metrics": metrics, **outcome(policy, trainer)}
+
+
+def supervised(policy: Any) -> dict[str, Any]:
+    """Four steps on batches of two: a third rank has no sample of them."""
+    random = torch.Generator().manual_seed(2)
+
+    def samples(count: int) -> SupervisedSamples:
+        spec = policy.spec
+        shape = (count, spec.action_horizon, spec.action_dim)
+        features = torch.randn((count, 4), generator=random)
+        actions = torch.randn(shape, generator=random)
+        return SupervisedSamples({"features": features}, actions, torch.ones(shape[:2]).bool())
+
+    config = SFTConfig(enabled=True, max_steps=4, batch_size=2, val_interval=2, lr_warmup_steps=0)
+    history = SupervisedTrainer(policy, config, seed=0).fit(samples(20), samples(5))
+    losses = [loss for _, loss in (*history.train_loss, *history.val_loss)]
+    weights = {name: parts.whole(one.detach()) for name, one in policy.named_parameters()}
+    return {"losses": losses, "weights": weights}
 
 
 def keep(policy: Any, trainer: Learner, folder: Path) -> None:

@@ -68,10 +68,16 @@ def require_same(name: str, alone: dict[str, Any], there: Sequence[dict[str, Any
 
 
 def test_ranks_with_many_rows_few_and_none(tmp_path):
-    """With epochs, micro-batches, a KL to weights that have moved, a critic's warm-up; and a
-    checkpoint of three ranks that one goes on with."""
+    """With epochs, micro-batches, a KL to weights that have moved, a critic's warm-up; a checkpoint
+    of three ranks that one goes on with; and supervised training with whole and divided weights."""
     names = ["uneven", "uneven:copies", "warm-up", "reference:keep"]
-    results = together(tmp_path, 3, names)
+    taught = ["whole:supervised", "whole:supervised-copies"]
+    results = together(tmp_path, 3, [*names, *taught])
+    one = run("whole", "supervised")
+    for rank in (rank for name in taught for rank in results[name]):
+        assert rank["losses"] == pytest.approx(one["losses"], rel=1e-5)
+        for key, weight in one["weights"].items():
+            torch.testing.assert_close(rank["weights"][key], weight, rtol=0, atol=1e-5)
     for name in names:
         case = name.partition(":")[0]
         require_same(case, run(case), results[name])
