@@ -8,8 +8,9 @@ the loss, the settings say how the batch is cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,12 +23,13 @@ from rlcore.config.schema import ActorConfig, AlgorithmConfig
 from rlcore.errors import CheckpointError, ConfigError, TrainingError
 from rlcore.learner import parts, ranks, trained
 from rlcore.learner.algorithm_answers import checked_advantages, checked_loss
+from rlcore.learner.micro import MicroBatches
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
 from rlcore.protocols import Algorithm, Evaluation, Policy
 from rlcore.rollout.policy_answers import checked_evaluation, checked_groups
 from rlcore.track.learned import REFERENCE, Below
-from rlcore.track.metrics import advantage_metrics, rollout_metrics
+from rlcore.track.metrics import MICRO_BATCH_SIZE, advantage_metrics, rollout_metrics
 from rlcore.trajectory import Trajectory
 
 APPROX_KL = "train/actor/approx_kl"
@@ -68,6 +70,7 @@ class Learner:
         self._device = device or every[0].device
         # ranks that divide parameters gather them together, so all make the same forwards
         self._lockstep = any(map(parts.divided, every))
+        self._micro = MicroBatches(actor.micro_batch_size, lockstep=self._lockstep)
         self._watched = None if algorithm.target_kl is None else APPROX_KL
         self._reference: list[Tensor] | None = None
         if algorithm.needs.reference_logprobs:
@@ -92,15 +95,15 @@ class Learner:
             TrainingError: no step could be made, as all gradients hold NaN or infinity.
             AlgorithmError, PolicyError: an answer that breaks the contract.
         """
-        self._optimizer.lr_factors = lr_factors or {}
+        self._optimizer.lr_factors, size_before = lr_factors or {}, self._micro.size
         batch = ranks.whole_batch(trajectory)
         advantages = checked_advantages(self._config.name, batch, self._algorithm.advantages(batch))
         samples = make_samples(batch, advantages, self._config)
         if self._config.recompute_logprobs:
-            samples.old_logprobs = self._logprobs(samples)
+            samples.old_logprobs = self._fitting_logprobs(samples)
         if self._reference is not None:
             with self._reference_weights():
-                samples.reference_logprobs = self._logprobs(samples)
+                samples.reference_logprobs = self._fitting_logprobs(samples)
         skipped_before = self._optimizer.skipped_steps
         trains_policy = self._algorithm.trains_policy(update)
         weights_before = self._optimizer.sample()
@@ -114,6 +117,7 @@ class Learner:
                 hint="rlcore resume goes on from the last checkpoint, e.g. with a lower "
                 "actor.optim.lr or actor.optim.clip_grad, or actor.model.precision=fp32",
             )
+        shrunk, least = ranks.most(size_before - self._micro.size), -ranks.most(-self._micro.size)
         rates = self._optimizer.learning_rates()
         numbers = ranks.merge_metrics(metrics).numbers(steps)
         return {
@@ -131,6 +135,7 @@ class Learner:
             ),
             "train/actor/trained_samples": float(samples.trained.sum()),
             "train/actor/trained_fraction": float(samples.trained.float().mean()),
+            **({MICRO_BATCH_SIZE: float(least)} if shrunk else {}),
         }
 
     def _epochs(self, samples: Samples, update: int) -> tuple[Metrics, int, int]:
@@ -148,7 +153,8 @@ class Learner:
             ):
                 batch = samples[places]
                 batch.weights = batch.weights.as_whole_batch(totals)
-                part = self._backward(samples, places, batch)
+                backward = partial(self._backward, samples, places, batch)
+                part = self._micro.fitting(backward, self._optimizer.zero_grad)
                 if self._drifted(part):
                     self._optimizer.zero_grad()
                     if not steps:  # what was measured is all there is to say
@@ -175,7 +181,7 @@ class Learner:
         metrics = Metrics()
         mine = samples.row[places] >= 0
         rows, batch = samples.row[places[mine]], minibatch[mine]
-        for piece in self._pieces(len(rows)):
+        for piece in self._micro.cut(len(rows)):
             counts = len(piece) > 0
             part = batch[piece] if counts else minibatch[FILLER].blank()
             new = self._evaluate(samples, rows[piece] if counts else FILLER)
@@ -188,14 +194,6 @@ class Learner:
                 metrics.add({**terms, "train/actor/total_loss": metric.step_mean(loss)})
         self._settle()
         return metrics
-
-    def _pieces(self, count: int) -> Sequence[Tensor]:
-        """Places of `count` samples by micro-batch; at least one, if an empty one. In lockstep as
-        many as the rank with the most has. An empty one stands for a sample that does not count."""
-        pieces = torch.arange(count).split(self._actor.micro_batch_size)
-        if not self._lockstep:
-            return pieces
-        return [*pieces, *[torch.arange(0)] * (ranks.most(len(pieces)) - len(pieces))]
 
     def _settle(self) -> None:
         """After forwards, before weights change."""
@@ -223,12 +221,15 @@ class Learner:
         )
         return checked_evaluation(self._policy.spec, len(rows), evaluation)
 
+    def _fitting_logprobs(self, samples: Samples) -> Tensor:
+        return self._micro.fitting(partial(self._logprobs, samples), self._settle)
+
     @torch.no_grad()
     def _logprobs(self, samples: Samples) -> Tensor:
         """Log-probs `[P, C, A]` of trained samples under the present weights, 0 elsewhere."""
         result = torch.zeros_like(samples.old_logprobs)
         mine = (samples.trained & (samples.row >= 0)).nonzero().squeeze(1)
-        for piece in self._pieces(len(mine)):
+        for piece in self._micro.cut(len(mine)):
             places = mine[piece]
             evaluation = self._evaluate(samples, samples.row[places] if len(places) else FILLER)
             result[places] = evaluation.logprobs.float().cpu()[: len(places)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rlcore.config.schema import RunnerConfig
 from rlcore.errors import WorkerError
@@ -27,7 +27,7 @@ from rlcore.loop.verify import freeze
 from rlcore.results.summary import Summary
 from rlcore.track.checkpoint import save_checkpoint
 from rlcore.track.course import checkpoint_name, require_latest
-from rlcore.track.metrics import env_metrics
+from rlcore.track.metrics import MICRO_BATCH_SIZE, env_metrics
 
 
 def run(assembly: Assembly) -> Summary:
@@ -122,8 +122,9 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         session.trackers.log(metrics, step=update)
         session.successes.append(metrics["env/success_once"])
         session.progress.update_line(update, runner.max_epochs, metrics)
-        if (said := nothing_learned(update, metrics)) is not None:
-            session.progress.line(f"warning: {said}")
+        for said in (nothing_learned(update, metrics), _out_of_memory(update, metrics)):
+            if said is not None:
+                session.progress.line(f"warning: {said}")
         if ending():
             return update
         last = update == runner.max_epochs or bool(session.steering.stopped)
@@ -211,6 +212,17 @@ def checkpoint(session: Session, update: int) -> None:
             keep=runner.keep_last,
         )
     session.latest = path.name
+
+
+def _out_of_memory(update: int, metrics: Mapping[str, float]) -> str | None:
+    """What to say of an update whose micro-batches did not fit; None of others."""
+    fits = metrics.get(MICRO_BATCH_SIZE)
+    if fits is None:
+        return None
+    return (
+        f"update {update} ran out of memory, and was made with smaller micro-batches: the run goes "
+        f"on with actor.micro_batch_size={fits:.0f}"
+    )
 
 
 def _trains_on(session: Session, update: int) -> bool:

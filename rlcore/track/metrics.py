@@ -31,6 +31,9 @@ ALIASES: dict[str, str] = {
 }
 """Other names of metrics: `{alias: canonical name}`."""
 
+MICRO_BATCH_SIZE = "train/actor/micro_batch_size"
+"""Logged where memory ran out: the size that fits."""
+
 
 def with_aliases(metrics: Mapping[str, float]) -> dict[str, float]:
     """The metrics, and each under its other names too."""
