@@ -5,7 +5,8 @@ All ranks draw the same weights and the same recorded batch from the same seeds;
 share of the columns. Rank r writes what came out to FOLDER/CASE-SIZE-r.pt.
 
 A CASE is a name, and how it is run: `pi0` with divided parameters, `pi0:copies` with whole ones;
-`pi0:supervised` learns from demonstrations instead; `pi0:keep` leaves a checkpoint in FOLDER/kept after the first update, `pi0:resume` begins with it.
+`pi0:keep` leaves a checkpoint in FOLDER/kept after the first update, `pi0:resume` begins with it;
+`whole:supervised` learns from demonstrations instead, `whole:supervised-copies` with whole ones.
 """
 
 from __future__ import annotations
