@@ -149,11 +149,20 @@ def _begin(
             hint="pip install uv (it fetches one), or give one: "
             f"rlcore venv create {spec.name} --python PATH",
         )
+    found = shutil.which(chosen)
+    version = interpreters.version_of(found) if found else ""
+    if found and not _fits(version, spec.requires_python):
+        raise ConfigError(
+            f"--python must be Python {spec.requires_python} for the simulators of {spec.name}, "
+            f"got {chosen} ({version})"
+        )
     say(f"making {folder} with {chosen}")
+    failed = f"{folder} could not be made"
     if uv is not None:
-        _run([uv, "venv", "--quiet", "--python", chosen, str(folder)], "the environment")
+        again = f"rlcore venv create {spec.name} {folder} --python PATH"
+        _run([uv, "venv", "--quiet", "--python", chosen, str(folder)], failed, again)
     else:
-        _run([chosen, "-m", "venv", str(folder)], "the environment", "apt-get install python3-venv")
+        _run([chosen, "-m", "venv", str(folder)], failed, "apt-get install python3-venv")
 
 
 def _install(folder: Path, requirements: Sequence[str], say: Callable[[str], None]) -> None:
@@ -167,22 +176,25 @@ def _install(folder: Path, requirements: Sequence[str], say: Callable[[str], Non
     for options, wanted in (([], together), ([ALONE.strip()], alone)):
         if wanted:
             say(f"installing {' '.join(wanted)} with {'uv' if uv else 'pip'}")
-            _run([*pip, *options, *wanted], " ".join(wanted))
+            _run([*pip, *options, *wanted], f"{' '.join(wanted)} could not be installed")
     interpreters.look.cache_clear()
 
 
-def _run(command: Sequence[str], what: str, hint: str | None = None) -> None:
-    """Run a command of pip or uv, whose output is shown."""
+def _run(command: Sequence[str], failed: str, hint: str | None = None) -> None:
+    """Run a command of pip or uv, whose output is shown.
+
+    Raises:
+        AssetError: it can't be run, or fails; says what `failed` says.
+    """
     variables = interpreters.environment(())
     if "PIP_INDEX_URL" in variables:  # uv does not look at pip's
         variables.setdefault("UV_DEFAULT_INDEX", variables["PIP_INDEX_URL"])
     try:
         code = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL).returncode
     except OSError as error:
-        raise AssetError(f"{command[0]} can't be run: {error.strerror}") from None
+        raise AssetError(f"{failed}: {command[0]}: {error.strerror}") from None
     if code:
-        raise AssetError(f"{what} could not be installed: {command[0]} ends with code {code}",
-                         hint=hint)  # fmt: skip
+        raise AssetError(f"{failed}: {command[0]} ends with code {code}", hint=hint)
 
 
 def _uv() -> str | None:

@@ -29,7 +29,7 @@ class Commands:
         self.ran: list[list[str]] = []
         self._folder, self._twin, self._code = folder, twin, code
 
-    def __call__(self, command: list[str], what: str, hint: str | None = None) -> None:
+    def __call__(self, command: list[str], failed: str, hint: str | None = None) -> None:
         self.ran.append(list(command))
         if "venv" in command:
             self._folder.mkdir(parents=True)
@@ -98,6 +98,15 @@ def test_a_python_that_is_not_here_is_asked_for(
         venvs.make(spec_of("numpy", requires_python=">=3.99"), home / "venv")
     assert "env 'sliding' needs Python >=3.99 for its simulators" in caught.value.message
     assert "rlcore venv create sliding --python PATH" in str(caught.value.hint)
+
+
+def test_an_interpreter_that_the_env_does_not_take_is_refused_before_anything_is_made(
+    home: Path,
+) -> None:
+    spec = spec_of("numpy", requires_python="<3.9")
+    with pytest.raises(ConfigError, match="--python must be Python <3"):
+        venvs.make(spec, home / "venv", python=sys.executable)
+    assert not (home / "venv").exists()
 
 
 def test_what_can_not_be_installed_is_named(home: Path, twin_venv: Path) -> None:
