@@ -3,6 +3,9 @@
 The values of the recipe's section were chosen for the component it names. What another one shares
 with it (keys that all components of the kind have, and that mean the same to both) is kept; the
 rest is left out, and said.
+
+Two options of an env may be suites of tasks of one component. What the two say differently, as
+time limits, belongs to the tasks: the chosen one's holds and not the recipe's, which is said too.
 """
 
 from __future__ import annotations
@@ -30,14 +33,24 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
     recipes = [group for group in groups if group.startswith(BY_RECIPE)]
     if not recipes or len(recipes) == len(groups):
         return files
-    recipe = compose_files(catalog, recipes).values
+    recipe = compose_files(catalog, recipes)
     for slot in SLOTS:
         section = _section(files.values, slot)
-        meant, chosen = _name(_section(recipe, slot), slot), _name(section, slot)
-        if meant is None or chosen is None or meant == chosen:
+        meant, chosen = _name(_section(recipe.values, slot), slot), _name(section, slot)
+        if meant is None or chosen is None:
             continue
-        choice = f"{slot.group}={files.choices[slot.group]}"
-        own = _section(compose_files(catalog, [choice]).values, slot)
+        option, other = (each.choices[slot.group] for each in (files, recipe))
+        if meant == chosen and (slot.kind != "env" or option == other):
+            continue
+        own, theirs = (
+            _section(compose_files(catalog, [f"{slot.group}={name}"]).values, slot)
+            for name in (option, other)
+        )
+        if meant == chosen:
+            said = _of_the_tasks(section, own, theirs, slot)
+            if said:
+                warn(f"{option} has {said}, in place of what {recipes[-1]} says for {other}")
+            continue
         shared = _shared(catalog.registry, slot, meant, chosen)
         dropped = [n for n, value in section.items() if n not in shared and own.get(n) != value]
         for name in dropped:
@@ -47,6 +60,18 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
             keys = ", ".join(f"{slot.section}.{name}" for name in dropped)
             warn(f"{recipes[-1]} is for {meant}; {chosen} does not use its settings {keys}")
     return files
+
+
+def _of_the_tasks(
+    section: dict[str, Any], own: Mapping[str, Any], theirs: Mapping[str, Any], slot: Slot
+) -> str:
+    """Put the values of the chosen option in place of the recipe's, where its option has others;
+    returns which. Of mappings both have some, so they stay as they were merged."""
+    plain = [name for name in own if name in theirs and not isinstance(own[name], dict)]
+    differs = [n for n in plain if own[n] != theirs[n] and section[n] != own[n]]
+    for name in differs:
+        section[name] = own[name]
+    return ", ".join(f"{slot.section}.{name}={own[name]}" for name in differs)
 
 
 def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]:

@@ -115,6 +115,24 @@ def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
     assert compose(["experiment=quickstart", "algorithm=ppo"]).algorithm.gamma == 0.97
 
 
+@pytest.mark.filterwarnings("default::rlcore.config.old_names.ConfigWarning")
+def test_another_suite_brings_its_own_time_limit_to_a_recipe_and_says_so():
+    """480 is RLinf's for libero_10; 220 is how libero_spatial is evaluated. What the suites do not
+    differ in is the recipe's, and the command line has the last word."""
+    words = ["experiment=libero_10_ppo_openpi", "env=libero_spatial"]
+    with pytest.warns(ConfigWarning) as said:
+        config = compose([*words, "env.eval.max_episode_steps=240"])
+    assert [str(warning.message) for warning in said] == [
+        f"libero_spatial has env.{side}.max_episode_steps=220, in place of what "
+        "experiment=libero_10_ppo_openpi says for libero_10"
+        for side in ("train", "eval")
+    ]
+    train, evaluated = config.env.train, config.env.eval
+    assert (train.suite, train.max_episode_steps, train.settle_steps) == ("libero_spatial", 220, 15)
+    assert evaluated.max_episode_steps == 240
+    assert compose(words[:1]).env.train.max_episode_steps == 480
+
+
 def test_names_that_belong_to_one_component_stay_behind():
     """MetaWorld's tasks are none of the toy env's, and a width of actions goes with the entries
     that one model picks of them; a time limit means the same to all."""
@@ -385,7 +403,37 @@ PUBLISHED = {
             "detach_critic_input": True, "value_after_vlm": False,
         },
     },
+    "libero_10_grpo_openpi": {
+        "env.train": {
+            "total_num_envs": 64, "rollout_epoch": 8, "max_episode_steps": 480, "starts": "all",
+            "gripper": "signed", "reset_gripper_open": True, "settle_steps": 15,
+        },
+        "algorithm": {
+            "group_size": 8, "update_epoch": 2, "reward_type": "chunk_level",
+            "logprob_type": "chunk_level", "clip_ratio_high": 0.2, "filter_rewards": True,
+            "rewards_lower_bound": 0.1, "rewards_upper_bound": 0.9,
+        },
+        "actor": {"micro_batch_size": 128, "global_batch_size": 2048},
+        "actor.optim": {"lr": 5e-6, "clip_grad": 2.0},
+        "actor.model": {"num_action_chunks": 10, "add_value_head": False},
+        "actor.model.openpi": {"config_name": "pi0_libero", "num_steps": 4, "noise_level": 0.5},
+    },
+    "libero_10_grpo_openpi_pi05": {
+        "algorithm": {"group_size": 8, "update_epoch": 4},
+        "actor.optim": {"lr": 5e-6, "clip_grad": 1.0},
+        "actor.model.openpi": {"config_name": "pi05_libero", "num_steps": 4},
+    },
 }  # fmt: skip
+
+
+def test_the_evaluation_of_liberos_document_is_what_its_words_say():
+    """`do_sample`, `temperature: 1.6` and `rollout_epoch=2` stand there without a section. The
+    supervised checkpoint is evaluated greedily: `do_sample: False`."""
+    words = ["experiment=libero_10_grpo_openvlaoft", "env=libero_130", "rollout_epoch=2"]
+    tuned = compose([*words, "do_sample=True", "temperature=1.6"])
+    assert (tuned.rollout.eval_deterministic, tuned.rollout.eval_temperature) == (False, 1.6)
+    assert (tuned.env.eval.rollout_epoch, tuned.env.train.rollout_epoch) == (2, 16)
+    assert compose([*words, "do_sample=False"]).rollout.eval_deterministic
 
 
 def test_the_placement_of_the_published_runs_is_a_recipe_of_its_own():
