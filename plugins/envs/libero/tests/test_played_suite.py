@@ -23,9 +23,7 @@ ROWS, PROCESSES, TRIALS = 4, 2, 5
 @pytest.mark.timeout(3600)
 def test_ten_tasks_of_five_trials_are_played_once_each_on_two_processes() -> None:
     """Without a policy: the arm stands still."""
-    config = small_config(
-        tasks=None, settle_steps=0, max_episode_steps=4, simulator_timeout=1200.0
-    )
+    config = small_config(tasks=None, settle_steps=0, max_episode_steps=4, simulator_timeout=1200.0)
     config.trials_per_task = TRIALS
 
     def make() -> object:
