@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 from rlcore.errors import AssetError
 from rlcore_env_robotwin.arguments import randomization
 from rlcore_env_robotwin.settings import RoboTwinConfig
 
+MPLIB, NONE = "0.2.1", "(none)"
 BRANCH = "RLinf_support"
 CLONE = f"git clone https://github.com/RoboTwin-Platform/RoboTwin.git -b {BRANCH}"
 # By these we know the repository, and the branch with a reward for each task.
@@ -25,6 +27,37 @@ EMBODIMENTS, OBJECTS, TEXTURES = (
 )
 # Lists of what may clutter a table. RoboTwin reads them as it is imported.
 CLUTTER = (f"{OBJECTS}/objaverse/list.json", f"{OBJECTS}/same.json")
+
+
+def require_packages(config: RoboTwinConfig) -> None:
+    """Check that the simulators' environment can have mplib, where it is rlcore's own; of another
+    one that is found out before a run anyway.
+
+    Raises:
+        AssetError: numpy 2, or no mplib, or that of ManiSkill. Together with numpy 2 mplib ends
+            the process without a word.
+    """
+    if config.python is not None:
+        return
+    there = {name: _version(name) for name in ("numpy", "mplib", "sapien")}
+    if there["numpy"].startswith("1.") and there["mplib"] == MPLIB and there["sapien"] != NONE:
+        return
+    has = ", ".join(f"{name} {version}" for name, version in there.items())
+    from rlcore.venvs import usual  # the simulators' process has none
+
+    keys = " ".join(f"env.{side}.python={usual('robotwin')}" for side in ("train", "eval"))
+    raise AssetError(
+        f"RoboTwin's simulators need numpy 1, mplib {MPLIB} and sapien, and rlcore's own "
+        f"environment has {has}",
+        hint=f"rlcore venv create robotwin; then {keys}",
+    )
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return NONE
 
 
 def repository(config: RoboTwinConfig) -> Path:

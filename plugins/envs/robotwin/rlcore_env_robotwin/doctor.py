@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlcore.errors import AssetError
-from rlcore_env_robotwin.checkout import CLONE, repository, require_assets
+from rlcore_env_robotwin.checkout import CLONE, repository, require_assets, require_packages
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
 
 CODE, ASSETS = "robotwin: RoboTwin's repository", "robotwin: assets"
+PACKAGES = "robotwin: the simulators' environment"
 
 
 def doctor_checks(used: Sequence[RoboTwinConfig]) -> list[dict[str, str]]:
@@ -24,12 +25,17 @@ def doctor_checks(used: Sequence[RoboTwinConfig]) -> list[dict[str, str]]:
 
 
 def _of(env: RoboTwinConfig) -> list[dict[str, str]]:
-    if env.stand_ins:
-        return [_row(ASSETS, "stand-ins, so no results on RoboTwin")]
+    rows = []
     try:
-        rows = [_row(CODE, str(repository(env)))]
+        require_packages(env)
     except AssetError as error:
-        return [_missing(CODE, error)]
+        rows.append(_missing(PACKAGES, error))
+    if env.stand_ins:
+        return [*rows, _row(ASSETS, "stand-ins, so no results on RoboTwin")]
+    try:
+        rows.append(_row(CODE, str(repository(env))))
+    except AssetError as error:
+        return [*rows, _missing(CODE, error)]
     try:
         require_assets(env, env_spec(env).tasks)
         rows.append(_row(ASSETS, str(env.assets_path or env.robotwin_path)))

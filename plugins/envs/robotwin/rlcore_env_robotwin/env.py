@@ -6,7 +6,7 @@ from rlcore_sapien.vulkan import environment
 from rlcore_simulation.simulator import SimulatorSource
 from rlcore_simulation.suspending import SuspendingEnv
 
-from rlcore_env_robotwin.checkout import require_assets
+from rlcore_env_robotwin.checkout import require_assets, require_packages
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
 
@@ -20,11 +20,12 @@ def make_env(
     """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
 
     Raises:
-        AssetError: no repository of RoboTwin, assets missing, or no Vulkan driver; before any
-            process starts.
+        AssetError: no repository of RoboTwin, assets missing, no Vulkan driver, or an environment
+            that mplib does not run in; before any process starts.
         ConfigError: settings that contradict each other.
     """
     spec = env_spec(config)
+    require_packages(config)
     if not config.stand_ins:
         require_assets(config, spec.tasks)
     target, name = STAND_INS if config.stand_ins else ROBOTWIN

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rlcore_env_robotwin import env
 from rlcore_env_robotwin.driver import patches
 from robotwin_cases import write_repository
 
@@ -17,6 +18,7 @@ OURS = ("envs", "description")
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository, and no SAPIEN to be changed; its modules are forgotten afterwards."""
     monkeypatch.setattr(patches, "apply", lambda ray_tracing: None)
+    monkeypatch.setattr(env, "require_packages", lambda config: None)
     monkeypatch.setenv("ASSETS_PATH", "")
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield write_repository(tmp_path / "RoboTwin")

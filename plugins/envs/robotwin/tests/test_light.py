@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from rlcore_env_robotwin import plugin
+from rlcore_env_robotwin import checkout, plugin
 from rlcore_env_robotwin.arguments import arguments
 from rlcore_env_robotwin.checkout import require_assets
+from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.frames import seen
 from rlcore_env_robotwin.protocol import ALL, TABLE
 from rlcore_env_robotwin.settings import RoboTwinConfig
@@ -211,13 +212,42 @@ def test_a_setting_decides_what_is_random_unless_it_is_set() -> None:
 # -- what is missing -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("there", "has"),
+    [
+        ({"numpy": "2.4.6", "mplib": "0.1.1", "sapien": "3.0.3"}, "numpy 2.4.6, mplib 0.1.1"),
+        ({"numpy": "1.26.4", "sapien": "3.0.3"}, r"mplib \(none\)"),
+        ({"numpy": "1.26.4", "mplib": "0.2.1"}, r"sapien \(none\)"),
+        ({"mplib": "0.2.1", "sapien": "3.0.3"}, r"numpy \(none\)"),
+        ({"numpy": "1.26.4", "mplib": "0.2.1", "sapien": "3.0.3"}, None),
+    ],
+)
+def test_rlcores_own_environment_must_suit_mplib(
+    monkeypatch: pytest.MonkeyPatch, there: dict[str, str], has: str | None
+) -> None:
+    """mplib 0.1.1 with numpy 2 ends the process without a word."""
+    monkeypatch.setattr(checkout, "_version", lambda name: there.get(name, "(none)"))
+    found = doctor(settings(stand_ins=True)).get("robotwin: the simulators' environment")
+    if has is None:
+        assert found is None
+        return
+    with pytest.raises(AssetError, match=has):
+        make_env(settings(stand_ins=True), num_envs=1, rank=0, world_size=1, num_processes=1)
+    assert found is not None and found["status"] == "missing"
+    assert "rlcore venv create robotwin" in found["fix"]
+    assert doctor(settings(stand_ins=True, python="/some/venv")).keys() == {"robotwin: assets"}
+
+
 def doctor(env: RoboTwinConfig) -> dict[str, dict[str, str]]:
     config = SimpleNamespace(env=SimpleNamespace(train=env, eval=env))
     return {row["name"]: row for row in plugin.rlcore_doctor(config)}
 
 
-def test_doctor_says_what_to_clone_and_to_download(tmp_path: Path) -> None:
+def test_doctor_says_what_to_clone_and_to_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, assets = "robotwin: RoboTwin's repository", "robotwin: assets"
+    monkeypatch.setattr("rlcore_env_robotwin.doctor.require_packages", lambda env: None)
     assert doctor(settings())[code]["status"] == "missing"
     assert "git clone" in doctor(settings())[code]["fix"]
     folder = write_repository(tmp_path / "RoboTwin")
