@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 
 from rlcore.protocols import Tracker
 
-QUEUE_SIZE = 1000  # calls that may wait; a tracker that falls behind further is off
+QUEUE_SIZE = 1000  # calls that may wait; a tracker that stays behind further is off
+LOOK = 0.002  # seconds between looks whether there is room
 
 
 class TrackerThread:
@@ -31,6 +32,7 @@ class TrackerThread:
         self._failure: tuple[str, BaseException] | None = None
         self._thread = threading.Thread(target=self._run, name=f"tracker {name}", daemon=True)
         self._tracker: Tracker | None = None
+        self._waited = 0.0  # seconds, for room
 
         def build() -> None:
             self._tracker = make()
@@ -59,13 +61,21 @@ class TrackerThread:
 
     def trouble(self, patience: float) -> str | None:
         """Why it should get no more: a call failed, has taken longer than `patience` seconds,
-        or too many wait."""
-        if self._failure is not None:
-            return "failed at {}: {!r}".format(*self._failure)
-        at = self._at
-        if at is not None and time.monotonic() - at[1] > patience:
-            return f"has been at {at[0]} for more than {patience:g} s (cluster.timeouts.tracker)"
-        return f"is {QUEUE_SIZE} calls behind" if self._tasks.qsize() >= QUEUE_SIZE else None
+        or too many wait. A run logs thousands of values at once after supervised training, so
+        room is waited for, in all its life as long as one call may take."""
+        while self._failure is None:
+            at, now = self._at, time.monotonic()
+            if at is not None and now - at[1] > patience:
+                return (
+                    f"has been at {at[0]} for more than {patience:g} s (cluster.timeouts.tracker)"
+                )
+            if self._tasks.qsize() < QUEUE_SIZE:
+                return None
+            if self._waited > patience:
+                return f"is {QUEUE_SIZE} calls behind"
+            time.sleep(LOOK)
+            self._waited += time.monotonic() - now
+        return "failed at {}: {!r}".format(*self._failure)
 
     def finish(self) -> None:
         """Ask it to close after all it was told."""

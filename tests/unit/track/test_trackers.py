@@ -197,17 +197,39 @@ def test_a_tracker_that_hangs_is_switched_off(folder):
 
 def test_a_tracker_that_is_almost_too_far_behind_is_still_closed():
     go_on = threading.Event()
-    slow = Recorder(fail_at=1, fail=go_on.wait)
+
+    class Slow(Recorder):
+        def log(self, metrics, step):
+            go_on.wait(0.002)
+            super().log(metrics, step)
+
+    slow = Slow()
     thread = TrackerThread("slow", lambda: slow)
     assert thread.started(10) is None
     step = 0
-    while thread.trouble(100) is None:
+    while (trouble := thread.trouble(0.5)) is None:
         step += 1
         thread.log({"a": 1.0}, step)
-    assert thread.trouble(100) == f"is {QUEUE_SIZE} calls behind"
+    assert step > QUEUE_SIZE and trouble == f"is {QUEUE_SIZE} calls behind"
     thread.finish()  # in whatever order: it may have fallen behind since it was asked
     go_on.set()
     assert thread.finished(10) is None and slow.closed
+
+
+def test_many_values_at_once_are_no_reason_to_switch_a_tracker_off(folder):
+    """As after supervised training, which tells of all its steps when it is over."""
+
+    class Unhurried(Recorder):
+        def log(self, metrics, step):
+            time.sleep(1e-4)
+            super().log(metrics, step)
+
+    unhurried, steps = Unhurried(), range(3 * QUEUE_SIZE)
+    with Trackers(MetricsLog(folder.metrics), patience=10) as trackers:
+        trackers.add("unhurried", lambda: unhurried)
+        for step in steps:
+            trackers.log({"a": 1.0}, step=step)
+    assert [step for step, _ in unhurried.seen] == list(steps)
 
 
 def test_a_tracker_that_does_not_start_or_close(folder):
