@@ -104,7 +104,7 @@ def _try(
             )
             facts = check(placed, registry, plan)
         except UserError as error:
-            refused = Tried(name, keys, refused=error.message)
+            refused = Tried(name, keys, refused="; ".join(error.message.splitlines()))
         else:
             return Tried(name, keys, fill(plan, _memory(facts)))
     return refused
