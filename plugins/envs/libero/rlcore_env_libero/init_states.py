@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.errors import AssetError
-from rlcore_env_libero.installed import COMMAND
+from rlcore_env_libero.installed import REPAIR
 
 
 def _reconstruct(kind: type, shape: tuple[int, ...], code: bytes) -> np.ndarray:
@@ -67,5 +67,5 @@ def read_init_states(file: Path) -> np.ndarray:
         if not isinstance(states, np.ndarray) or states.ndim != 2 or states.dtype != np.float64:
             raise ValueError(f"it holds {type(states).__name__}, expected one float64 [N, S] array")
     except Exception as error:  # a damaged pickle raises whatever its bytes lead to
-        raise AssetError(f"{file}: init states can't be read: {error}", hint=COMMAND) from error
+        raise AssetError(f"{file}: init states can't be read: {error}", hint=REPAIR) from error
     return states

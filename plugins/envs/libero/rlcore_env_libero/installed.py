@@ -14,6 +14,8 @@ from rlcore.errors import AssetError
 DISTRIBUTION = "hf-libero"
 VERSION = "0.1.4"
 COMMAND = "rlcore install-libero"
+# pip leaves alone what it has installed, also where files of it are damaged.
+REPAIR = f"pip install --force-reinstall --no-deps {DISTRIBUTION}=={VERSION}"
 
 
 def libero_folder() -> Path:

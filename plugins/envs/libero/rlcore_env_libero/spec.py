@@ -79,10 +79,11 @@ def _tasks(config: LiberoConfig) -> tuple[str, ...]:
         return offered
     for task in config.tasks:
         if task not in offered:
+            its = FOLDERS.get(task)
             raise ConfigError(
-                f"task {task!r} is not in suite {config.suite!r} ({len(offered)} tasks)."
-                f"{did_you_mean(task, offered)}",
-                hint="tasks are named as in LIBERO, e.g. " + offered[0],
+                f"task {task!r} is not in suite {config.suite!r} ({len(offered)} tasks)"
+                + (f", but in {its!r}" if its else f".{did_you_mean(task, offered)}"),
+                hint=f"env={its}" if its else f"tasks are named as in LIBERO, e.g. {offered[0]}",
             )
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
         raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")

@@ -133,7 +133,10 @@ def test_spec_has_the_layout_that_checkpoints_expect() -> None:
     ("settings", "words"),
     [
         ({"tasks": ["pick_up_the_alphabet_soup"]}, f"Did you mean '{SOUP}'"),
-        ({"tasks": [MILK], "suite": "libero_goal"}, "not in suite 'libero_goal' (10 tasks)"),
+        (
+            {"tasks": [MILK], "suite": "libero_goal"},
+            "not in suite 'libero_goal' (10 tasks), but in 'libero_object'",
+        ),
         ({"tasks": []}, "at least one task"),
         ({"tasks": [SOUP, SOUP]}, "each once"),
         ({"cameras": ["wirst"]}, "Did you mean 'wrist'"),
