@@ -127,7 +127,6 @@ GREEDY = "rollout.eval_deterministic"
 RENAMED = {
     "fsdp": "actor.fsdp_config",
     "actor.fsdp": "actor.fsdp_config",
-    "actor.fsdp_config.mixed_precision.param_dtype": "actor.model.precision",
     "algorithm.rollout_epoch": "env.train.rollout_epoch",
     "algorithm.eval_rollout_epoch": "env.eval.rollout_epoch",
     "env.train.group_size": "algorithm.group_size",

@@ -33,7 +33,6 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(registry, turn
         ("fsdp.sharding_strategy=full_shard",
          lambda c: c.actor.fsdp_config.sharding_strategy == "full_shard"),
         ("fsdp.strategy=fsdp2", lambda c: True),
-        ("fsdp.mixed_precision.param_dtype=fp32", lambda c: c.actor.model.precision == "fp32"),
         ("actor.fsdp.gradient_checkpointing=true",
          lambda c: c.actor.fsdp_config.gradient_checkpointing),
         ("do_sample=true", lambda c: not c.rollout.eval_deterministic),

@@ -153,7 +153,6 @@ RULES = (
     ),
     ImportRule("actor.optim.min_lr_rate", None, "the cosine ends at 0 here", only=(None, 0, 0.0)),
     ImportRule("actor.optim.num_cycles", None, "the cosine has half a cycle here", only=(0.5,)),
-    ImportRule("actor.fsdp_config.strategy", None, "always FSDP2 here"),
     *(
         ImportRule(
             f"actor.fsdp_config.mixed_precision.{name}", None, "actor.model.precision decides"
