@@ -13,7 +13,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
 from rlcore import interpreters
-from rlcore.errors import SimulatorError, WorkerError
+from rlcore.errors import AssetError, SimulatorError, WorkerError
 from rlcore.specs import Episode
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
@@ -52,18 +52,24 @@ class SimulatorProcess:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process; it imports its simulator while the caller goes on."""
+        """Start the process; it imports its simulator while the caller goes on.
+
+        Raises:
+            AssetError: its interpreter is gone.
+        """
         self._pipe, theirs = Pipe()
         descriptors = (theirs.fileno(), self._block.descriptor)
-        self._process = subprocess.Popen(
-            interpreters.command(
-                "rlcore_simulation.serve", *map(str, descriptors), python=self._python
-            ),
-            pass_fds=descriptors,
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
+        command = interpreters.command(
+            "rlcore_simulation.serve", *map(str, descriptors), python=self._python
         )
-        theirs.close()
+        try:
+            self._process = subprocess.Popen(
+                command, pass_fds=descriptors, env=self._environment(), stdin=subprocess.DEVNULL
+            )
+        except OSError as error:  # it was there when it was looked at
+            raise AssetError(f"{self.name}: {command[0]}: {error.strerror}") from None
+        finally:
+            theirs.close()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # receive() says so
             self._pipe.send_bytes(pack(told(self._hosting)))
 

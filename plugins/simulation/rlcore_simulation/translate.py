@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from dataclasses import fields as fields_of
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,7 +121,7 @@ def _plain_spec(spec: EnvSpec) -> dict[str, Any]:
 
 
 def _spec(plain: Mapping[str, Any]) -> EnvSpec:
-    made = _with_tuples(plain, "tasks", "descriptions", "sentences")
+    made = _with_tuples(plain, *_TUPLES)
     made |= {name: range(*plain[name]) for name in _RANGES}
     made |= {name: tuple(of(**each) for each in plain[name]) for name, of in _PARTS.items()}
     made["task_groups"] = {name: tuple(tasks) for name, tasks in plain["task_groups"].items()}
@@ -128,6 +129,7 @@ def _spec(plain: Mapping[str, Any]) -> EnvSpec:
 
 
 _RANGES = ("train_trials", "heldout_trials")
+_TUPLES = [each.name for each in fields_of(EnvSpec) if str(each.type).startswith("tuple[")]
 _PARTS = {"cameras": CameraSpec, "states": StateChannel, "actions": ActionChannel}
 
 

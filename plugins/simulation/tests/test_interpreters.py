@@ -138,6 +138,15 @@ def test_an_interpreter_that_is_none_is_said_before_a_process_starts(make: MakeE
         make(1, 1, python="/no/python")
 
 
+def test_an_interpreter_that_is_gone_since_is_one_error(make: MakeEnv, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    look(str(python))
+    python.unlink()
+    with pytest.raises(AssetError, match=r"process 1 of 1: .*python: No such file"):
+        make(1, 1, python=str(python))
+
+
 def test_another_interpreter_can_not_simulate_in_this_process(
     make: MakeEnv, twin_venv: Path
 ) -> None:

@@ -21,6 +21,26 @@ def rlcore_components() -> list[ComponentSpec]:
             config="rlcore_env_libero.settings:LiberoConfig",
             spec="rlcore_env_libero.spec:env_spec",
             imports="rlcore_env_libero.imports:RULES",
+            requirements=(
+                *(
+                    "mujoco>=3,<3.9",
+                    "robosuite==1.4.0",
+                    "bddl==1.0.1",
+                    "gymnasium>=1.0",
+                    "numpy>=1.24",
+                ),
+                *(
+                    "easydict",
+                    "pyyaml",
+                    "matplotlib",
+                    "future",
+                    "cloudpickle",
+                    "termcolor",
+                    "pillow>=10",
+                ),
+                # as `rlcore install-libero` does
+                "hf-libero==0.1.4 --no-deps",
+            ),
         ),
         ComponentSpec(
             kind="protocol",

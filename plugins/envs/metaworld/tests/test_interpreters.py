@@ -12,6 +12,7 @@ import pytest
 from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker
 from rlcore_simulation.env import SimulatedEnv
 
+from rlcore.cli.main import main
 from rlcore.specs import Episode
 
 TASKS = [BUTTON, DRAWER]
@@ -75,3 +76,19 @@ def test_across_the_major_versions_of_numpy_only_dense_rewards_differ(
         np.testing.assert_array_equal(one["states"], other["states"])
         np.testing.assert_array_equal(one["frames"], other["frames"])
         np.testing.assert_allclose(one["rewards"], other["rewards"], rtol=0, atol=1e-6)
+
+
+def test_a_dry_run_says_where_simulators_run_and_what_is_missing(
+    twin_venv: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = [f"env.train.python={twin_venv}", "env.eval.python=/no/python"]
+    assert main(["collect", "env=metaworld", *python, "--dry-run"]) == 0
+    *_, there, missing, fix = capsys.readouterr().out.splitlines()
+    assert there.startswith(f"env.train.python: {twin_venv}/bin/python: python 3.")
+    assert f"metaworld {version('metaworld')}, " in there and "; here: python 3." in there
+    said = "env.eval.python: /no/python is no Python interpreter: No such file or directory"
+    assert missing == f"missing here: {said}"
+    assert fix == "  fix: rlcore venv create metaworld"
+    assert main(["collect", "env=metaworld", *python]) == 2
+    error = capsys.readouterr().err
+    assert f"error: {said}\n  hint: rlcore venv create metaworld" in error
