@@ -15,6 +15,9 @@ from rlcore_env_robotwin.tasks import BOXES
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_testing import EnvConformance
 
+from rlcore.config.compose import compose
+from rlcore.loop import train
+from rlcore.loop.assembly import assemble
 from rlcore.specs import Episode
 
 # Making the environment takes a while, once.
@@ -97,6 +100,34 @@ def test_the_expert_solves_a_task_and_a_chunk_ends_with_it(both: SimulatedEnv) -
     assert result.rewards.tolist() == [[0.0] * 6 + [1.0] + [0.0] * 18, [0.0] * 25]
     assert result.terminated.argmax(axis=1).tolist() == [6, 0]
     assert result.valid.sum(axis=1).tolist() == [7, 25]
+
+
+@pytest.mark.long
+def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path) -> None:
+    """On Ray: demonstrations, a supervised start, an update by GRPO, evaluation."""
+    words = [
+        "env=robotwin_stack_blocks_two", "model=openvla_oft_tiny", "algorithm=grpo",
+        f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=run",
+        "runner.max_epochs=1", "runner.val_check_interval=-1", "cluster.backend=ray",
+        "cluster.timeouts.ray=280",  # a busy machine starts slowly
+       
+        "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+        "sft.enabled=true", "sft.max_steps=4", "sft.batch_size=8",
+        "collect.episodes_per_task=2", f"collect.stride={CHUNK}",
+        f"actor.model.num_action_chunks={CHUNK}", "algorithm.group_size=2",
+        "actor.micro_batch_size=2", "actor.global_batch_size=2",
+    ]  # fmt: skip
+    for side in ("train", "eval"):
+        words += [
+            f"env.{side}.{key}"
+            for key in ("stand_ins=true", f"python={python}", "setting=demo_clean",
+                        "total_num_envs=2", "num_processes=1")
+        ]  # fmt: skip
+    words += ["env.train.max_episode_steps=50", "env.eval.max_episode_steps=50",
+              "env.eval.trials_per_task=2", "collect.max_episode_steps=200"]  # fmt: skip
+    train.run(assemble(compose(words)))
+    manifest = (log_path / "run" / "manifest.json").read_text()
+    assert "not results on RoboTwin" in manifest
 
 
 @pytest.mark.long
