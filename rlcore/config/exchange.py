@@ -39,18 +39,17 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
         meant, chosen = _name(_section(recipe.values, slot), slot), _name(section, slot)
         if meant is None or chosen is None:
             continue
-        option, other = (each.choices[slot.group] for each in (files, recipe))
-        if meant == chosen and (slot.kind != "env" or option == other):
-            continue
-        own, theirs = (
-            _section(compose_files(catalog, [f"{slot.group}={name}"]).values, slot)
-            for name in (option, other)
-        )
+        # either may be missing: a recipe for evaluation chooses no env to train on
+        option, other = (each.choices.get(slot.group) for each in (files, recipe))
         if meant == chosen:
+            if slot.kind != "env" or option is None or other is None or option == other:
+                continue
+            own, theirs = (_alone(catalog, slot, name) for name in (option, other))
             said = _of_the_tasks(section, own, theirs, slot)
             if said:
                 warn(f"{option} has {said}, in place of what {recipes[-1]} says for {other}")
             continue
+        own = _alone(catalog, slot, files.choices[slot.group])
         shared = _shared(catalog.registry, slot, meant, chosen)
         dropped = [n for n, value in section.items() if n not in shared and own.get(n) != value]
         for name in dropped:
@@ -60,6 +59,11 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
             keys = ", ".join(f"{slot.section}.{name}" for name in dropped)
             warn(f"{recipes[-1]} is for {meant}; {chosen} does not use its settings {keys}")
     return files
+
+
+def _alone(catalog: Catalog, slot: Slot, option: str) -> dict[str, Any]:
+    """What an option says by itself."""
+    return _section(compose_files(catalog, [f"{slot.group}={option}"]).values, slot)
 
 
 def _of_the_tasks(
