@@ -13,10 +13,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -144,26 +146,33 @@ def version_of(python: str) -> str:
 def _asked(path: str) -> dict[str, Any]:
     """What the interpreter says."""
     try:
-        done = subprocess.run(
+        asked = subprocess.Popen(
             [path, "-c", _ASK],
             env=environment(()),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LOOK_SECONDS,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        raise AssetError(f"{path} has not told its version within {LOOK_SECONDS:g} s") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise AssetError(f"{path} is no Python interpreter: {reason}") from None
-    for line in done.stdout.decode(errors="replace").splitlines():
+    with asked:
+        try:
+            out, err = asked.communicate(timeout=LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise AssetError(f"{path} has not told its version within {LOOK_SECONDS:g} s") from None
+        finally:  # a script that starts an interpreter leaves what it started: end that too
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(asked.pid, signal.SIGKILL)
+    for line in out.decode(errors="replace").splitlines():
         mark, _, text = line.partition(" ")
         if mark == "rlcore-look":
             told: dict[str, Any] = json.loads(text)
             return told
-    said = done.stderr.decode(errors="replace").strip().splitlines()
+    said = err.decode(errors="replace").strip().splitlines()
     last = f", {said[-1]}" if said and len(said[-1]) < 200 else ""
-    raise AssetError(f"{path} is no Python interpreter: it ends with code {done.returncode}{last}")
+    raise AssetError(f"{path} is no Python interpreter: it ends with code {asked.returncode}{last}")
 
 
 def cache_folder(name: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -122,6 +123,26 @@ def test_an_interpreter_that_will_not_do(tmp_path: Path, text: str, said: str) -
 def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 0.3)
     assert "has not told its version within 0.3 s" in refused(script(tmp_path, "sleep 5")).message
+
+
+def test_what_one_that_hangs_had_started_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 1.0)
+    child = tmp_path / "child"
+    refused(script(tmp_path, f"sleep 50 & echo $! > {child}; wait"))
+    ended = time.monotonic() + 5
+    while _runs(int(child.read_text())) and time.monotonic() < ended:
+        time.sleep(0.02)
+    assert not _runs(int(child.read_text()))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2]
+    except OSError:
+        return False
+    return not state.startswith("Z")  # dead, and not yet collected
 
 
 def test_a_path_that_leads_nowhere(tmp_path: Path) -> None:
