@@ -22,6 +22,7 @@ CPUS_PER_GPU = 16  # what the usual servers bring with each accelerator; a file 
 MEMORY_PER_GPU = 128 * 2**30
 MEMORY_PER_CPU = 4 * 2**30
 # an "80 GB" card reports 79.6 GiB, a "24 GB" one 24.0: memory is sold in powers of two
+MOST_CORES = 1_000_000  # of all nodes; a plan goes through ranks one by one
 UNITS = {"MB": 2**20, "GB": 2**30, "TB": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MB|GB|TB)", re.IGNORECASE)
 _GPUS = re.compile(r"(?:(\d+)x)?(\d+)x(\d+(?:\.\d+)?(?:MB|GB|TB))", re.IGNORECASE)
@@ -64,7 +65,16 @@ def pretended(text: str) -> Inventory:
 def _some(nodes: int, node: Node, text: str) -> Inventory:
     if not nodes or not node.cpus:
         raise PlacementError(f"{KEY} must hold at least one node, one core or GPU, got {text!r}")
+    _require_planable(nodes * node.cpus, f"{KEY} {text!r}")
     return Inventory.uniform(nodes, node)
+
+
+def _require_planable(cores: int, where: str) -> None:
+    if cores > MOST_CORES:
+        raise PlacementError(
+            f"{where}: a plan takes {MOST_CORES} cores at most, got {cores} "
+            f"(a GPU counts as {CPUS_PER_GPU} where the cores are not given)"
+        )
 
 
 def _nodes(entry: Any, where: str) -> tuple[Node, ...]:
@@ -92,7 +102,9 @@ def _nodes(entry: Any, where: str) -> tuple[Node, ...]:
         labels={str(name): str(value) for name, value in labels.items()},
         name=str(entry.get("name", "")),
     )
-    return (node,) * (1 if count["count"] is None else count["count"])
+    number = 1 if count["count"] is None else count["count"]
+    _require_planable(number * max(cpus, gpus), where)
+    return (node,) * number
 
 
 def _whole(entry: Mapping[Any, Any], name: str, where: str) -> int | None:
@@ -106,4 +118,7 @@ def _bytes(text: str, where: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise PlacementError(f"{where}: memory must be like 80GB, got {text!r}")
-    return round(float(match[1]) * UNITS[match[2].upper()])
+    size = round(float(match[1]) * UNITS[match[2].upper()])
+    if not size:
+        raise PlacementError(f"{where}: memory must be more than none, got {text!r}")
+    return size

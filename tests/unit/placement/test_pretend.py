@@ -126,3 +126,21 @@ def test_the_command_shows_the_machines(capsys):
         ["1", "-", "4", "24.00 GiB", "64", "512.00 GiB", "4-7", "-"],
     ]
     assert "8 ranks: accelerators" in shown
+
+
+@pytest.mark.parametrize("text", ["1000000x8x80GB", "99999999999999999999x80GB", "9x999999cpu"])
+def test_more_than_can_be_planned_is_refused_at_once(text):
+    with pytest.raises(PlacementError, match=f"{text}.*1000000 cores at most"):
+        pretended(text)
+
+
+def test_a_file_may_not_hold_more_either(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("nodes: [{cpus: 64, count: 99999999}]")
+    with pytest.raises(PlacementError, match=r"cluster.yaml.*got 6399999936 "):
+        pretended(str(path))
+
+
+def test_accelerators_without_memory_are_refused():
+    with pytest.raises(PlacementError, match="more than none, got '0GB'"):
+        pretended("8x0GB")
