@@ -15,7 +15,7 @@ from rlcore.track.contents import DIGEST, Extent, digests, sizes, text_digest
 from rlcore.track.damage import damaged, read_json
 
 FORMAT = "rlcore-checkpoint"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 STATE = "state.json"
 STANDS_ON = "stands_on"
 """Key of the run's own state: files beside the checkpoints that go with it, and how they began."""
