@@ -26,9 +26,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rlcore.kernels import Kernels, Processor, adopt, processor, settle
 from rlcore.placement import Node, Seat
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
-from rlcore.workers.cluster import cluster_session, kill_cluster, nodes_for
+from rlcore.workers.cluster import alive_nodes, cluster_session, kill_cluster, nodes_for
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.health import RayHealth
+from rlcore.workers.health import GOES_ON, RayHealth
 from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.roster import Member, OnCount, Part, Roster
 from rlcore.workers.waiting import Waiting, WorkerLost
@@ -215,7 +215,15 @@ class RayGroup(WorkerGroup):
         lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
         if not lost:
             raise error
+        present = {node["NodeID"] for node in alive_nodes()}
         for rank in lost:
+            number = members[rank].seat.node
+            if self._nodes[number] not in present:  # nothing would ever be started there
+                name = self._roster.nodes[number].name if self._roster.nodes else ""
+                raise WorkerLost(
+                    f"node {number} ({name}) left the cluster, with env worker {rank}",
+                    hint=f"start Ray there again, or plan without it; {GOES_ON}",
+                ) from error
             workers[rank] = self._spawn("env", rank, members[rank])
             workers[rank].adopt.remote(self.kernels)  # an actor does what it is asked in order
         refs = {

@@ -6,13 +6,14 @@ The matrix: `pytest -m long -n0 tests/e2e/test_nodes.py`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ray.cluster_utils import Cluster
 from sameness import assert_same, numbers
-from simulated_nodes import nodes, run
+from simulated_nodes import MOST_SECONDS, nodes, run, start
 
 from rlcore.cli.main import main
 
@@ -135,6 +136,29 @@ def test_other_versions_are_refused(tmp_path: Path):
     assert "error: all nodes must have the same versions, got rlcore: " in ended.err
     assert "node 1 0.0.7" in ended.err
     assert ended.err.count("error:") == 1 and not list(place.iterdir())
+
+
+@pytest.mark.long
+def test_a_node_that_dies_ends_the_run_with_one_error(tmp_path: Path):
+    """In the middle of training; what it had written is resumed on the node that is left."""
+    words = [*TOY, "runner.max_epochs=500", "runner.save_interval=1", "cluster.num_nodes=2"]
+    with nodes({}, {}) as cluster:
+        second = next(node for node in cluster.list_all_nodes() if node is not cluster.head_node)
+        placed = "cluster.component_placement={env: 2-3, rollout: 0, actor: 0}"
+        process = start([*words, placed], cluster, tmp_path)
+        run_folder = tmp_path / "logs" / "run"
+        while process.poll() is None and not (run_folder / "checkpoints/step_000001").exists():
+            time.sleep(0.2)
+        begin = time.monotonic()
+        cluster.remove_node(second, allow_graceful=False)
+        _, err = process.communicate(timeout=MOST_SECONDS)
+    print(f"ended {time.monotonic() - begin:.1f} s after its node")
+    assert process.returncode == 1, err
+    assert err.count("error:") == 1 and "left the cluster, with env worker" in err
+    resumed = main(["resume", str(run_folder), "cluster.backend=local", "cluster.num_nodes=1",
+                    "cluster.address=null", "runner.max_epochs=3",
+                    "cluster.component_placement={env: 0, rollout: 0, actor: 0}"])  # fmt: skip
+    assert resumed == 0
 
 
 @pytest.mark.long
