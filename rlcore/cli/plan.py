@@ -15,7 +15,7 @@ from rlcore.checks import check
 from rlcore.checks.facts import NO_POLICY, Facts
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import WHOLE, RunConfig
 from rlcore.errors import UserError
 from rlcore.placement import Inventory, find_inventory, make_plan, memory_per_process
 from rlcore.placement.pretend import pretended
@@ -24,6 +24,7 @@ from rlcore.placement.show import size
 from rlcore.plugins import Registry, load_plugins
 
 VERB = Verb("plan", "")
+DIVIDED = "full_shard"  # tried where nothing fits whole
 STAGES = (2, 1)  # two let env and policy overlap; one does with fewer envs
 
 
@@ -65,9 +66,14 @@ def _proposal(
     config: RunConfig, registry: Registry, inventory: Inventory
 ) -> tuple[list[str], bool]:
     """What is said of some machines, and whether anything fits on them."""
-    tried = [_try(config, registry, inventory, *layout) for layout in layouts(inventory).items()]
+    own = config.actor.fsdp_config.sharding_strategy
+    tries = (
+        _try(config, registry, inventory, *layout, strategy)
+        for strategy in dict.fromkeys((own, DIVIDED))
+        for layout in layouts(inventory).items()
+    )
     lines: list[str] = []
-    for one in tried:
+    for one in tries:
         if one.fill is not None and one.fill.fits:
             return [*lines, *_words(one), _left(one.fill)], True
         lines += _why_not(one)
@@ -80,28 +86,33 @@ def _try(
     inventory: Inventory,
     name: str,
     placement: dict[str, str],
+    strategy: str,
 ) -> Tried:
+    name = f"{name}, {strategy}," if strategy != WHOLE else name
     refused = Tried(name, {})
     for stages in STAGES:
         keys: dict[str, Any] = {
             "cluster.component_placement": placement,
             "cluster.num_nodes": len(inventory.nodes),
             "rollout.pipeline_stage_num": stages,
+            "actor.fsdp_config.sharding_strategy": strategy,
         }
         cluster = replace(
             config.cluster, component_placement=placement, num_nodes=len(inventory.nodes)
         )
         try:
-            plan = make_plan(cluster, inventory, registry)
-            wanted, batch = config.actor.micro_batch_size, config.actor.global_batch_size
-            micro = micro_batch(wanted, batch, plan.world_size("actor"))
-            keys["actor.micro_batch_size"] = micro or wanted
+            fsdp = replace(config.actor.fsdp_config, sharding_strategy=strategy)
             placed = replace(
                 config,
                 cluster=cluster,
                 rollout=replace(config.rollout, pipeline_stage_num=stages),
-                actor=replace(config.actor, micro_batch_size=micro or wanted),
+                actor=replace(config.actor, fsdp_config=fsdp),
             )
+            plan = make_plan(cluster, inventory, registry, divides=placed.divides)
+            wanted, batch = config.actor.micro_batch_size, config.actor.global_batch_size
+            micro = micro_batch(wanted, batch, plan.world_size("actor")) or wanted
+            keys["actor.micro_batch_size"] = micro
+            placed = replace(placed, actor=replace(placed.actor, micro_batch_size=micro))
             facts = check(placed, registry, plan)
         except UserError as error:
             refused = Tried(name, keys, refused="; ".join(error.message.splitlines()))
@@ -119,6 +130,7 @@ def _memory(facts: Facts) -> dict[str, int]:
             facts.config.actor.model.precision,
             reference=facts.needs is not None and facts.needs.reference_logprobs,
             rows=facts.rows_per_forward,
+            shares=facts.placement.shares,
         )
         for role, _ in facts.placement.roles()
     }

@@ -48,12 +48,13 @@ def test_the_fullest_counts():
 
 def test_what_fits_is_said_as_keys(capsys):
     assert main([*TOY, "cluster.inventory=8x80GB"]) == 0
-    assert capsys.readouterr().out.splitlines()[:6] == [
+    assert capsys.readouterr().out.splitlines()[:7] == [
         "8x80GB:",
         "  shared fits:",
         "    cluster.component_placement={env: all, rollout: all, actor: all}",
         "    cluster.num_nodes=1",
         "    rollout.pipeline_stage_num=1",  # 8 envs over 8 env processes: one stage
+        "    actor.fsdp_config.sharding_strategy=no_shard",
         "    actor.micro_batch_size=128",  # 1024 chunks over 8 ranks
     ]
 
