@@ -13,10 +13,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,13 +26,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import AssetError
+from rlcore.errors import AssetError, RunWarning
 
 OLDEST = (3, 10)
 """Of Python, for whatever runs our code."""
 OLDEST_NUMPY = (1, 24)
 LOOK_SECONDS = 60.0
 """How long another interpreter may take to tell its versions; a cold disk is slow."""
+QUIET_SECONDS = 5.0
+"""How long that is waited for without a word."""
 
 # `-P` does the same, from Python 3.11 on; the site modules have been imported by then there too.
 _RUN = (
@@ -102,6 +106,11 @@ def without_current_folder(paths: str) -> str:
     return os.pathsep.join(os.path.abspath(path) for path in paths.split(os.pathsep) if path)
 
 
+def placed(python: str) -> str:
+    """The path of an interpreter: a name without a slash is looked for on PATH, as a shell does."""
+    return (os.sep not in python and shutil.which(python)) or python
+
+
 def executable_of(python: str) -> str:
     """The interpreter of a path: itself, or that of the virtual environment in this folder. Links
     are not followed: an environment knows itself by them."""
@@ -116,8 +125,8 @@ def look(python: str) -> Interpreter:
     Raises:
         AssetError: there is none at this path, it is too old, or lacks numpy.
     """
+    told = _asked(python)
     path = executable_of(python)
-    told = _asked(path)
     version = _words(told["version"])
     if tuple(told["version"]) < OLDEST:
         raise AssetError(f"{path} is Python {version}, it must be {_words(OLDEST)} or newer")
@@ -140,11 +149,14 @@ def version_of(python: str) -> str:
     Raises:
         AssetError: there is none at this path.
     """
-    return _words(_asked(executable_of(python))["version"])
+    return _words(_asked(python)["version"])
 
 
-def _asked(path: str) -> dict[str, Any]:
+def _asked(python: str) -> dict[str, Any]:
     """What the interpreter says."""
+    path = executable_of(python)
+    if os.path.isdir(python) and not os.path.lexists(path):
+        raise AssetError(f"{python} is no virtual environment: it has no bin/python")
     try:
         asked = subprocess.Popen(
             [path, "-c", _ASK],
@@ -159,7 +171,7 @@ def _asked(path: str) -> dict[str, Any]:
         raise AssetError(f"{path} is no Python interpreter: {reason}") from None
     with asked:
         try:
-            out, err = asked.communicate(timeout=LOOK_SECONDS)
+            out, err = _heard(asked, path)
         except subprocess.TimeoutExpired:
             raise AssetError(f"{path} has not told its version within {LOOK_SECONDS:g} s") from None
         finally:  # a script that starts an interpreter leaves what it started: end that too
@@ -173,6 +185,19 @@ def _asked(path: str) -> dict[str, Any]:
     said = err.decode(errors="replace").strip().splitlines()
     last = f", {said[-1]}" if said and len(said[-1]) < 200 else ""
     raise AssetError(f"{path} is no Python interpreter: it ends with code {asked.returncode}{last}")
+
+
+def _heard(asked: subprocess.Popen[bytes], path: str) -> tuple[bytes, bytes]:
+    """What it writes; says what is waited for where that takes long."""
+    quiet = min(QUIET_SECONDS, LOOK_SECONDS)
+    with suppress(subprocess.TimeoutExpired):
+        return asked.communicate(timeout=quiet)
+    warnings.warn(
+        f"{path} has not told its version yet; waiting {LOOK_SECONDS:g} s at most",
+        RunWarning,
+        stacklevel=2,
+    )
+    return asked.communicate(timeout=LOOK_SECONDS - quiet)
 
 
 def cache_folder(name: str) -> Path:

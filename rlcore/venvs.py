@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -116,6 +117,7 @@ def make(
             hint="its plugin's page says how to install it",
         )
     whole = {"env": spec.name, "requirements": list(spec.requirements)}
+    _require_room(folder)
     with _alone(folder):
         if _stamp(folder) == whole and not _lacks(folder, spec):
             say(f"{folder} is complete")
@@ -123,7 +125,7 @@ def make(
             (folder / STAMP).unlink(missing_ok=True)
             if not (folder / CONFIG).is_file():
                 _begin(folder, spec, python, say)
-            _install(folder, spec.requirements, say)
+            _install(folder, spec, say)
             missing = _lacks(folder, spec)
             if missing:
                 raise AssetError(f"{folder} still lacks {', '.join(missing)}")
@@ -136,9 +138,15 @@ def _begin(
     folder: Path, spec: ComponentSpec, python: str | None, say: Callable[[str], None]
 ) -> None:
     """An empty environment."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} must be a new folder or a virtual environment, it is neither")
     uv = _uv()
+    other = f"{_again(spec, folder)} --python PATH"
+    if python is not None:
+        python = interpreters.executable_of(os.path.expanduser(python))
+        if shutil.which(python) is None and (uv is None or os.sep in python):
+            raise ConfigError(
+                f"--python must be an interpreter, as a path or a name on PATH, got {python!r}",
+                hint=other,
+            )
     chosen = python or _python(spec.requires_python)
     if chosen is None and uv is not None:
         chosen = spec.requires_python  # uv finds it, or fetches it
@@ -146,28 +154,85 @@ def _begin(
         raise AssetError(
             f"env {spec.name!r} needs Python {spec.requires_python} for its simulators, and there "
             "is none here",
-            hint="pip install uv (it fetches one), or give one: "
-            f"rlcore venv create {spec.name} --python PATH",
+            hint=f"pip install uv (it fetches one), or {other}",
         )
     found = shutil.which(chosen)
-    version = interpreters.version_of(found) if found else ""
+    try:
+        version = interpreters.version_of(found) if found else ""
+    except AssetError as error:
+        raise AssetError(f"--python: {error.message}", hint=other) from None
     if found and not _fits(version, spec.requires_python):
         raise ConfigError(
             f"--python must be Python {spec.requires_python} for the simulators of {spec.name}, "
-            f"got {chosen} ({version})"
+            f"got {chosen} ({version})",
+            hint=other,
         )
     say(f"making {folder} with {chosen}")
     failed = f"{folder} could not be made"
     if uv is not None:
-        again = f"rlcore venv create {spec.name} {folder} --python PATH"
-        _run([uv, "venv", "--quiet", "--python", chosen, str(folder)], failed, again)
-    else:
-        _run([chosen, "-m", "venv", str(folder)], failed, "apt-get install python3-venv")
+        _run([uv, "venv", "--quiet", "--python", chosen, str(folder)], failed, other)
+    elif _imports(chosen, "ensurepip"):
+        _run([chosen, "-m", "venv", str(folder)], failed, other)
+    else:  # as Debian divides Python: it would leave an environment without pip
+        raise AssetError(
+            f"{failed}: {chosen} lacks its module ensurepip",
+            hint=f"apt-get install python3-venv, or pip install uv; then {_again(spec, folder)}",
+        )
 
 
-def _install(folder: Path, requirements: Sequence[str], say: Callable[[str], None]) -> None:
+def _imports(python: str, module: str) -> bool:
+    """Whether an interpreter has a module."""
+    try:
+        return not subprocess.run(
+            [python, "-c", f"import {module}"],
+            env=interpreters.environment(()),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ).returncode
+    except OSError:
+        return False
+
+
+def _again(spec: ComponentSpec, folder: Path) -> str:
+    """The command that makes it, or goes on with what is there."""
+    return f"rlcore venv create {spec.name} {shlex.quote(str(folder))}"
+
+
+def _require_room(folder: Path) -> None:
+    """It is a virtual environment, or a new one can be made there.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if (folder / CONFIG).is_file():
+        return
+    there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    wrong = ""
+    if not there.is_dir():
+        wrong = f"{there} is a file" if there.is_file() else f"{there} is no folder"
+    elif there == folder and any(folder.iterdir()):
+        wrong = "it holds something else"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        wrong = f"{there} can't be written to"
+    if wrong:
+        raise ConfigError(
+            f"{folder} must be a new folder or a virtual environment, but {wrong}",
+            hint="rlcore venv create ENV takes a folder of rlcore's own",
+        )
+
+
+def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None]) -> None:
     """Install all of them, those that stand alone last."""
     uv, python = _uv(), str(folder / "bin" / "python")
+    again = _again(spec, folder)
+    if not os.path.exists(python):
+        raise AssetError(f"{folder} has no bin/python", hint=f"remove {folder}, then {again}")
+    if uv is None and not _imports(python, "pip"):
+        raise AssetError(
+            f"{folder} has no pip, by which its packages are installed",
+            hint=f"{shlex.quote(python)} -m ensurepip, or pip install uv; then {again}",
+        )
+    requirements = spec.requirements
     pip = [uv, "pip", "install", "--quiet", "--python", python] if uv else [
         python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
     ]  # fmt: skip
@@ -176,7 +241,13 @@ def _install(folder: Path, requirements: Sequence[str], say: Callable[[str], Non
     for options, wanted in (([], together), ([ALONE.strip()], alone)):
         if wanted:
             say(f"installing {' '.join(wanted)} with {'uv' if uv else 'pip'}")
-            _run([*pip, *options, *wanted], f"{' '.join(wanted)} could not be installed")
+            failed = f"{' '.join(wanted)} could not be installed"
+            _run(
+                [*pip, *options, *wanted],
+                failed,
+                "its lines above say why (no network?); what is done so far stays in "
+                f"{folder}, and the same command goes on with it: {again}",
+            )
     interpreters.look.cache_clear()
 
 
@@ -192,7 +263,7 @@ def _run(command: Sequence[str], failed: str, hint: str | None = None) -> None:
     try:
         code = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL).returncode
     except OSError as error:
-        raise AssetError(f"{failed}: {command[0]}: {error.strerror}") from None
+        raise AssetError(f"{failed}: {command[0]}: {error.strerror}", hint=hint) from None
     if code:
         raise AssetError(f"{failed}: {command[0]} ends with code {code}", hint=hint)
 

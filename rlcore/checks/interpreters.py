@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlcore.config.schema import EnvConfig
 from rlcore.errors import AssetError
-from rlcore.interpreters import Interpreter, look
+from rlcore.interpreters import Interpreter, executable_of, look
 from rlcore.plugins import Registry
 from rlcore.specs import ComponentSpec
 from rlcore.venvs import CONFIG, lacking, of_note
@@ -36,7 +36,9 @@ def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> dict[s
             try:
                 seen = look(python)
             except AssetError as error:
-                hint = _making(spec) or error.hint
+                # with a hint of its own it lacks a package, which can be installed there
+                own = error.hint and _mending(spec, Path(executable_of(python)))
+                hint = own or ", or ".join(filter(None, (error.hint, _making(spec)))) or None
                 raise AssetError(f"{key}: {error.message}", hint=hint) from None
             _require(key, seen, spec)
             # the plugin's own code is handed on from here
@@ -72,18 +74,25 @@ def _require(key: str, interpreter: Interpreter, spec: ComponentSpec) -> None:
     if not absent:
         return
     listed = ", ".join(f"{wanted} (there: {found})" for wanted, found in absent)
-    venv = Path(interpreter.executable).parent.parent
     names = [wanted for wanted, _ in absent if not wanted.startswith("Python ")]
     if len(names) < len(absent):  # no package mends the Python of an environment
         hint = _making(spec)
-    elif (venv / CONFIG).is_file():
-        hint = f"{_making(spec)} {shlex.quote(str(venv))}"
     else:
-        hint = shlex.join([interpreter.executable, "-m", "pip", "install", *names])
+        pip = shlex.join([interpreter.executable, "-m", "pip", "install", *names])
+        hint = _mending(spec, Path(interpreter.executable)) or pip
     raise AssetError(
         f"{key}: {interpreter.executable} lacks what the simulators of {spec.name} need: {listed}",
         hint=hint,
     )
+
+
+def _mending(spec: ComponentSpec, executable: Path) -> str | None:
+    """The command that installs what is missing into the virtual environment of an interpreter;
+    None where it is of none."""
+    venv, command = executable.parent.parent, _making(spec)
+    if command is None or not (venv / CONFIG).is_file():
+        return None
+    return f"{command} {shlex.quote(str(venv))}"
 
 
 def _making(spec: ComponentSpec) -> str | None:

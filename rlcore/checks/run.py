@@ -10,7 +10,7 @@ from rlcore.checks.facts import Facts, gather_facts
 from rlcore.checks.subject import Check
 from rlcore.checks.unread import unread
 from rlcore.config.old_names import warn
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import WHOLE, RunConfig
 from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import Plan
 from rlcore.plugins import Registry, load_plugins
@@ -106,6 +106,12 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
         warn(sentence)
     if facts.policy is None:
         return
+    strategy = config.actor.fsdp_config.sharding_strategy
+    if strategy != WHOLE and facts.placement.shares == 1:
+        warn(
+            f"actor.fsdp_config.sharding_strategy={strategy} divides nothing: each actor process "
+            "holds all parameters, as they are divided among one"
+        )
     if config.actor.model.model_path is None and not config.sft.enabled:
         warn("actor.model.model_path is null: the policy starts from random weights")
     if facts.policy.value_dim and facts.needs is not None and not facts.needs.values:

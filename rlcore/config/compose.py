@@ -27,6 +27,7 @@ from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
 from rlcore.config.sides import by_side, completed
 from rlcore.config.trust import own_recipe, require_closed_doors, require_values
 from rlcore.errors import ConfigError, UserError
+from rlcore.interpreters import placed
 from rlcore.plugins import Registry, load_plugins
 
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
@@ -255,7 +256,8 @@ def _make_paths_absolute(config: RunConfig) -> None:
     """
     for key in tree.walk(config):
         if key.place and key.value is not None:
-            tree.put(config, key.path, _absolute(key.path, key.value))
+            value = placed(key.value) if key.place == "program" else key.value
+            tree.put(config, key.path, _absolute(key.path, value))
 
 
 def _follow(config: RunConfig, run: Path) -> None:

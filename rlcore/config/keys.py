@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, is_dataclass
 from math import isfinite
 from typing import Any, Literal
 
-Place = Literal["read", "written", "read or written", "path"]
+Place = Literal["read", "written", "read or written", "path", "program"]
 """What a run does with the folder that a key names, and so what it must be before a run starts:
 one that is there, one that can be written to, or, if it is there, either. Of a "path" nothing is
-asked; who reads it says what is wrong with it."""
+asked; who reads it says what is wrong with it. Nor of a "program", which may be a name on PATH."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ def key(
             :class:`Range`. Null, where a key may be null, is always allowed.
         when: other keys that must all have certain values for this one to be read; set in vain it
             is announced.
-        place: of a folder, what is done with it; "path" for one that may be a file. It is meant
+        place: of a folder, what is done with it; "path" for one that may be a file, "program" for
+            one that may also be named as in a shell. It is meant
             from where the user stands, so it is made absolute when a configuration is composed: a
             worker, or a later command, stands elsewhere.
         own: of a key that all components of a kind have: its values mean something to the one

@@ -18,6 +18,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.reading import check_depth
 
+_OF_GRAMMAR = ",'\"[]{}()"  # more than a path: left to the grammar
 SHOWN = 200  # characters of an override in an error
 
 
@@ -31,6 +32,9 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     parsed = []
     for text in overrides:
         key, _, value = text.lstrip("+~").partition("=")
+        if value.startswith("~") and value.isprintable() and not set(value) & set(_OF_GRAMMAR):
+            # the grammar has no such values; a shell leaves a home behind "=" as it is
+            text = text.removesuffix(value) + quote(value)
         if key and not key.isascii():  # the grammar has no such letters
             raise unknown(key, RunConfig())
         if key == EXPERIMENT and not value.isascii():
@@ -42,8 +46,8 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             reason = str(error).split("\n", 1)[0]
             raise ConfigError(
                 f"can't read the override {text[:SHOWN]!r}: {reason[:SHOWN]}",
-                hint="section.key=value; quote values with special characters: 'key=\"a b\"'; keys "
-                "of a mapping can't be quoted: {env: 0, rollout: 0, actor: 0}",
+                hint="section.key=value; quote values with special characters: 'key=\"~/a b\"'; "
+                "keys of a mapping can't be quoted: {env: 0, rollout: 0, actor: 0}",
             ) from None
     return parsed
 

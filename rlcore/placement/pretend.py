@@ -44,7 +44,10 @@ def pretended(text: str) -> Inventory:
         cores = int(match[2])
         return _some(int(match[1] or 1), Node(cores, memory=cores * MEMORY_PER_CPU), text)
     path = Path(text).expanduser()
-    if path.suffix not in (".yaml", ".yml", ".json") or not path.is_file():
+    named = path.suffix in (".yaml", ".yml", ".json")
+    if named and not path.is_file():
+        raise PlacementError(f"{KEY}: there is no file {text!r}", hint=f"{KEY}=8x80GB needs none")
+    if not named:
         raise PlacementError(
             f"{KEY} must be [NODESx]GPUSxMEMORY, [NODESx]COREScpu or a YAML file of nodes, "
             f"got {text!r}",

@@ -130,3 +130,12 @@ def test_workers_of_ray_do_not_look_there_and_strangers_do_not_get_in(decoys):
     finally:
         driver.communicate("\n", timeout=60)
     assert driver.returncode == 0
+
+
+def test_a_name_without_a_slash_is_looked_for_on_the_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "python9").write_text("")
+    (tmp_path / "python9").chmod(0o755)
+    assert interpreters.placed("python9") == f"{tmp_path}/python9"
+    assert interpreters.placed("./python9") == "./python9"
+    assert interpreters.placed("venv") == "venv"  # a folder here

@@ -79,9 +79,47 @@ def test_pip_installs_what_the_plugin_states_and_what_stands_alone_last(
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(home: Path) -> None:
-    (home / "thesis.tex").write_text("")
-    with pytest.raises(ConfigError, match="must be a new folder or a virtual environment"):
-        venvs.make(spec_of("numpy"), home)
+    file = home / "thesis.tex"
+    file.write_text("")
+    for folder, why in (
+        (home, "it holds something else"),
+        (file, f"{file} is a file"),
+        (file / "inside" / "it", f"{file} is a file"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            venvs.make(spec_of("numpy"), folder)
+        said = f"{folder} must be a new folder or a virtual environment, but {why}"
+        assert caught.value.message == said
+    assert file.read_text() == "" and list(home.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "--python must be an interpreter, as a path or a name on PATH, got 'nosuchpy'"),
+        ("exit 3", "--python: {path} is no Python interpreter: it ends with code 3"),
+        (
+            """case "$2" in "import ensurepip") exit 1;; esac\nexec """
+            f"""{sys.executable} "$@" """,
+            "{folder} could not be made: {path} lacks its module ensurepip",
+        ),
+    ],
+)
+def test_a_python_that_can_not_make_one_is_named_with_the_next_command(
+    home: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, said: str
+) -> None:
+    monkeypatch.setattr(venvs, "_uv", lambda: None)
+    folder, path = home / "venv", home / "python"
+    if text is not None:
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    with pytest.raises((AssetError, ConfigError)) as caught:
+        venvs.make(spec_of("robot"), folder, python=str(path) if text else "nosuchpy")
+    assert caught.value.message == said.format(path=path, folder=folder)
+    again = f"rlcore venv create sliding {folder}"
+    debian = f"apt-get install python3-venv, or pip install uv; then {again}"
+    assert caught.value.hint == (debian if "ensurepip" in said else f"{again} --python PATH")
+    assert not folder.exists()
 
 
 def test_an_env_that_states_nothing_is_named(home: Path) -> None:
@@ -97,7 +135,7 @@ def test_a_python_that_is_not_here_is_asked_for(
     with pytest.raises(AssetError) as caught:
         venvs.make(spec_of("numpy", requires_python=">=3.99"), home / "venv")
     assert "env 'sliding' needs Python >=3.99 for its simulators" in caught.value.message
-    assert "rlcore venv create sliding --python PATH" in str(caught.value.hint)
+    assert f"rlcore venv create sliding {home / 'venv'} --python PATH" in str(caught.value.hint)
 
 
 def test_an_interpreter_that_the_env_does_not_take_is_refused_before_anything_is_made(
@@ -109,16 +147,32 @@ def test_an_interpreter_that_the_env_does_not_take_is_refused_before_anything_is
     assert not (home / "venv").exists()
 
 
-def test_what_can_not_be_installed_is_named(home: Path, twin_venv: Path) -> None:
+@pytest.mark.parametrize("pip", [True, False])
+def test_what_can_not_be_installed_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, pip: bool
+) -> None:
+    monkeypatch.setattr(venvs, "_uv", lambda: None)
     folder = home / "venv"
     folder.mkdir()
     (folder / "pyvenv.cfg").write_text("")
     (folder / "bin").mkdir()
-    (folder / "bin" / "python").write_text("#!/bin/sh\nexit 7\n")
+    (folder / "bin" / "python").write_text(
+        f"""#!/bin/sh\ncase "$2" in "import pip") exit {0 if pip else 1};; esac\nexit 7\n"""
+    )
     (folder / "bin" / "python").chmod(0o755)
     with pytest.raises(AssetError) as caught:
         venvs.make(spec_of("no-such-robot"), folder, say=lambda _: None)
-    assert "no-such-robot could not be installed" in caught.value.message
+    again = f"rlcore venv create sliding {folder}"
+    if pip:
+        assert "no-such-robot could not be installed" in caught.value.message
+        assert f"stays in {folder}, and the same command goes on with it: {again}" in str(
+            caught.value.hint
+        )
+    else:
+        assert caught.value.message.startswith(f"{folder} has no pip")
+        assert f"{folder}/bin/python -m ensurepip, or pip install uv; then {again}" == (
+            caught.value.hint
+        )
     assert not (folder / venvs.STAMP).exists() and venvs.noted() == []
 
 

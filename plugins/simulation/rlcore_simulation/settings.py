@@ -22,9 +22,10 @@ class SimulatedEnvConfig(EnvConfig):
         above=0,
     )
     python: str | None = key(
-        "interpreter in whose environment the simulators run, or the folder of its virtual "
-        "environment (rlcore venv create makes one); null: the one that rlcore runs in",
-        place="path",
+        "interpreter in whose environment the simulators run, as a path or a name, or the folder "
+        "of its virtual environment (rlcore venv create makes one); null: the one that rlcore "
+        "runs in",
+        place="program",
         door=Door("runs its simulators with", (None,), known="rlcore.venvs:known"),
     )
 

@@ -15,7 +15,7 @@ import pytest
 
 from rlcore.checks.interpreters import findings, interpreters_of
 from rlcore.config.schema import EnvConfig
-from rlcore.errors import AssetError
+from rlcore.errors import AssetError, RunWarning
 from rlcore.interpreters import look
 from rlcore.plugins import Component
 from rlcore.specs import ComponentSpec
@@ -94,35 +94,52 @@ def test_another_python_than_the_simulator_takes(twin_venv: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "said", "pip"),
     [
-        ("echo hello", "is no Python interpreter: it ends with code 0"),
-        ("echo broken >&2; exit 3", "is no Python interpreter: it ends with code 3, broken"),
+        ("echo hello", "is no Python interpreter: it ends with code 0", ""),
+        ("echo broken >&2; exit 3", "is no Python interpreter: it ends with code 3, broken", ""),
         (
             """echo 'rlcore-look {"version": [3, 9, 18], "packages": {}, "numpy": null}'""",
             "is Python 3.9.18, it must be 3.10 or newer",
+            "",
         ),
         (
             """echo 'rlcore-look {"version": [3, 12, 1], "packages": {}, "numpy": null, """
             """"trouble": "ModuleNotFoundError: no numpy"}'""",
             "(Python 3.12.1) has no numpy that works (ModuleNotFoundError: no numpy)",
+            "numpy",
         ),
         (
             """echo 'rlcore-look {"version": [3, 10, 1], "packages": {}, "numpy": "1.23.5"}'""",
             "has numpy 1.23.5, it must be 1.24 or newer",
+            "'numpy>=1.24'",
         ),
     ],
 )
-def test_an_interpreter_that_will_not_do(tmp_path: Path, text: str, said: str) -> None:
+def test_an_interpreter_that_will_not_do(tmp_path: Path, text: str, said: str, pip: str) -> None:
     path = script(tmp_path, text)
     error = refused(path, "numpy")
     assert error.message == f"env.train.python: {path} {said}"
-    assert error.hint == "rlcore venv create sliding"
+    mend = f"{path} -m pip install {pip}, or " if pip else ""
+    assert error.hint == f"{mend}rlcore venv create sliding"
+
+
+def test_an_environment_without_numpy_is_mended_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "pyvenv.cfg").write_text("")
+    lacks = """echo 'rlcore-look {"version": [3, 12, 1], "packages": {}, "numpy": null, """
+    path = script(tmp_path / "bin", f"""{lacks}"trouble": "no numpy"}}'""")
+    for python in (tmp_path, path):
+        assert refused(python, "robot").hint == f"rlcore venv create sliding {tmp_path}"
+    assert refused(path).hint == f"{path} -m pip install numpy"  # an env that states nothing
 
 
 def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 0.3)
-    assert "has not told its version within 0.3 s" in refused(script(tmp_path, "sleep 5")).message
+    monkeypatch.setattr("rlcore.interpreters.QUIET_SECONDS", 0.1)
+    with pytest.warns(RunWarning, match=r"python has not told its version yet; waiting 0.3 s"):
+        error = refused(script(tmp_path, "sleep 5"))
+    assert "has not told its version within 0.3 s" in error.message
 
 
 def test_what_one_that_hangs_had_started_ends_with_it(
@@ -130,7 +147,8 @@ def test_what_one_that_hangs_had_started_ends_with_it(
 ) -> None:
     monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 1.0)
     child = tmp_path / "child"
-    refused(script(tmp_path, f"sleep 50 & echo $! > {child}; wait"))
+    with pytest.warns(RunWarning):
+        refused(script(tmp_path, f"sleep 50 & echo $! > {child}; wait"))
     ended = time.monotonic() + 5
     while _runs(int(child.read_text())) and time.monotonic() < ended:
         time.sleep(0.02)
@@ -148,7 +166,7 @@ def _runs(pid: int) -> bool:
 def test_a_path_that_leads_nowhere(tmp_path: Path) -> None:
     missing = tmp_path / "nothing"
     assert refused(missing).message.endswith("no Python interpreter: No such file or directory")
-    assert "bin/python is no Python interpreter" in refused(tmp_path).message  # a folder
+    assert f"{tmp_path} is no virtual environment: it has no" in refused(tmp_path).message
     (tmp_path / "file").write_text("")
     assert "Permission denied" in refused(tmp_path / "file").message
 

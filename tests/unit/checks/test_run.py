@@ -8,6 +8,7 @@ import pytest
 from rlcore_tools import plugin as TOOLS
 
 from rlcore.checks import announce, check
+from rlcore.checks.facts import gather_facts
 from rlcore.config.old_names import ConfigWarning
 from rlcore.errors import CheckpointError, ConfigError, PluginError
 from rlcore.track.env_facts import EnvFacts
@@ -83,6 +84,14 @@ def test_random_weights_are_announced(registry, toy_run):
     with pytest.warns(ConfigWarning, match="starts from random weights"):
         config, plan = toy_run()
         announce(check(config, registry, plan))
+
+
+def test_parameters_divided_among_one_are_announced(registry, toy_run):
+    alone = "cluster.component_placement={env: 0-1, rollout: 2, actor: 2}"
+    config, plan = toy_run("actor.fsdp_config.sharding_strategy=full_shard", alone)
+    facts = gather_facts(config, registry, plan)
+    with pytest.warns(ConfigWarning, match="sharding_strategy=full_shard divides nothing"):
+        announce(facts)
 
 
 def test_a_value_head_that_nobody_trains_is_announced_and_its_width_does_not_matter(

@@ -94,6 +94,11 @@ def test_references_are_resolved(made):
     assert config.env.eval.video_cfg.video_base_dir == "/tmp/x/video/eval"
 
 
+def test_a_home_is_taken_as_a_shell_leaves_it(made, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert made("runner.logger.log_path=~/runs v2").runner.logger.log_path == "/home/ada/runs v2"
+
+
 def test_the_configuration_is_frozen_and_can_be_copied_with_changes(made):
     config = made()
     with pytest.raises(AttributeError, match="frozen"):

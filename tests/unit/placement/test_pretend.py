@@ -52,7 +52,7 @@ def test_a_file(tmp_path):
         ("8x80", "must be .NODESx.GPUSxMEMORY.*got '8x80'"),
         ("0x8x80GB", "at least one node"),
         ("0cpu", "at least one node"),
-        ("missing.yaml", "a YAML file of nodes, got 'missing.yaml'"),
+        ("missing.yaml", "there is no file 'missing.yaml'"),
     ],
 )
 def test_bad_words(text, message):
