@@ -15,7 +15,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -65,18 +66,55 @@ class Speed:
     reset: float
 
 
-def speed_of(play: Callable[[], int], reset: Callable[[], object], repeats: int) -> Speed:
-    """Resets and plays `repeats` times; `play` returns how many env steps it made."""
-    speeds, resets, steps = [], [], 0
-    before = cpu_seconds()
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        reset()
-        resets.append(time.perf_counter() - begin)
-        played = play()
-        speeds.append(played / (time.perf_counter() - begin))
-        steps += played
-    return Speed(median(speeds), steps / (cpu_seconds() - before), median(resets))
+@dataclass(frozen=True)
+class Side:
+    """One of the vector envs, made and warm.
+
+    Attributes:
+        reset: starts all its envs.
+        play: an episode of each; returns the env steps it made.
+    """
+
+    reset: Callable[[], object]
+    play: Callable[[], int]
+
+
+@dataclass(frozen=True)
+class Round:
+    """An episode of each env: seconds of its reset, of all of it, CPU time, and env steps."""
+
+    reset: float
+    seconds: float
+    cpu: float
+    steps: int
+
+
+def played(side: Side) -> Round:
+    """A round of it. The other side waits meanwhile, so the CPU time is this one's alone."""
+    cpu, begin = cpu_seconds(), time.perf_counter()
+    side.reset()
+    reset = time.perf_counter() - begin
+    steps = side.play()
+    return Round(reset, time.perf_counter() - begin, cpu_seconds() - cpu, steps)
+
+
+def in_turn(sides: Mapping[str, Side], repeats: int) -> dict[str, Speed]:
+    """`repeats` rounds of each, by turns: whatever else the machine does meets all sides alike.
+    Every second time the last side begins."""
+    rounds: dict[str, list[Round]] = {name: [] for name in sides}
+    for repeat in range(repeats):
+        for name in list(sides)[:: -1 if repeat % 2 else 1]:
+            rounds[name].append(played(sides[name]))
+    return {name: speed_of(each) for name, each in rounds.items()}
+
+
+def speed_of(rounds: Sequence[Round]) -> Speed:
+    """Of all rounds of a side."""
+    return Speed(
+        per_second=median(each.steps / each.seconds for each in rounds),
+        per_cpu_second=sum(each.steps for each in rounds) / sum(each.cpu for each in rounds),
+        reset=median(each.reset for each in rounds),
+    )
 
 
 def cpu_seconds() -> float:
@@ -98,7 +136,8 @@ def actions(steps: int, envs: int) -> np.ndarray:
     return np.random.default_rng(0).uniform(-1, 1, (steps, envs, 7)).astype(np.float32)
 
 
-def measure_peer(scene: Scene, envs: int, repeats: int) -> Speed:
+@contextmanager
+def peer_side(scene: Scene, envs: int) -> Iterator[Side]:
     """`AsyncVectorEnv`: a process and a frame of each camera per env and step."""
     import gymnasium as gym
 
@@ -117,12 +156,13 @@ def measure_peer(scene: Scene, envs: int, repeats: int) -> Speed:
     try:
         vector.reset()
         vector.step(np.zeros((envs, 7), dtype=np.float32))  # warm
-        return speed_of(play, vector.reset, repeats)
+        yield Side(vector.reset, play)
     finally:
         vector.close()
 
 
-def measure_ours(config: LiberoConfig, envs: int, repeats: int, chunk: int, cores: int) -> Speed:
+@contextmanager
+def our_side(config: LiberoConfig, envs: int, chunk: int, cores: int) -> Iterator[Side]:
     """The same of ours, with the first task of `config`."""
     from rlcore_env_libero.env import make_env
 
@@ -144,15 +184,14 @@ def measure_ours(config: LiberoConfig, envs: int, repeats: int, chunk: int, core
     try:
         reset()
         env.chunk_step(np.zeros((envs, 1, 7), dtype=np.float32))  # warm
-        return speed_of(play, reset, repeats)
+        yield Side(reset, play)
     finally:
         env.close()
 
 
 def main() -> None:
-    """Measure both, one after the other, and print the ratio."""
-    from parts.libero_costs import in_a_process_of_its_own, measure_liberos
-    from parts.libero_costs import measure_ours as measure_ours_alone
+    """Measure both by turns, and print the ratio."""
+    from parts.libero_costs import in_a_process_of_its_own, measure_liberos, measure_ours
     from parts.machine import Machine
     from rlcore_env_libero.installed import libero_folder
     from rlcore_env_libero.quiet import load_libero
@@ -198,13 +237,17 @@ def main() -> None:
             assets_path=asked.assets,
         )
         costs = {
-            "ours": in_a_process_of_its_own(measure_ours_alone, config),
+            "ours": in_a_process_of_its_own(measure_ours, config),
             "LIBERO's": in_a_process_of_its_own(
                 measure_liberos, (task, other), asked.size, scene.assets
             ),
         }
-        ours = measure_ours(config, asked.envs, repeats, asked.chunk, cores)
-        peer = measure_peer(scene, asked.envs, repeats)
+        with (
+            our_side(config, asked.envs, asked.chunk, cores) as our_env,
+            peer_side(scene, asked.envs) as their_env,
+        ):
+            speeds = in_turn({"ours": our_env, "AsyncVectorEnv": their_env}, repeats)
+    ours, peer = speeds["ours"], speeds["AsyncVectorEnv"]
     what = "LIBERO's assets" if asked.assets else "stand-ins"
     print(f"{task}, {what}")
     print(f"two cameras at {asked.size} px, {asked.envs} envs, episodes of {asked.steps} steps, "
@@ -215,7 +258,7 @@ def main() -> None:
         print(f"{name:14} {cost.task:11.2f} {cost.start:9.2f} {cost.step:9.3f} {cost.frames:14.3f} "
               f"{step:19.3f}")  # fmt: skip
     print("env steps            a second   a CPU-second   seconds of a reset of all envs")
-    for name, speed in (("ours", ours), ("AsyncVectorEnv", peer)):
+    for name, speed in speeds.items():
         print(
             f"{name:17} {speed.per_second:11.2f} {speed.per_cpu_second:14.2f} {speed.reset:32.2f}"
         )
