@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
@@ -105,11 +106,12 @@ def _check_robot(config: RoboTwinConfig) -> None:
             hint="[aloha-agilex] or [piper, piper, 0.6]",
         )
     for name in names:
-        if ARMS.get(name, JOINTS) != JOINTS:
-            entries = 2 * (ARMS[name] + 1)
+        arms = _arms(name)
+        if arms != JOINTS:
+            entries = 2 * (arms + 1)
             six = ", ".join(other for other, joints in ARMS.items() if joints == JOINTS)
             raise ConfigError(
-                f"task_config.embodiment: the arms of {name} have {ARMS[name]} joints, which makes "
+                f"task_config.embodiment: the arms of {name} have {arms} joints, which makes "
                 f"{entries} entries of states and actions, and RoboTwin's policies have "
                 f"{2 * (JOINTS + 1)}",
                 hint=f"robots with arms of {JOINTS} joints: {six}",
@@ -119,6 +121,16 @@ def _check_robot(config: RoboTwinConfig) -> None:
                 f"task_config.embodiment: {name} has one arm, got {robot}",
                 hint=f"[{name}, {name}, 0.6] puts two of them 0.6 m apart",
             )
+
+
+def _arms(name: str) -> int:
+    """Joints of a robot's arm, as far as its name tells: that of a known robot, or a word of it, as
+    in `franka`. Any other is taken for one that fits; RoboTwin's own files tell."""
+    if name in ARMS:
+        return ARMS[name]
+    words = set(re.split("[-_ ]", name.lower()))
+    alike = {joints for known, joints in ARMS.items() if words & set(known.lower().split("-"))}
+    return alike.pop() if len(alike) == 1 else JOINTS
 
 
 def _check_rest(config: RoboTwinConfig) -> None:

@@ -127,11 +127,16 @@ REFUSED = [
     ({"tasks": []}, "at least one task"),
     ({"task_config": {"embodiment": ["franka-panda", "franka-panda", 0.6]}},
      "franka-panda have 7 joints, which makes 16 entries"),
+    ({"task_config": {"embodiment": ["piper", "Franka", 0.6]}}, "the arms of Franka have 7 joints"),
     ({"task_config": {"embodiment": ["piper"]}}, r"piper has one arm"),
     ({"task_config": {"embodiment": ["piper", "piper"]}}, r"must be \[ROBOT\]"),
     ({"task_config": {"step_lim": 10}}, r"step_lim must be at least max_episode_steps \(20\)"),
     ({"stand_ins": True, "tasks": ["lift_pot"]}, "the stand-in scene has no task 'lift_pot'"),
 ]  # fmt: skip
+
+
+def test_a_robot_that_only_robotwins_files_know_is_left_to_them() -> None:
+    assert env_spec(settings(task_config={"embodiment": ["xarm", "ur5", 0.6]})).action_dim == 14
 
 
 @pytest.mark.parametrize(("changes", "message"), REFUSED)
