@@ -14,6 +14,9 @@ from collections.abc import Iterable
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system answers when there is no room: disk full, quota used up, file too large."""
 
+FAMILY = 20
+"""Names of one beginning that a message still lists."""
+
 
 class RunWarning(UserWarning):
     """Something the user should know, though nothing has failed. The command line shows it as one
@@ -127,6 +130,20 @@ class AlgorithmError(WorkerError):
 class SimulatorError(WorkerError):
     """A simulator that died or hangs. An env raises it when its episodes can be played again
     in a new simulator; one that raises an error by itself is not worth a second try."""
+
+
+def listing(choices: Iterable[str]) -> str:
+    """Names to choose from, sorted, with commas. More than :data:`FAMILY` that go on from another
+    name, as its tasks do, are only counted."""
+    left, said = sorted(choices), []
+    while left:
+        name = left.pop(0)
+        family = [each for each in left if each.startswith(f"{name}_")]
+        said.append(name)
+        if len(family) > FAMILY:
+            said.append(f"{len(family)} names {name}_...")
+            left = [each for each in left if each not in family]
+    return ", ".join(said)
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

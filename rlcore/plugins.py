@@ -27,7 +27,7 @@ from typing import Any, get_args
 import pluggy
 
 from rlcore import extras, hookspecs
-from rlcore.errors import PluginError, did_you_mean, nearest
+from rlcore.errors import PluginError, did_you_mean, listing, nearest
 from rlcore.installed import BLOCK, Installed, installed
 from rlcore.specs import ComponentSpec, Kind
 
@@ -150,7 +150,7 @@ class Registry:
         if extra is not None:
             return PluginError(f'{kind} {name!r} ships as an extra: pip install "rlcore[{extra}]"')
         choices = sorted(choices)
-        listed = ", ".join(choices) if choices else "none is installed"
+        listed = listing(choices) or "none is installed"
         absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
         meant = nearest(name, [*choices, *absent])
         hint = "rlcore plugins"

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.errors import ConfigError, PluginError, did_you_mean, listing
 from rlcore.plugins import Registry
 from rlcore.shipped import core_configs
 from rlcore.specs import Kind
@@ -107,7 +107,7 @@ class Catalog:
         if top in COMPONENT_GROUPS:
             return self.registry.not_found(COMPONENT_GROUPS[top], name, choices)
         return ConfigError(
-            f"there is no {group} {name!r}; choose from: {', '.join(choices) or 'none'}."
+            f"there is no {group} {name!r}; choose from: {listing(choices) or 'none'}."
             f"{did_you_mean(name, choices)}{self.registry.not_loaded()}",
             hint=f"rlcore train --help {group}"
             + (f"; a key is set by {name}=VALUE" if re.fullmatch(r"\w+(\.\w+)+", name) else ""),

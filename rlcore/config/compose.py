@@ -26,7 +26,7 @@ from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
 from rlcore.config.sides import by_side, completed
 from rlcore.config.trust import own_recipe, require_closed_doors, require_values
-from rlcore.errors import ConfigError, UserError
+from rlcore.errors import ConfigError, UserError, listing
 from rlcore.interpreters import placed
 from rlcore.plugins import Registry, load_plugins
 
@@ -204,7 +204,7 @@ def _require(config: RunConfig, groups: Sequence[str], catalog: Catalog) -> None
         if not _chosen(config, group):
             raise ConfigError(
                 f"no {group} is chosen: {group}=NAME, or experiment=NAME; "
-                f"choose from: {', '.join(catalog.options(group)) or 'none is installed'}",
+                f"choose from: {listing(catalog.options(group)) or 'none is installed'}",
                 hint="rlcore plugins",
             )
 

@@ -6,6 +6,7 @@ other backend and other placements; each line of the table holds one promise aga
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -108,12 +109,16 @@ class Played:
     record: Record
 
 
-def play(where: Path, data: Path, *overrides: str) -> Played:
-    """Supervised start, two updates and an evaluation at a fixed forward batch; then one more
-    rollout with free batching, by the weights that the updates led to."""
+def play(where: Path, data: Path, *overrides: str, start: Path | None = None) -> Played:
+    """Supervised start (that of the run `start`, if given), two updates and an evaluation at a
+    fixed forward batch; then one more rollout with free batching, by the weights that the updates
+    led to."""
     names = (f"runner.logger.log_path={where}", f"collect.path={data}")
     config = compose([*BASE, *names, *overrides])
     with open_session(recorded(assemble(config), where / "record")) as session:
+        if start is not None:  # as if this run had made it, and been interrupted
+            shutil.copytree(start / "sft", session.folder.sft)
+            shutil.copy(start / "sft.json", session.folder.path)
         sft.starting_policy(session)
         train.reinforce(session)
         evaluate(session, "after", update=UPDATES)
@@ -279,9 +284,11 @@ def test_free_batching_agrees_to_rounding(reference: Played, other: Played):
 def test_two_actor_ranks_equal_one_to_rounding(
     reference: Played, tmp_path: Path, data: Path, ray_cluster: None, policy: str, stages: int
 ):
-    """Until the first update all is equal to the bit. Then gradients are summed in another
-    order; the tolerances are those that docs/repeatability.md states."""
-    two = play(tmp_path, data, *placed(policy, env=2, stages=stages))
+    """From one supervised start, until the first update all is equal to the bit. Then gradients are
+    summed in another order, as in supervised training on two ranks; the tolerances are those that
+    docs/repeatability.md states."""
+    placement = placed(policy, env=2, stages=stages)
+    two = play(tmp_path, data, *placement, start=reference.folder)
     assert_equal_draws(reference, two)
     ours, theirs = (
         {key: decision for key, decision in played.record.decisions.items() if key[1:3] == START}

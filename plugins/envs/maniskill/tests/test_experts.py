@@ -228,14 +228,14 @@ def test_way_goes_over(way: tuple, clearance: float, bent: tuple) -> None:
 
 def test_a_task_without_an_expert() -> None:
     assert "PlugCharger-v1" not in EXPERT_TASKS
-    assert expert_for("PlugCharger-v1", None) is None
+    assert expert_for("PlugCharger-v1", SimpleNamespace(control_mode="pd_ee_delta_pose")) is None
 
 
 def test_another_control_mode_is_refused() -> None:
-    env = SimpleNamespace(control_mode="pd_joint_delta_pos", cube=None, goal_site=None)
+    env = SimpleNamespace(control_mode="pd_joint_pos", cube=None, goal_site=None)
     with pytest.raises(ConfigError) as caught:
         expert_for("PickCube-v1", env)
-    assert "got pd_joint_delta_pos" in caught.value.message
+    assert "got pd_joint_pos" in caught.value.message
     assert caught.value.hint is not None and "control_mode=pd_ee_delta_pose" in caught.value.hint
 
 
