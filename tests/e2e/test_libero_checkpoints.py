@@ -46,14 +46,15 @@ BOUNDS = {"action": ([-0.4] * 6 + [0.0], [0.6] * 6 + [1.0]), "proprio": ([-4.0] 
 
 @pytest.fixture(scope="module")
 def libero() -> Iterator[Callable[..., SimulatedEnv]]:
-    """Envs of two tasks, one row each, in this process: `libero(**settings)`, made once each."""
+    """Envs of two tasks, one row each: `libero(**settings)`, made once each. They simulate in a
+    process of their own, as a test before may have imported MuJoCo without its variables."""
     made: dict[str, SimulatedEnv] = {}
 
     def env_of(**settings: object) -> SimulatedEnv:
         name = repr(sorted(settings.items()))
         if name not in made:
             config = small_config(tasks=[SOUP, MILK], **settings)
-            made[name] = make_env(config, num_envs=2, rank=0, world_size=1, num_processes=0)
+            made[name] = make_env(config, num_envs=2, rank=0, world_size=1, num_processes=1)
         return made[name]
 
     yield env_of
