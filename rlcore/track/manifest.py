@@ -89,7 +89,8 @@ def build_manifest(
         interpreters: those of other environments in which simulators run, by side.
     """
     return {
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        # tells attempts apart, also two that begin within one second
+        "started": datetime.now(timezone.utc).isoformat(timespec="microseconds"),
         "command": shlex.join(sys.argv if command is None else command),
         "went_on_from": went_on_from,
         "seeds": dict(seeds),
