@@ -121,18 +121,24 @@ def merge_metrics(metrics: Metrics) -> Metrics:
     return merged
 
 
-def whole_batch(trajectory: Trajectory) -> Trajectory:
+def whole_batch(trajectory: Trajectory | None) -> Trajectory:
     """The batch of all ranks in canonical order; `sample_index` is -1 for others' decisions. There
     is a decision to run a forward with on every rank, if on any.
 
     Columns are sorted by the address of their first episode, whoever played them.
+
+    Args:
+        trajectory: what this rank gathered; None: nothing, and one of the others did.
     """
     if not several():
+        assert trajectory is not None
         return columns.canonical(trajectory)
-    trajectory = _lend_a_row(trajectory)
-    light = replace(trajectory, inputs={}, replay={})
-    parts: list[Trajectory] = [light] * dist.get_world_size()
-    dist.all_gather_object(parts, light)
+    light = None if trajectory is None else replace(trajectory, inputs={}, replay={})
+    gathered: list[Trajectory | None] = [light] * dist.get_world_size()
+    dist.all_gather_object(gathered, light)
+    none = columns.take(next(part for part in gathered if part is not None), [])
+    trajectory = _lend_a_row(none if trajectory is None else trajectory)
+    parts = [none if part is None else part for part in gathered]
     chunks = max(part.shape[0] for part in parts)
     padded = [columns.pad(part, chunks) for part in parts]
     for rank, part in enumerate(padded):

@@ -79,12 +79,15 @@ class Learner:
     # -- one update ---------------------------------------------------------------------------
 
     def update(
-        self, trajectory: Trajectory, update: int, lr_factors: Mapping[str, float] | None = None
+        self,
+        trajectory: Trajectory | None,
+        update: int,
+        lr_factors: Mapping[str, float] | None = None,
     ) -> dict[str, float]:
         """Train on a batch.
 
         Args:
-            trajectory: what this rank gathered; the other ranks' is added here.
+            trajectory: what this rank gathered, None if nothing; the other ranks' is added here.
             update: number of updates done before this one; part of the shuffle's key.
             lr_factors: see :class:`PolicyOptimizer`; None: 1 for all.
 

@@ -22,7 +22,8 @@ PIECE_BYTES = 16 * 2**20  # of inputs and replay in one message, unless one colu
 
 @dataclass(frozen=True)
 class Piece:
-    """Some columns of a trajectory; `last` of those that this sender has for this receiver."""
+    """Some columns of a trajectory; `last` of those that this sender has for this receiver. All
+    empty: the sender gathered none, and knows no shapes."""
 
     last: bool
     light: dict[str, Packed]
@@ -31,17 +32,23 @@ class Piece:
 
 
 def hand_over(
-    trajectory: Trajectory, numbers: Sequence[int], keys: Sequence[str], piece: int = PIECE_BYTES
+    trajectory: Trajectory | None,
+    numbers: Sequence[int],
+    keys: Sequence[str],
+    piece: int = PIECE_BYTES,
 ) -> Conversation:
     """Send every column to the actor rank it belongs to.
 
     Args:
-        trajectory: what this rollout rank gathered.
+        trajectory: what this rollout rank gathered; None: no column came its way.
         numbers: canonical numbers of its columns, by place.
         keys: of the queues to the actor ranks, by rank.
         piece: bytes of inputs and replay in one message.
     """
     for rank, key in enumerate(keys):
+        if trajectory is None:
+            yield Send(key, Piece(last=True, light={}, inputs={}, replay={}))
+            continue
         mine = [place for place, number in enumerate(numbers) if number % len(keys) == rank]
         pieces = list(_cut(trajectory, mine, piece))
         for index, columns in enumerate(pieces):
@@ -49,10 +56,11 @@ def hand_over(
 
 
 def take_over(keys: Sequence[str], timeout: float) -> Conversation:
-    """Receive this actor rank's columns; returns them as one trajectory in canonical order.
+    """Receive this actor rank's columns; returns them as one trajectory in canonical order, which
+    has none if the others got all.
 
     Args:
-        keys: of the queues from the rollout ranks, by rank.
+        keys: of the queues from the rollout ranks, by rank; one of them at least gathered columns.
         timeout: seconds to wait for a piece.
     """
     parts: list[Trajectory] = []
@@ -60,9 +68,10 @@ def take_over(keys: Sequence[str], timeout: float) -> Conversation:
         last = False
         while not last:
             piece: Piece = yield Receive(key, timeout, f"the trajectory of rollout worker {rank}")
-            inputs, replay = unpack_all(piece.inputs), unpack_all(piece.replay)
-            parts.append(Trajectory(**unpack_all(piece.light), inputs=inputs, replay=replay))
             last = piece.last
+            if piece.light:
+                inputs, replay = unpack_all(piece.inputs), unpack_all(piece.replay)
+                parts.append(Trajectory(**unpack_all(piece.light), inputs=inputs, replay=replay))
     return join(parts)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.config.schema import SFTConfig
-from rlcore.errors import WorkerError
 from rlcore.rollout.messages import Conversation
 from rlcore.targets import load_target
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
@@ -101,9 +100,7 @@ class ActorWorker(PolicyWorker):
     ) -> dict[str, float]:
         """One policy update from the trajectory, which is given up; returns metrics. For the
         arguments see :meth:`rlcore.learner.update.Learner.update`."""
-        if self._trajectory is None:
-            raise WorkerError("asked to update without a trajectory")
-        trajectory, self._trajectory = self._trajectory, None
+        trajectory = self._use_up("update")
         self.policy.set_progress(update)  # as it was when it acted
         self._changed("trained")
         return self.learner.update(trajectory, update, lr_factors)
@@ -195,6 +192,7 @@ class ActorWorker(PolicyWorker):
         from rlcore.sync.trajectory import take_over
 
         self._trajectory = yield from take_over(keys, timeout)
+        self._gathered = True
 
     def _changed(self, subset: Subset) -> None:
         self._version += 1

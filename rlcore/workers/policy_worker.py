@@ -59,7 +59,8 @@ class PolicyWorker:
         self._settings = settings
         self._policy: Policy | None = None
         # gathered by who acts, used up by who learns; where one does both it stays where it is
-        self._trajectory: Trajectory | None = None
+        self._trajectory: Trajectory | None = None  # also if none of the columns came its way
+        self._gathered = False
 
     def start(self) -> PolicySpec:
         """Build the policy (idempotent): from its checkpoint, or with keyed random weights."""
@@ -114,6 +115,17 @@ class PolicyWorker:
         from rlcore.rollout.rounding import look
 
         return look(self.policy, self._settings.env_spec, self.device.type, forward_batch)
+
+    def _use_up(self, doing: str) -> Trajectory | None:
+        """What was gathered, which is given up; None: no column of it came this way.
+
+        Raises:
+            WorkerError: nothing was gathered since the last time.
+        """
+        if not self._gathered:
+            raise WorkerError(f"asked to {doing} without a trajectory")
+        trajectory, self._trajectory, self._gathered = self._trajectory, None, False
+        return trajectory
 
     def stop(self) -> None:
         """Nothing outlives the process."""

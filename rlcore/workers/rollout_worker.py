@@ -65,6 +65,7 @@ class RolloutWorker(PolicyWorker):
         self.policy.set_progress(job.update)
         result = yield from converse(self.policy, job)
         self._keep(result, job.stay)
+        self._gathered = job.keep
         return RolloutSummary(result.outcomes, result.seconds, job.weights, result.traces)
 
     def _keep(self, result: RolloutResult, stay: frozenset[int]) -> None:
@@ -95,10 +96,7 @@ class RolloutWorker(PolicyWorker):
         let go of them."""
         from rlcore.sync.trajectory import hand_over
 
-        if self._trajectory is None:
-            raise WorkerError("a rollout worker was asked for a trajectory that it did not gather")
-        trajectory, self._trajectory = self._trajectory, None
-        yield from hand_over(trajectory, self._columns, keys)
+        yield from hand_over(self._use_up("hand over"), self._columns, keys)
 
     def load(self, path: str) -> None:
         """A saved policy; it may not act until weights of a version have come for it."""

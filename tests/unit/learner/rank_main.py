@@ -1,7 +1,8 @@
 """One rank of test_ranks: `python rank_main.py RANK SIZE URL FOLDER`.
 
-Reads its columns from FOLDER/RANK.pt, trains the bench of conftest.py, writes metrics and
-weights to FOLDER/RANK.json. A process of its own: forking one that runs tensor threads is unsafe.
+Reads its columns from FOLDER/RANK.pt, where there are any, trains the bench of conftest.py, writes
+metrics and weights to FOLDER/RANK.json. A process of its own: forking one that runs tensor threads
+is unsafe.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def main(rank: int, size: int, url: str, folder: Path) -> None:
     learner = Learner(policy, parts.ToyActorCritic(config), actor, config, seed=0)
     ranks.meet(torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=60.0)
     ranks.take_weights(policy)
-    metrics = learner.update(Trajectory(**torch.load(folder / f"{rank}.pt")), 0)
+    mine = folder / f"{rank}.pt"
+    gathered = Trajectory(**torch.load(mine)) if mine.is_file() else None
+    metrics = learner.update(gathered, 0)
     weights = [parameter.tolist() for parameter in policy.parameters()]
     (folder / f"{rank}.json").write_text(json.dumps({"metrics": metrics, "weights": weights}))
     torch.distributed.barrier()

@@ -1,4 +1,4 @@
-"""Two ranks in processes of their own, each with some of the columns, against one with all."""
+"""Ranks in processes of their own, each with some of the columns or none, against one with all."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ def some_columns(trajectory: Trajectory, chosen: list[int]) -> dict:
     }
 
 
-def test_two_ranks_equal_one(bench, acted, tmp_path):
+def test_three_ranks_equal_one(bench, acted, tmp_path):
     # the settings of rank_main.py
     alone = bench(
         actor={"global_batch_size": 16, "micro_batch_size": 4},
@@ -44,26 +44,28 @@ def test_two_ranks_equal_one(bench, acted, tmp_path):
         optim={"lr": 1e-2, "value_lr": 1e-2, "adam_eps": 1e-4},
     )
     trajectory = acted(alone.policy, chunks=8, columns=7)
-    columns = [[0, 3, 5, 6], [1, 2, 4]]  # dealt out unevenly, out of order
+    # dealt out unevenly, out of order; the third rank gathered nothing, so it has no file
+    columns = [[0, 3, 5, 6], [1, 2, 4]]
     for rank, chosen in enumerate(columns):
         torch.save(some_columns(trajectory, chosen), tmp_path / f"{rank}.pt")
     url = f"file://{tmp_path}/meet"
     processes = [
-        subprocess.Popen([sys.executable, str(RANK_MAIN), str(rank), "2", url, str(tmp_path)])
-        for rank in range(2)
+        subprocess.Popen([sys.executable, str(RANK_MAIN), str(rank), "3", url, str(tmp_path)])
+        for rank in range(3)
     ]
     try:
-        assert [process.wait(timeout=SECONDS) for process in processes] == [0, 0]
+        assert [process.wait(timeout=SECONDS) for process in processes] == [0, 0, 0]
     finally:
         for process in processes:
             process.kill()
-    results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
     expected = alone.learner.update(trajectory, 0)
     for result in results:
         assert result["metrics"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
         for mine, theirs in zip(alone.policy.parameters(), result["weights"], strict=True):
             torch.testing.assert_close(mine.detach(), torch.tensor(theirs), rtol=1e-4, atol=1e-6)
-    assert results[0]["weights"] == results[1]["weights"]  # the ranks agree to the bit
+    weights = [result["weights"] for result in results]
+    assert weights[0] == weights[1] == weights[2]  # the ranks agree to the bit
 
 
 def test_alone_nothing_is_exchanged():

@@ -24,6 +24,20 @@ def travel(trajectory, split, actors, **options):
     return interleave(talks)[len(split) :]
 
 
+def test_a_rank_that_gathered_nothing_sends_nothing(play):
+    """Three actor ranks and two columns: the third one gets none, of the right shape."""
+    trajectory = play(chunks=5, columns=2)
+    talks = [
+        hand_over(None, [], ["0/0", "0/1", "0/2"]),
+        hand_over(trajectory, [0, 1], ["1/0", "1/1", "1/2"]),
+        *(take_over([f"0/{actor}", f"1/{actor}"], timeout=1.0) for actor in range(3)),
+    ]
+    received = interleave(talks)[2:]
+    assert [part.trial[0].tolist() for part in received] == [[0], [1], []]
+    assert [part.shape[1] for part in received] == [1, 1, 0]
+    assert received[2].inputs["features"].shape == (0, 4)
+
+
 def decisions(trajectory, name):
     made = trajectory.sample_index >= 0
     arrays = {**trajectory.inputs, **trajectory.replay}

@@ -146,8 +146,23 @@ def test_what_arrives_is_bitwise_what_a_fused_worker_gathers(
 def test_a_trajectory_is_given_up_when_it_has_gone():
     (worker,) = gathered(RolloutWorker)
     received([worker], 1)
-    with pytest.raises(WorkerError, match="a trajectory that it did not gather"):
+    with pytest.raises(WorkerError, match="hand over without a trajectory"):
         received([worker], 1)
+
+
+def test_a_worker_with_no_column_hands_over_nothing(reference):
+    """As after a round of refill: one column is played by the first, nothing stays."""
+    workers = gathered(RolloutWorker, envs=2, rollouts=2)
+    interact, rollout = jobs(envs=2, rollouts=2)
+    (column, *_), *_ = interact[0].columns
+    again = [replace(interact[0], columns=((column,),)), replace(interact[1], columns=((),))]
+    talks = [EnvWorker(env_settings(rank, 2)).converse(job) for rank, job in enumerate(again)]
+    talks += [worker.converse(job) for worker, job in zip(workers, rollout, strict=True)]
+    interleave(talks)
+    mine, none = received(workers, 2)
+    assert [part.shape[1] for part in (mine, none)] == [1, 0]
+    place = column.number
+    assert torch.equal(mine.rewards[:, 0], reference.rewards[: len(mine.rewards), place])
 
 
 def test_columns_stay_beside_those_gathered_later(reference):
