@@ -142,7 +142,8 @@ def open_session(
     before = None if earlier is None else alike.computed(earlier.manifest)
     roster = replace(assembly.roster, begun=None if before is None else before.kernels)
     if any(node.id for node in roster.nodes):  # of a cluster that was joined
-        _require_equipped(assembly, roster, registry)
+        runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
+        roster = replace(roster, apart=_require_equipped(assembly, roster, registry, runs))
     manifest = _manifest(assembly, at)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
@@ -157,6 +158,8 @@ def open_session(
         )
         group = own.enter_context(make_group(roster))
         progress.line(f"run folder: {folder.path}")
+        if roster.apart:
+            progress.line(_apart_line(roster))
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
         entered = {**papers, folder.manifest.name: manifest_text(manifest)}
@@ -175,8 +178,11 @@ def open_session(
         yield session
 
 
-def _require_equipped(assembly: Assembly, roster: Roster, registry: Registry) -> None:
-    """Ask the nodes for what their workers need, before anything of the run is written."""
+def _require_equipped(
+    assembly: Assembly, roster: Roster, registry: Registry, runs: Path
+) -> dict[int, frozenset[str]]:
+    """Ask the nodes for what their workers need, before anything of the run is written; see
+    :func:`rlcore.workers.equipped.require_equipped`."""
     from rlcore.workers.equipped import require_equipped
 
     chosen = {
@@ -187,7 +193,13 @@ def _require_equipped(assembly: Assembly, roster: Roster, registry: Registry) ->
     model = assembly.config.actor.model.model_type
     if model and roster.of("actor"):
         chosen["actor"] = {registry.get("model", model).plugin}
-    require_equipped(assembly.config, roster, chosen)
+    return require_equipped(assembly.config, roster, chosen, runs)
+
+
+def _apart_line(roster: Roster) -> str:
+    from rlcore.workers.equipped import apart_line
+
+    return apart_line(roster)
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:

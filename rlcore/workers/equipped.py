@@ -1,8 +1,8 @@
 """Whether each node has the files that its workers need: asked of the nodes before a worker starts.
 
 Weights are read wherever a policy is, simulators and their assets wherever an env is, and data sets
-wherever one learns. Checkpoints are written on the actor's node and read on all that hold a policy,
-so the run's folder must be one for all of these.
+wherever one learns. Checkpoints are written by the actor and read by all that hold a policy: files
+are sent to and from those of their nodes that don't see the run's folder (:mod:`.depot`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.errors import AssetError
 from rlcore.placement import Node
 from rlcore.workers import probe
+from rlcore.workers.depot import absolute
 from rlcore.workers.joined import ask_nodes
 from rlcore.workers.roles import has_component
 from rlcore.workers.roster import Roster
@@ -24,15 +25,20 @@ from rlcore.workers.roster import Roster
 READERS = {"env": ("env",), "actor": ("rollout", "actor"), "rollout": ("rollout", "actor"),
            "collect": ("actor",)}  # fmt: skip
 """Which components read the places that a section names."""
-LOG_PATH = "runner.logger.log_path"
 GIVE = "copy it there, or give a place on storage that all nodes mount (docs/cluster.md)"
 
 
-def require_equipped(config: RunConfig, roster: Roster, plugins: Mapping[str, set[str]]) -> None:
+def require_equipped(
+    config: RunConfig, roster: Roster, plugins: Mapping[str, set[str]], runs: Path
+) -> dict[int, frozenset[str]]:
     """Ask every node for what its workers need.
 
     Args:
         plugins: names of the plugins of a component, "env" or "actor".
+        runs: where the run's folder is, or is going to be.
+
+    Returns:
+        :attr:`rlcore.workers.roster.Roster.apart`.
 
     Raises:
         AssetError: says which node lacks what.
@@ -40,14 +46,10 @@ def require_equipped(config: RunConfig, roster: Roster, plugins: Mapping[str, se
     timeout = roster.cluster.timeouts.start
     ids = [node.id for node in roster.nodes]
     wanted = [_wanted(config, here) for here in seated(roster)]
-    shared = [bool(here & {"rollout", "actor"}) for here in seated(roster)]
-    with _token(Path(config.runner.logger.log_path)) as token:
+    with _token(runs) as token:
         paths = sorted({place for places in wanted for place in places.values()})
         absent = ask_nodes(ids, probe.absent, ([*paths, str(token)],), timeout)
-    said = [
-        *_without(roster.nodes, wanted, absent),
-        *_apart(roster.nodes, shared, [str(token) in each for each in absent], config),
-    ]
+    said = list(_without(roster.nodes, wanted, absent))
     for component, named in plugins.items():
         here = [n for n, held in enumerate(seated(roster)) if component in held]
         answers = ask_nodes([ids[n] for n in here], probe.ailing, (config, named), timeout)
@@ -58,6 +60,17 @@ def require_equipped(config: RunConfig, roster: Roster, plugins: Mapping[str, se
         ]
     if said:
         raise AssetError("; ".join(said), hint=GIVE)
+    return {
+        number: frozenset(map(absolute, wanted[number].values()))
+        for number, missing in enumerate(absent)
+        if str(token) in missing and seated(roster)[number] & {"rollout", "actor"}
+    }
+
+
+def apart_line(roster: Roster) -> str:
+    """What to say of nodes that don't see the run's folder."""
+    named = ", ".join(_named(roster.nodes, number) for number in sorted(roster.apart))
+    return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
 
 
 def seated(roster: Roster) -> list[set[str]]:
@@ -84,9 +97,9 @@ def _wanted(config: RunConfig, components: set[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _token(log_path: Path) -> Iterator[Path]:
+def _token(runs: Path) -> Iterator[Path]:
     """A file where the runs' folders are, or in the first folder there is above it."""
-    place = log_path.expanduser().absolute()
+    place = runs.expanduser().absolute()
     folder = next(one for one in (place, *place.parents) if one.is_dir())
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".rlcore-") as file:
         yield Path(file.name)
@@ -99,17 +112,6 @@ def _without(
         for key, place in places.items():
             if place in missing:
                 yield f"{_named(nodes, number)} lacks {key}={place}"
-
-
-def _apart(
-    nodes: Sequence[Node], shared: Sequence[bool], unseen: Sequence[bool], config: RunConfig
-) -> Iterator[str]:
-    for number, (needed, other) in enumerate(zip(shared, unseen, strict=True)):
-        if needed and other:
-            yield (
-                f"{_named(nodes, number)}, where a policy is, does not see what is written here "
-                f"to {LOG_PATH}={config.runner.logger.log_path}"
-            )
 
 
 def _named(nodes: Sequence[Node], number: int) -> str:

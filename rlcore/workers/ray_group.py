@@ -17,8 +17,10 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -27,9 +29,10 @@ from rlcore.kernels import Kernels, Processor, adopt, processor, settle
 from rlcore.placement import Node, Seat
 from rlcore.workers.channel import ChannelActor, RayChannel, drive
 from rlcore.workers.cluster import alive_nodes, cluster_session, kill_cluster, nodes_for
+from rlcore.workers.depot import QUESTIONS, Away, Depot, at_hand
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.health import GOES_ON, RayHealth
-from rlcore.workers.roles import ROLES, START, has_component
+from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
 from rlcore.workers.roster import Member, OnCount, Part, Roster
 from rlcore.workers.waiting import Waiting, WorkerLost
 
@@ -50,6 +53,7 @@ class WorkerProcess:
         threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
         self._role = ROLES[role]
         self._channel = RayChannel(channel)
+        self._depot = Depot()
         self._worker = self._role.make(settings)
 
     def processor(self) -> Processor:
@@ -63,7 +67,14 @@ class WorkerProcess:
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
         told = {"on_progress": self._channel.tell} if watched else {}
         with _staying():
-            return self._role.calls[method](self._worker, **arguments, **told)
+            answer = self._role.calls[method](self._worker, **arguments, **told)
+        if method == "stop":
+            self._depot.close()
+        return answer
+
+    def depot(self, question: str, *arguments: Any) -> Any:
+        """Ask the :class:`Depot` of this process."""
+        return QUESTIONS[question](self._depot, *arguments)
 
     def talk(self, method: str, arguments: Mapping[str, Any]) -> Any:
         with _staying():
@@ -166,12 +177,26 @@ class RayGroup(WorkerGroup):
         on_count: OnCount | None = None,
     ) -> list[Any]:
         role = self._role(component)
-        asked = zip(self._workers[role], per_rank, strict=False)
-        refs = {
-            worker.call.remote(method, dict(arguments), on_count is not None): _name(role, rank)
-            for rank, (worker, arguments) in enumerate(asked)
-        }
-        return self._waiting.results(refs, timeout, method, on_count)
+        with at_hand(
+            FOLDERS.get(method), per_rank, self._away(role), partial(self._depots, role)
+        ) as given:
+            asked = zip(self._workers[role], given, strict=False)
+            refs = {
+                worker.call.remote(method, arguments, on_count is not None): _name(role, rank)
+                for rank, (worker, arguments) in enumerate(asked)
+            }
+            return self._waiting.results(refs, timeout, method, on_count)
+
+    def _away(self, role: str) -> Away:
+        apart, members = self._roster.apart, enumerate(self._roster.members[role])
+        return Away({n: one.seat.node for n, one in members if one.seat.node in apart}, apart)
+
+    def _depots(self, role: str, ranks: Sequence[int], question: str, *arguments: Any) -> list[Any]:
+        """See :class:`rlcore.workers.depot.AskDepots`. What is sent to several is stored once."""
+        held = [ray.put(one) if isinstance(one, np.ndarray) else one for one in arguments]
+        workers = self._workers[role]
+        refs = {workers[n].depot.remote(question, *held): _name(role, n) for n in ranks}
+        return self._waiting.results(refs, self._timeouts.sync, f"{question} files")
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         """See the base. An env worker that dies is started anew and the whole conversation

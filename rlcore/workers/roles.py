@@ -28,6 +28,23 @@ class Role:
     talks: Methods
 
 
+@dataclass(frozen=True)
+class Folder:
+    """An argument of a call that names a folder of the run.
+
+    Attributes:
+        argument: its name.
+        written: whether the call writes there; else it reads.
+        files: those that it reads, as a pattern within the folder.
+        kept: whether the worker may look into it again later.
+    """
+
+    argument: str
+    written: bool = False
+    files: str = "**/*"
+    kept: bool = False
+
+
 _POLICY: Methods = {
     "start": PolicyWorker.start,
     "save": PolicyWorker.save,
@@ -83,6 +100,14 @@ ROLES: dict[str, Role] = {
 """By the name a roster gives the role; a fused worker is asked as either of its components."""
 START: dict[str, dict[str, str]] = {"env": {"side": "train"}}
 """Arguments of a role's `start`; none where it isn't named."""
+FOLDERS = {
+    "save": Folder("path", written=True),
+    "save_learner": Folder("path", written=True),
+    "load": Folder("path", kept=True),  # a policy may copy files from where it began
+    "load_learner": Folder("path", files="*"),  # the policy lies below
+    "supervised": Folder("data"),
+}
+"""By the name of the call."""
 
 
 def has_component(role: str, component: str) -> bool:

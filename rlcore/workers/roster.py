@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlcore.config.schema import ClusterConfig
@@ -35,6 +35,8 @@ class Roster:
         members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
             "env" alone, to collect demonstrations.
         nodes: the machines, by the numbers that seats give.
+        apart: nodes that don't see the run's folder, by number, each with the places of the
+            configuration that are on its own disk; files are sent to their workers.
         begun: what the resumed run computed with, used again where it can be; None for a new
             run.
     """
@@ -42,6 +44,7 @@ class Roster:
     cluster: ClusterConfig
     members: Mapping[str, tuple[Member, ...]]
     nodes: tuple[Node, ...] = ()
+    apart: Mapping[int, frozenset[str]] = field(default_factory=dict)
     begun: Kernels | None = None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from ray.cluster_utils import Cluster
 
 STORE = 80 * 2**20  # bytes of each node's object store; the least that Ray takes is 75 MiB
@@ -48,6 +50,39 @@ def nodes(*each: Mapping[str, Any]) -> Iterator[Cluster]:
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def node_with_a_disk_of_its_own(cluster: Cluster, place: Path) -> Iterator[int]:
+    """One more node with two cores, which sees another, empty folder at `place`; gives the number
+    of a process in its mount namespace. Only root can make one."""
+    ray = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={cluster.address}",
+           "--num-cpus=2", "--num-gpus=0", f"--object-store-memory={STORE}", "--block"]  # fmt: skip
+    mount = f"mount -t tmpfs tmpfs {shlex.quote(str(place))} && exec {shlex.join(ray)}"
+    process = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", mount],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, **SETTINGS},
+        start_new_session=True,
+    )
+    try:
+        yield process.pid
+    finally:
+        for one in [*psutil.Process(process.pid).children(recursive=True), process]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        process.wait()
+
+
+def may_mount() -> bool:
+    """Whether this user may make such a node."""
+    try:
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", "mount -t tmpfs tmpfs /mnt"], capture_output=True
+        )
+    except OSError:
+        return False
+    return done.returncode == 0
 
 
 def start(words: Sequence[str], cluster: Cluster, place: Path) -> subprocess.Popen[str]:

@@ -13,6 +13,7 @@ from rlcore.loop.assembly import assemble
 from rlcore.placement import Inventory, Node
 from rlcore.workers import equipped, probe
 
+BOTH = {"env": {"testing"}, "actor": {"testing"}}
 NODES = (Node(cpus=2, name="a", id="1"), Node(cpus=2, name="b", id="2"))
 
 
@@ -46,41 +47,42 @@ def asked(monkeypatch, answer):
 
 def test_each_node_is_asked_for_what_its_workers_need(run, monkeypatch, tmp_path):
     calls = asked(monkeypatch, lambda node, question, arguments: question(*arguments))
-    equipped.require_equipped(*run, {"env": {"testing"}, "actor": {"testing"}})
+    apart = equipped.require_equipped(*run, BOTH, tmp_path / "logs")
     assert calls == [
         (("1", "2"), probe.absent),
         (("1", "2"), probe.ailing),  # env
         (("2",), probe.ailing),  # actor
     ]
+    assert apart == {}  # all see the file that was made
     assert not (tmp_path / "logs").exists() and not list(tmp_path.glob(".rlcore*"))
 
 
 def test_weights_are_needed_where_a_policy_is(run, monkeypatch, tmp_path):
     asked(monkeypatch, lambda node, question, arguments: [str(tmp_path / "weights")])
     with pytest.raises(AssetError) as error:
-        equipped.require_equipped(*run, {})
+        equipped.require_equipped(*run, {}, tmp_path)
     assert error.value.message == (
         f"node 1 (b) lacks actor.model.model_path={tmp_path / 'weights'}"
     )
 
 
-def test_the_folder_of_runs_is_one_for_all_policies(run, monkeypatch, tmp_path):
+def test_nodes_of_policies_that_do_not_see_the_run_are_told_apart(run, monkeypatch, tmp_path):
+    """Neither node sees the file that is made where the run will be; only the second holds a
+    policy, and has the weights on its own disk."""
     asked(monkeypatch, lambda node, question, arguments: arguments[0][-1:])
-    with pytest.raises(AssetError) as error:
-        equipped.require_equipped(*run, {})
-    assert error.value.message == (
-        "node 1 (b), where a policy is, does not see what is written here to "
-        f"runner.logger.log_path={tmp_path / 'logs'}"
-    )
+    apart = equipped.require_equipped(*run, {}, tmp_path / "logs")
+    assert apart == {1: {str(tmp_path / "weights")}}
+    line = equipped.apart_line(replace(run[1], apart=apart))
+    assert line.startswith("not seen from node 1 (b): what policies there write")
 
 
-def test_what_a_doctor_misses_is_said_of_its_node(run, monkeypatch):
+def test_what_a_doctor_misses_is_said_of_its_node(run, monkeypatch, tmp_path):
     def answer(node, question, arguments):
         return ["GL: no EGL device"] if question is probe.ailing and node == "1" else []
 
     asked(monkeypatch, answer)
     with pytest.raises(AssetError, match=r"^node 0 \(a\) lacks GL: no EGL device\n"):
-        equipped.require_equipped(*run, {"env": {"testing"}})
+        equipped.require_equipped(*run, {"env": {"testing"}}, tmp_path)
 
 
 def test_a_probe_says_what_is_absent(tmp_path):
