@@ -81,10 +81,16 @@ def parameters_can_be_divided(facts: Facts) -> Iterator[str]:
             "no blocks that could be gathered one at a time, got full_shard"
         )
     if config.sharding_strategy == "hybrid_shard":
-        on_nodes = Counter(seat.node for seat in facts.placement.seats("actor"))
+        nodes = [seat.node for seat in facts.placement.seats("actor")]
+        on_nodes = Counter(nodes)
         if config.fsdp_size is None and len(set(on_nodes.values())) > 1:
             counts = ", ".join(f"{count} on node {node}" for node, count in on_nodes.items())
             yield f"{key}.fsdp_size must be set where nodes have unequal actor processes: {counts}"
+        elif config.fsdp_size is None and [*on_nodes.elements()] != nodes:
+            yield (
+                f"{key}.fsdp_size must be set where the actor processes of a node don't follow "
+                f"each other: processes 0-{actors - 1} are on nodes {', '.join(map(str, nodes))}"
+            )
         elif config.fsdp_size is not None and actors % config.fsdp_size:
             yield (
                 f"{key}.fsdp_size must divide the number of actor processes, {actors}, got "

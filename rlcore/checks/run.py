@@ -107,7 +107,12 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
     if facts.policy is None:
         return
     strategy = config.actor.fsdp_config.sharding_strategy
-    if strategy != WHOLE and facts.placement.shares == 1:
+    if strategy != WHOLE and config.cluster.backend == "local":
+        warn(
+            f"actor.fsdp_config.sharding_strategy={strategy} divides nothing with "
+            "cluster.backend=local: one process is all actor processes"
+        )
+    elif strategy != WHOLE and facts.placement.shares == 1:
         warn(
             f"actor.fsdp_config.sharding_strategy={strategy} divides nothing: each actor process "
             "holds all parameters, as they are divided among one"

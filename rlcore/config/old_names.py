@@ -60,8 +60,12 @@ def _modernise(values: Values, told: bool) -> Values:
     for path, harmless in ONE_VALUE.items():
         found, value = _take(values, path)
         if found and value not in harmless:
-            allowed = " or ".join(map(str, harmless))
-            raise ConfigError(f"{path} must be {allowed}, or left out, got {value!r}")
+            raise ConfigError(f"{path} must be {_either(harmless)}, or left out, got {value!r}")
+    for path, (harmless, why) in WITHOUT.items():
+        found, value = _take(values, path)
+        if found and value not in harmless:
+            allowed = _either(harmless)
+            raise ConfigError(f"{path} must be {allowed}, or left out: {why}, got {value!r}")
     return values
 
 
@@ -116,6 +120,11 @@ def _temperature(old: str, value: Any, told: bool) -> Values:
     return {"rollout.eval_temperature": float(value), **({} if told else {GREEDY: False})}
 
 
+def _either(values: Iterable[Any]) -> str:
+    """In words."""
+    return " or ".join("null" if one is None else str(_written(one)) for one in values)
+
+
 def _written(value: Any) -> Any:
     """As it is typed."""
     return str(value).lower() if isinstance(value, bool) else value
@@ -143,6 +152,30 @@ ONE_VALUE: dict[str, tuple[Any, ...]] = {
     "rollout.sampling_params.repetition_penalty": (1,),
 }
 """Keys that decided something in earlier systems; here they have values that nothing reads."""
+PRECISION, OWN_WAY = "actor.model.precision decides", "FSDP2's own way is taken"
+WITHOUT: dict[str, tuple[tuple[Any, ...], str]] = {
+    f"actor.fsdp_config.{name}": what
+    for name, what in {
+        "mixed_precision.param_dtype": ((None,), PRECISION),
+        "mixed_precision.buffer_dtype": ((None,), PRECISION),
+        "amp_autocast.enabled": ((False,), PRECISION),
+        "amp_autocast.precision": ((None, "bf16", "fp16"), PRECISION),
+        "grad_scaler.enabled": ((False,), "bf16 needs none"),
+        "use_liger_kernel": ((False,), "there are no such kernels"),
+        "offload_pin_memory": ((True,), OWN_WAY),
+        "forward_prefetch": ((False,), OWN_WAY),
+        "limit_all_gathers": ((True,), OWN_WAY),
+        "backward_prefetch": ((None, "pre"), OWN_WAY),
+        "use_orig_params": ((True,), OWN_WAY),
+        "enable_gradient_accumulation": (
+            (True,),
+            "micro_batch_size and global_batch_size decide",
+        ),
+        "wrap_policy": ((None,), "the policy names its blocks"),
+    }.items()
+}
+"""How parameters were divided in earlier systems: the values that are what is done here, and why
+there are no others."""
 MOVED = {f"env.{side}.center_crop": "actor.model.center_crop" for side in ("train", "eval")}
 """What the env did to images, and the policy does now."""
 _PLACES = ("", "env.eval.", "algorithm.", "rollout.", "rollout.sampling_params.")

@@ -13,6 +13,7 @@ second version in torch, `fully_shard`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,9 +42,10 @@ def divide(policy: Policy, config: FSDPConfig, device: torch.device, *, among: i
     """Keep this rank's part of every parameter, on `device`; for all ranks at once.
 
     Block by block, so that a device never holds more than its parts and one whole block. A policy
-    without blocks is gathered as a whole. A few parameters stay whole on every rank: single
-    numbers, and within a block those of another dtype than most of what is trained there, as a
-    block's gradients are summed in one piece.
+    without blocks is gathered as a whole, and so is what blocks share with each other or with the
+    rest. A few parameters stay whole on every rank: single numbers, within a block those of another
+    dtype than most of what is trained there, as a block's gradients are summed in one piece, and
+    what nobody but several blocks holds.
 
     Args:
         policy: on the host, alike on all ranks, which have met (:mod:`rlcore.learner.ranks`).
@@ -62,17 +64,22 @@ def divide(policy: Policy, config: FSDPConfig, device: torch.device, *, among: i
         else CPUOffloadPolicy(pin_memory=device.type == "cuda"),
     }
     blocks = list(policy.blocks()) if policy.spec.blocks else []
+    tied = _in_several(policy, blocks)
     kept: set[nn.Parameter] = set()
     for block in blocks:
-        kept |= _kept_whole(block.parameters())
+        kept |= _kept_whole(one for one in block.parameters() if one not in tied)
         fully_shard(
-            block, ignored_params=kept, reshard_after_forward=config.gathers_again, **shared
+            block,
+            ignored_params=kept | tied,
+            reshard_after_forward=config.gathers_again,
+            **shared,
         )
     kept |= _kept_whole(one for one in policy.parameters() if one not in kept)
     # what is in no block is needed again when the backward pass begins
     fully_shard(policy, ignored_params=kept, reshard_after_forward=False, **shared)
-    for parameter in kept:
-        parameter.data = parameter.data.to(device)
+    for parameter in policy.parameters():
+        if not parts.divided(parameter):
+            parameter.data = parameter.data.to(device)
     for module in policy.modules():
         if isinstance(module, FSDPModule):
             # gradients are summed here; on all backends by plain sums
@@ -94,20 +101,23 @@ def settle(policy: Policy) -> None:
 @contextmanager
 def together(policy: Policy) -> Iterator[bool]:
     """Inside, the policy of rank 0 holds its whole weights on the host, gathered one by one from
-    all ranks at once; nothing can be computed with it meanwhile. Gives whether this is rank 0."""
+    all ranks at once; nothing can be computed with it meanwhile. What modules share they share
+    there too. Gives whether this is rank 0."""
     assert isinstance(policy, nn.Module)
     first = dist.get_rank() == 0
     own = [
         (module, name, parameter)
         for module in policy.modules()
         for name, parameter in module.named_parameters(recurse=False)
-        if parts.divided(parameter)
     ]
+    gathered: dict[nn.Parameter, nn.Parameter] = {}
     try:
-        for module, name, parameter in own:
+        for parameter in dict.fromkeys(parameter for _, _, parameter in own):
             full = parts.whole(parameter.detach())
             if first:
-                module.register_parameter(name, nn.Parameter(full.cpu(), requires_grad=False))
+                gathered[parameter] = nn.Parameter(full.cpu(), requires_grad=False)
+        for module, name, parameter in own if first else ():
+            module.register_parameter(name, gathered[parameter])
         yield first
     finally:
         for module, name, parameter in own:
@@ -121,6 +131,16 @@ def _mesh(device: torch.device, among: int) -> DeviceMesh:
         return init_device_mesh(device.type, (size,))
     shape = (size // among, among)
     return init_device_mesh(device.type, shape, mesh_dim_names=("copies", "parts"))
+
+
+def _in_several(policy: nn.Module, blocks: Iterable[nn.Module]) -> set[nn.Parameter]:
+    """The parameters that more than one block holds, or a block and the rest."""
+    inside = {module for block in blocks for module in block.modules()}
+    rest = [module for module in policy.modules() if module not in inside]
+    holders = [set(block.parameters()) for block in blocks]
+    holders.append({one for module in rest for one in module.parameters(recurse=False)})
+    counts = Counter(one for held in holders for one in held)
+    return {one for one, count in counts.items() if count > 1}
 
 
 def _kept_whole(parameters: Iterable[nn.Parameter]) -> set[nn.Parameter]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rlcore.checks.facts import gather_facts
+from rlcore.config.compose import compose
+from rlcore.placement import Inventory, Node, make_plan
+
 
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
@@ -30,3 +34,29 @@ import pytest
 )  # fmt: skip
 def test_processes_that_do_not_fit_are_refused(facts, problems, overrides, sentence):
     assert any(sentence in said for said in problems(facts(*overrides)))
+
+
+@pytest.mark.parametrize(
+    ("actors", "size", "sentence"),
+    [
+        ("0-3", "null", ""),
+        # ranks 0 and 2 are the first node's: with two in a row a copy would lie on both
+        ("'0:0,1:2,2:1,3:3'", "null",
+         "fsdp_size must be set where the actor processes of a node don't follow each other: "
+         "processes 0-3 are on nodes 0, 1, 0, 1"),
+        ("'0:0,1:2,2:1,3:3'", "4", ""),
+        ("0-2", "null", "fsdp_size must be set where nodes have unequal actor processes: 2 on no"),
+        ("0-3", "3", "fsdp_size must divide the number of actor processes, 4, got 3"),
+    ],
+)  # fmt: skip
+def test_one_copy_of_the_parameters_on_each_node(registry, problems, actors, size, sentence):
+    words = [
+        "env=toy", "model=toy", "algorithm=plain", "cluster.num_nodes=2",
+        f"cluster.component_placement={{env: 0, rollout: 0, actor: {actors}}}",
+        f"actor.fsdp_config.fsdp_size={size}", "actor.fsdp_config.sharding_strategy=hybrid_shard",
+    ]  # fmt: skip
+    config = compose(words, registry=registry)
+    inventory = Inventory.uniform(2, Node(cpus=8, gpus=2))
+    plan = make_plan(config.cluster, inventory, registry, divides=config.divides)
+    said = [each for each in problems(gather_facts(config, registry, plan)) if "fsdp" in each]
+    assert len(said) == bool(sentence) and all(sentence in each for each in said)

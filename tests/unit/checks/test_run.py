@@ -90,8 +90,15 @@ def test_parameters_divided_among_one_are_announced(registry, toy_run):
     alone = "cluster.component_placement={env: 0-1, rollout: 2, actor: 2}"
     config, plan = toy_run("actor.fsdp_config.sharding_strategy=full_shard", alone)
     facts = gather_facts(config, registry, plan)
-    with pytest.warns(ConfigWarning, match="sharding_strategy=full_shard divides nothing"):
+    with pytest.warns(ConfigWarning, match="sharding_strategy=full_shard divides nothing: each"):
         announce(facts)
+
+
+def test_parameters_divided_in_one_process_are_announced(registry, toy_run):
+    config, plan = toy_run("actor.fsdp_config.sharding_strategy=full_shard")
+    here = replace(config, cluster=replace(config.cluster, backend="local"))
+    with pytest.warns(ConfigWarning, match="divides nothing with cluster.backend=local: one proc"):
+        announce(gather_facts(here, registry, plan))
 
 
 def test_a_value_head_that_nobody_trains_is_announced_and_its_width_does_not_matter(

@@ -5,7 +5,7 @@ All ranks draw the same weights and the same recorded batch from the same seeds;
 share of the columns. Rank r writes what came out to FOLDER/CASE-SIZE-r.pt.
 
 A CASE is a name, and how it is run: `pi0` with divided parameters, `pi0:copies` with whole ones;
-`pi0:keep` leaves a checkpoint in FOLDER/kept after the first update, `pi0:resume` begins with it;
+`pi0:keep` leaves a checkpoint after the first update, `pi0:resume-2` begins with that of two ranks;
 `whole:supervised` learns from demonstrations instead, `whole:supervised-copies` with whole ones.
 """
 
@@ -41,6 +41,7 @@ from rlcore.trajectory import Trajectory
 
 CPU = torch.device("cpu")
 HERE = Path(__file__).parent
+PATIENCE = 300.0  # seconds that a rank waits for the others, on a machine that is busy with others
 OPTIM = {"lr": 1e-2, "value_lr": 1e-2, "adam_eps": 1e-4, "clip_grad": 0.5}
 PI0 = {"size": "tiny", "action_horizon": 6, "num_steps": 2, "critic_hidden": [16]}
 TOKENS = {"size": "tiny", "num_action_chunks": 2}
@@ -98,6 +99,74 @@ def blocked() -> Any:
     return policy
 
 
+def narrow() -> Any:
+    """Fewer rows than three ranks: two for the mean, one for the critic."""
+    policy = bench().LinearPolicy(actions=1, entries=2)
+    policy.spec = replace(policy.spec, blocks=True)
+    policy.blocks = lambda: [policy.mean]
+    return policy
+
+
+def head() -> Any:
+    """A critic that is a block."""
+    policy = blocked()
+    policy.blocks = lambda: [policy.mean, policy.value]
+    return policy
+
+
+def deep(*, tied: bool = False, frozen: bool = False, half: bool = False) -> Callable[[], Any]:
+    """Three blocks of one layer and one layer beside them, below the linear policy.
+
+    Args:
+        tied: the first two blocks share a weight, and the third one shares its own with the rest.
+        frozen: the first block is not trained, nor is a weight of the second and of the rest.
+        half: in bf16, but for the norm of each block.
+    """
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
+
+        def forward(self, features: torch.Tensor) -> torch.Tensor:
+            mixed = self.linear(features.to(self.linear.weight.dtype))
+            return torch.tanh(self.norm(mixed.float()))
+
+    class Deep(bench().LinearPolicy):  # type: ignore[misc]  # a class of another test module
+        def __init__(self) -> None:
+            super().__init__()
+            self.stack, self.rest = nn.ModuleList(Block() for _ in range(3)), nn.Linear(4, 4)
+            self.spec = replace(self.spec, blocks=True)
+            if half:
+                for linear in (*(block.linear for block in self.stack), self.rest):
+                    linear.bfloat16()
+            if tied:
+                self.stack[1].linear.weight = self.stack[0].linear.weight
+                self.rest.weight = self.stack[2].linear.weight
+            if frozen:
+                self.stack[0].requires_grad_(False)
+                self.stack[1].linear.weight.requires_grad_(False)
+                self.rest.weight.requires_grad_(False)
+
+        def blocks(self) -> list[nn.Module]:
+            return list(self.stack)
+
+        def evaluate(self, inputs: Any, replay: Any) -> Any:
+            features = inputs["features"]
+            for block in self.stack:
+                features = block(features)
+            features = self.rest(features.to(self.rest.weight.dtype)).float()
+            return super().evaluate({"features": features}, replay)
+
+        def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+            groups = super().parameter_groups()
+            held = {id(one) for group in groups.values() for one in group}
+            more = [one for one in self.parameters() if one.requires_grad and id(one) not in held]
+            return {**groups, "policy": [*groups["policy"], *more]}
+
+    return Deep
+
+
 def pi0(**settings: Any) -> Callable[[], Any]:
     def make() -> Any:
         from rlcore_model_openpi.policy import make as build
@@ -140,12 +209,18 @@ CASES: dict[str, Case] = {
     "whole": Case(linear, fsdp=FSDPConfig(sharding_strategy="shard_grad_op")),
     "reference": Case(blocked, {"kl_beta": 0.3, "recompute_logprobs": True}),
     "warm-up": Case(blocked, {"critic_warmup_updates": 1}),
+    "narrow": Case(narrow),
+    "head": Case(head, {"critic_warmup_updates": 2}),
+    "tied": Case(deep(tied=True)),
+    "frozen": Case(deep(frozen=True)),
+    "half-bf16": Case(deep(half=True), optim={"lr": 1e-3}),
     "hybrid": Case(blocked, fsdp=FSDPConfig(sharding_strategy="hybrid_shard", fsdp_size=2)),
     "host": Case(blocked, fsdp=FSDPConfig(sharding_strategy="full_shard", cpu_offload=True)),
     "pi0": Case(pi0(), **SMALL),
     "pi0-bf16": Case(pi0(precision="bf16"), **SMALL),
     "pi0-expert": Case(pi0(train_expert_only=True, joint_logprob=True), **SMALL),
     "pi0-vlm-critic": Case(pi0(value_after_vlm=True), **SMALL),
+    "pi0-uneven": Case(pi0(), **SMALL, shares=(3, 1, 0, 0)),
     "pi0-lora": Case(pi0(is_lora=True, lora_rank=4, precision="bf16"), **SMALL),
     "openvla": Case(tokens("openvla"), **GRPO, **SMALL),
     "openvla-lora": Case(tokens("openvla", is_lora=True, lora_rank=4), **GRPO, **SMALL),
@@ -218,14 +293,16 @@ def start(case: Case) -> tuple[Any, Trajectory]:
 
 
 def run(
-    name: str, how: str = "", *, rank: int = 0, size: int = 1, kept: Path | None = None
+    name: str, how: str = "", *, rank: int = 0, size: int = 1, folder: Path | None = None
 ) -> dict[str, Any]:
     """The updates of a case; whole weights and moments, and the metrics of each update."""
     case = CASES[name]
     policy, batch = start(case)
+    how, _, before = how.partition("-") if how.startswith("resume") else (how, "", "")
+    resumed = None if folder is None else kept(folder, name, int(before or 0))
     if how == "resume":
-        assert kept is not None
-        policy.load_state_dict(torch.load(kept / "weights.pt"))
+        assert resumed is not None
+        policy.load_state_dict(torch.load(resumed / "weights.pt"))
     mine = share(case, batch, rank, size)
     if size > 1 and not how.endswith("copies"):
         from rlcore.learner.shard import divide
@@ -235,15 +312,20 @@ def run(
         return supervised(policy)
     trainer = learner(case, policy)
     if how == "resume":
-        assert kept is not None
-        trainer.load_state_dict(read_learner(kept))
+        assert resumed is not None
+        trainer.load_state_dict(read_learner(resumed))
     metrics = []
     for update in range(int(how == "resume"), case.updates):
         metrics.append(trainer.update(mine, update))
         if how == "keep" and not update:
-            assert kept is not None
-            keep(policy, trainer, kept)
+            assert folder is not None
+            keep(policy, trainer, kept(folder, name, size))
     return {"metrics": metrics, **outcome(policy, trainer)}
+
+
+def kept(folder: Path, name: str, size: int) -> Path:
+    """Where so many ranks leave the checkpoint of a case."""
+    return folder / f"kept-{name}-{size}"
 
 
 def supervised(policy: Any) -> dict[str, Any]:
@@ -313,10 +395,12 @@ def _like(moment: torch.Tensor, parameter: Any) -> torch.Tensor:
 def main(rank: int, size: int, folder: Path, names: Sequence[str]) -> None:
     """Run cases as one rank of several, divided and not (`NAME:copies`)."""
     torch.set_num_threads(1)
-    ranks.meet(CPU, url=f"file://{folder}/meet-{size}", rank=rank, world_size=size, timeout=60.0)
+    ranks.meet(
+        CPU, url=f"file://{folder}/meet-{size}", rank=rank, world_size=size, timeout=PATIENCE
+    )
     for name in names:
         case, _, how = name.partition(":")
-        result = run(case, how, rank=rank, size=size, kept=folder / "kept")
+        result = run(case, how, rank=rank, size=size, folder=folder)
         torch.save(result, folder / f"{name}-{size}-{rank}.pt")
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

@@ -15,16 +15,20 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sharded_cases import CASES, HERE, OPTIM, run
+from sharded_cases import CASES, HERE, OPTIM, kept, run
 
-SECONDS = 300.0
-MODELS = [name for name in CASES if name.startswith(("pi0", "open", "oft"))]
+SECONDS = 1800.0
+STRATEGIES, FOUR = ["whole", "host"], ["hybrid", "pi0-uneven"]
+MODELS = [name for name in CASES if name.startswith(("pi0", "open", "oft")) and name not in FOUR]
+GO_ON = ["reference", "pi0-lora"]
 FP32, BF16 = 2.0**-24, 2.0**-9  # half a unit in the last place of a number near 1
 ROUNDINGS = 4
+Results = dict[str, list[dict[str, Any]]]
 
 
-def together(folder: Path, size: int, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """What came out of cases on `size` ranks, by case and rank."""
+def together(folder: Path, size: int, names: Sequence[str]) -> Results:
+    """What came out of cases on `size` ranks, by case and rank. One group of processes makes all of
+    them: starting it takes longer than most cases."""
     program = [sys.executable, str(HERE / "sharded_cases.py")]
     processes = [
         subprocess.Popen([*program, str(rank), str(size), str(folder), *names])
@@ -39,6 +43,28 @@ def together(folder: Path, size: int, names: Sequence[str]) -> dict[str, list[di
         name: [torch.load(folder / f"{name}-{size}-{rank}.pt") for rank in range(size)]
         for name in names
     }
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the groups leave their checkpoints for each other."""
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def of_two(place: Path) -> Results:
+    """What two ranks made, some of it from where one process left off."""
+    for name in GO_ON:
+        run(name, "keep", folder=place)
+    goes_on = [f"{name}:{how}" for name in GO_ON for how in ("keep", "resume-1")]
+    return together(place, 2, [*STRATEGIES, *MODELS, *goes_on])
+
+
+@pytest.fixture(scope="module")
+def of_four(place: Path, of_two: Results) -> Results:
+    """What four ranks made, some of it from where two left off."""
+    goes_on = [f"{name}:{how}" for name in GO_ON for how in ("keep", "resume-2")]
+    return together(place, 4, [*FOUR, *goes_on])
 
 
 def require_same(name: str, alone: dict[str, Any], there: Sequence[dict[str, Any]]) -> None:
@@ -68,9 +94,12 @@ def require_same(name: str, alone: dict[str, Any], there: Sequence[dict[str, Any
 
 
 def test_ranks_with_many_rows_few_and_none(tmp_path):
-    """With epochs, micro-batches, a KL to weights that have moved, a critic's warm-up; a checkpoint
-    of three ranks that one goes on with; and supervised training with whole and divided weights."""
-    names = ["uneven", "uneven:copies", "warm-up", "reference:keep"]
+    """With epochs, micro-batches, a KL to weights that have moved, a critic's warm-up; parameters
+    of fewer rows than there are ranks, tied, frozen and in bf16; a critic trained alone; a
+    checkpoint of three ranks that one goes on with; and supervised training with whole and divided
+    weights."""
+    names = ["uneven", "uneven:copies", "warm-up", "reference:keep", "tied:keep"]
+    names += ["narrow", "head", "frozen", "half-bf16"]
     taught = ["whole:supervised", "whole:supervised-copies"]
     results = together(tmp_path, 3, [*names, *taught])
     one = run("whole", "supervised")
@@ -81,14 +110,22 @@ def test_ranks_with_many_rows_few_and_none(tmp_path):
     for name in names:
         case = name.partition(":")[0]
         require_same(case, run(case), results[name])
-    files = sorted(path.name for path in (tmp_path / "kept").glob("learner*"))
+    files = sorted(path.name for path in kept(tmp_path, "reference", 3).glob("learner*"))
     assert files == [
         *(f"learner-0000{part}-of-00003.safetensors" for part in (1, 2, 3)),
         "learner.json",
     ]
-    alone = run("reference")
-    resumed = run("reference", "resume", kept=tmp_path / "kept")
-    require_same("reference", alone, [{**resumed, "metrics": alone["metrics"]}])
+    for name in ("reference", "tied"):
+        require_goes_on(name, [run(name, "resume-3", folder=tmp_path)])
+    saved = torch.load(kept(tmp_path, "tied", 3) / "weights.pt")
+    for one, other in (("stack.0.linear", "stack.1.linear"), ("stack.2.linear", "rest")):
+        assert saved[f"{one}.weight"].data_ptr() == saved[f"{other}.weight"].data_ptr()
+
+
+def require_goes_on(name: str, there: Sequence[dict[str, Any]]) -> None:
+    """Ranks that made the second update came to what one process does that made both."""
+    alone = run(name)
+    require_same(name, alone, [{**rank, "metrics": alone["metrics"]} for rank in there])
 
 
 def test_the_reference_weights_are_those_of_the_start():
@@ -98,38 +135,25 @@ def test_the_reference_weights_are_those_of_the_start():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "size"), [("whole", 2), ("host", 2), ("hybrid", 4)])
-def test_strategies(tmp_path, name, size):
-    """What was gathered stays until the backward pass, moments in host memory, two copies."""
-    require_same(name, run(name), together(tmp_path, size, [name])[name])
+@pytest.mark.parametrize("name", [*STRATEGIES, *MODELS])
+def test_two_ranks(of_two, name):
+    """What was gathered stays until the backward pass, or lies in host memory; and each model of
+    ours: all weights, adapters, the expert alone, bf16 with parts in fp32, a critic behind the VLM
+    or none. π0 recomputes activations."""
+    require_same(name, run(name), of_two[name])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("group", ["pi0", "openvla", "oft"])
-def test_models(tmp_path, group):
-    """Each model of ours: all weights, adapters, the expert alone, bf16 with parts in fp32, a
-    critic behind the VLM or none. π0 recomputes activations."""
-    names = [name for name in MODELS if name.partition("-")[0] == group]
-    for name, there in together(tmp_path, 2, names).items():
-        require_same(name, run(name), there)
+@pytest.mark.parametrize("name", FOUR)
+def test_four_ranks(of_four, name):
+    """Two copies of the parameters; ranks without a row."""
+    require_same(name, run(name), of_four[name])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["reference", "pi0-lora"])
-def test_a_checkpoint_goes_on_with_other_numbers_of_ranks(tmp_path, name):
+@pytest.mark.parametrize("name", GO_ON)
+def test_a_checkpoint_goes_on_with_other_numbers_of_ranks(place, of_two, of_four, name):
     """1 -> 2 -> 4 -> 1: whole to divided, divided among more, and back."""
-    alone = run(name)
-    for before, after in ((1, 2), (2, 4), (4, 1)):
-        folder = tmp_path / f"{before}"
-        folder.mkdir()
-        if before == 1:
-            run(name, "keep", kept=folder / "kept")
-        else:
-            together(folder, before, [f"{name}:keep"])
-        if after == 1:
-            there = [run(name, "resume", kept=folder / "kept")]
-        else:
-            there = together(folder, after, [f"{name}:resume"])[f"{name}:resume"]
-        for rank in there:
-            rank["metrics"] = alone["metrics"]
-        require_same(name, alone, there)
+    require_goes_on(name, of_two[f"{name}:resume-1"])
+    require_goes_on(name, of_four[f"{name}:resume-2"])
+    require_goes_on(name, [run(name, "resume-4", folder=place)])

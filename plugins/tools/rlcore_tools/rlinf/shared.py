@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore.config.old_names import WITHOUT
 
 NAMES_OF_RAY = "a name inside Ray, which nobody needs"
 NOT_READ = "embodied training does not read it there"
@@ -19,6 +20,11 @@ LIGHT_MEMORY = (
 )
 NO_RTC = "there is no real-time chunking"
 CO_TRAINING = "there is no supervised loss beside RL"
+LOSES = {
+    f"actor.fsdp_config.{name}"
+    for name in ("amp_autocast.enabled", "grad_scaler.enabled", "use_liger_kernel")
+}
+"""Of the keys without other values here, those of which another one can't be dropped."""
 
 
 def _updates(value: Any, foreign: Foreign) -> Any:
@@ -154,36 +160,8 @@ RULES = (
     ImportRule("actor.optim.min_lr_rate", None, "the cosine ends at 0 here", only=(None, 0, 0.0)),
     ImportRule("actor.optim.num_cycles", None, "the cosine has half a cycle here", only=(0.5,)),
     *(
-        ImportRule(
-            f"actor.fsdp_config.mixed_precision.{name}", None, "actor.model.precision decides"
-        )
-        for name in ("param_dtype", "buffer_dtype")
-    ),
-    ImportRule(
-        "actor.fsdp_config.amp_autocast.enabled",
-        None,
-        "actor.model.precision decides",
-        only=(False,),
-    ),
-    ImportRule("actor.fsdp_config.amp_autocast.precision", None, "actor.model.precision decides"),
-    ImportRule("actor.fsdp_config.grad_scaler.enabled", None, "bf16 needs none", only=(False,)),
-    ImportRule(
-        "actor.fsdp_config.use_liger_kernel", None, "there are no such kernels", only=(False,)
-    ),
-    *(
-        ImportRule(f"actor.fsdp_config.{name}", None, "FSDP2's own way is taken")
-        for name in (
-            "offload_pin_memory",
-            "forward_prefetch",
-            "limit_all_gathers",
-            "backward_prefetch",
-            "use_orig_params",
-        )
-    ),
-    ImportRule(
-        "actor.fsdp_config.enable_gradient_accumulation",
-        None,
-        "micro_batch_size and global_batch_size decide",
+        ImportRule(key, None, why, only=values if key in LOSES else None)
+        for key, (values, why) in WITHOUT.items()
     ),
     # algorithm
     ImportRule(
