@@ -2,7 +2,8 @@
 
 Environments besides .venv, in which tests let simulators run, are `.venv-NAME` beside it. The first
 test that asks for one has it made (:func:`other_venv`, as `rlcore venv create` does); later runs of
-the tests find it there. `make clean` leaves them.
+the tests find it there. The last lines of a run of the tests say how long making each took. `make
+clean` leaves them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import pytest
 from rlcore import venvs
 from rlcore.errors import AssetError
 from rlcore.specs import ComponentSpec
+
+BESIDE = Path(__file__).parent
 
 # A shell's background jobs begin with Ctrl-C ignored, and jobs under nohup with SIGHUP; a run heeds
 # that, and so would all runs that tests start and strike.
@@ -55,19 +58,29 @@ def notes_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def other_venv() -> Callable[..., Path]:
-    """`other_venv(NAME, *REQUIREMENTS)`: the folder of an environment of its own with these; see
-    the top of this file."""
+    """`other_venv(NAME, *REQUIREMENTS, requires_python=None)`: the folder of an environment of its
+    own with these; see the top of this file. One process makes it, others wait. Where it can't be
+    made (no network, no such Python, no wheels for it) the test is skipped with the reason."""
 
-    def made(name: str, *requirements: str) -> Path:
-        folder = Path(__file__).parent / f".venv-{name}"
-        spec = ComponentSpec("env", name, "-:-", requirements=requirements)
+    def made(name: str, *requirements: str, requires_python: str | None = None) -> Path:
+        folder = BESIDE / f".venv-{name}"
+        spec = ComponentSpec(
+            "env", name, "-:-", requirements=requirements, requires_python=requires_python
+        )
         try:
             venvs.make(spec, folder)
         except AssetError as error:
-            pytest.skip(f"{folder.name} can't be made here: {error}")
+            pytest.skip(f"{folder.name} can't be made here: {error.message}")
         return folder
 
     return made
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What making the environments of tests has cost, whichever process it was."""
+    for folder in sorted(BESIDE.glob(".venv-*")):
+        if (seconds := venvs.stamp(folder).get("seconds")) is not None:
+            terminalreporter.write_line(f"{folder.name}: made once, in {seconds} s")
 
 
 @pytest.fixture(scope="session")

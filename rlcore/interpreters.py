@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -133,12 +134,12 @@ def look(python: str) -> Interpreter:
     if told["numpy"] is None:
         raise AssetError(
             f"{path} (Python {version}) has no numpy that works ({told['trouble']})",
-            hint=f"{path} -m pip install numpy",
+            hint=shlex.join([path, "-m", "pip", "install", "numpy"]),
         )
     if tuple(map(int, re.findall(r"\d+", told["numpy"])[:2])) < OLDEST_NUMPY:
         raise AssetError(
             f"{path} has numpy {told['numpy']}, it must be {_words(OLDEST_NUMPY)} or newer",
-            hint=f"{path} -m pip install 'numpy>={_words(OLDEST_NUMPY)}'",
+            hint=shlex.join([path, "-m", "pip", "install", f"numpy>={_words(OLDEST_NUMPY)}"]),
         )
     return Interpreter(path, version, {**told["packages"], "numpy": told["numpy"]})
 
@@ -168,6 +169,8 @@ def _asked(python: str) -> dict[str, Any]:
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
+        if os.path.islink(path) and not os.path.exists(path):  # made on another machine?
+            reason = f"it leads to {os.path.realpath(path)}, which is not there"
         raise AssetError(f"{path} is no Python interpreter: {reason}") from None
     with asked:
         try:
@@ -183,7 +186,9 @@ def _asked(python: str) -> dict[str, Any]:
             told: dict[str, Any] = json.loads(text)
             return told
     said = err.decode(errors="replace").strip().splitlines()
-    last = f", {said[-1]}" if said and len(said[-1]) < 200 else ""
+    # a traceback says in its last line what is wrong, anything else in its first
+    line = said[-1 if said[0].startswith("Traceback") else 0].strip() if said else ""
+    last = f", {line}" if line and len(line) < 200 else ""
     raise AssetError(f"{path} is no Python interpreter: it ends with code {asked.returncode}{last}")
 
 

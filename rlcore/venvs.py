@@ -16,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ from rlcore.specs import ComponentSpec
 ALONE = " --no-deps"
 """Behind a requirement that is installed without what it asks for."""
 STAMP = "rlcore-venv.json"
-"""In an environment that is complete: what it was made for, and of what."""
+"""In an environment that is complete: what it was made for, of what, and in how many seconds."""
 CONFIG = "pyvenv.cfg"
 NEWEST = 13
 """The newest minor version of Python 3 that is looked for."""
@@ -119,9 +120,10 @@ def make(
     whole = {"env": spec.name, "requirements": list(spec.requirements)}
     _require_room(folder)
     with _alone(folder):
-        if _stamp(folder) == whole and not _lacks(folder, spec):
+        if whole.items() <= stamp(folder).items() and not _lacks(folder, spec):
             say(f"{folder} is complete")
         else:
+            begun = time.monotonic()
             (folder / STAMP).unlink(missing_ok=True)
             if not (folder / CONFIG).is_file():
                 _begin(folder, spec, python, say)
@@ -129,7 +131,10 @@ def make(
             missing = _lacks(folder, spec)
             if missing:
                 raise AssetError(f"{folder} still lacks {', '.join(missing)}")
-            (folder / STAMP).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+            seconds = round(time.monotonic() - begun)
+            text = json.dumps({**whole, "seconds": seconds}, indent=1)
+            (folder / STAMP).write_text(f"{text}\n", encoding="utf-8")
+            say(f"{folder} is complete after {seconds} s")
     note(folder)
     return interpreters.look(str(folder))
 
@@ -141,10 +146,10 @@ def _begin(
     uv = _uv()
     other = f"{_again(spec, folder)} --python PATH"
     if python is not None:
-        python = interpreters.executable_of(os.path.expanduser(python))
+        given, python = python, interpreters.executable_of(os.path.expanduser(python))
         if shutil.which(python) is None and (uv is None or os.sep in python):
             raise ConfigError(
-                f"--python must be an interpreter, as a path or a name on PATH, got {python!r}",
+                f"--python must be an interpreter, as a path or a name on PATH, got {given!r}",
                 hint=other,
             )
     chosen = python or _python(spec.requires_python)
@@ -225,8 +230,9 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None]) -> N
     """Install all of them, those that stand alone last."""
     uv, python = _uv(), str(folder / "bin" / "python")
     again = _again(spec, folder)
-    if not os.path.exists(python):
-        raise AssetError(f"{folder} has no bin/python", hint=f"remove {folder}, then {again}")
+    if not os.path.exists(python):  # made on another machine?
+        remove = shlex.join(["rm", "-r", str(folder)])
+        raise AssetError(f"{folder} has no bin/python that works", hint=f"{remove} && {again}")
     if uv is None and not _imports(python, "pip"):
         raise AssetError(
             f"{folder} has no pip, by which its packages are installed",
@@ -294,10 +300,13 @@ def _lacks(folder: Path, spec: ComponentSpec) -> list[str]:
     return [f"{wanted} (there: {version})" for wanted, version in lacking(found, spec)]
 
 
-def _stamp(folder: Path) -> object:
+def stamp(folder: Path | str) -> dict[str, object]:
+    """What an environment says of itself: the env that it was made for, its requirements, and the
+    seconds that it took; empty if it does not say."""
     with suppress(OSError, ValueError):
-        return json.loads((folder / STAMP).read_text(encoding="utf-8"))
-    return None
+        found = json.loads(Path(folder, STAMP).read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 @contextmanager
@@ -339,9 +348,3 @@ def known(python: object) -> bool:
     names = {os.path.abspath(path) for path in (python, interpreters.executable_of(python))}
     there = noted()
     return not names.isdisjoint([*there, *map(interpreters.executable_of, there)])
-
-
-def made_for(folder: Path | str) -> str:
-    """The env that an environment was made for; empty if it does not say."""
-    stamp = _stamp(Path(folder))
-    return str(stamp.get("env", "")) if isinstance(stamp, dict) else ""

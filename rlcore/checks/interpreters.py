@@ -48,10 +48,15 @@ def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> dict[s
 
 
 def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> list[dict[str, str]]:
-    """The same as rows of `rlcore doctor`; raises nothing."""
+    """The same as rows of `rlcore doctor`, with a word on those that could have another one; raises
+    nothing."""
     rows = []
-    for side in envs:
+    for side, env in envs.items():
         row = {"name": f"env.{side}.python", "status": "ok", "detail": "", "fix": ""}
+        if env.interpreter() is None:
+            if env.env_type and registry.get("env", env.env_type).spec.requirements:
+                rows.append({**row, "detail": f"rlcore's own interpreter: {_here()}"})
+            continue
         try:
             found = interpreters_of({side: envs[side]}, registry)
         except AssetError as error:

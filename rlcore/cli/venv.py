@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from rlcore.errors import UserError
 from rlcore.interpreters import Interpreter, look
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import ComponentSpec
-from rlcore.venvs import home, lacking, made_for, make, noted, of_note, usual
+from rlcore.venvs import home, lacking, make, noted, of_note, stamp, usual
 
 VERBS = ("create", "ls")
 
@@ -42,12 +43,25 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _create(registry: Registry, name: str, path: str | None, python: str | None) -> int:
-    spec = registry.get("env", name).spec
-    folder = usual(name) if path is None else Path(path).expanduser().absolute()
+    spec = registry.get("env", _component(registry, name)).spec
+    folder = usual(spec.name) if path is None else Path(path).expanduser().absolute()
     found = make(spec, folder, python=python)
     print(versions(found, spec))
-    print(f"use it: rlcore train env={name} env.train.python={folder} env.eval.python={folder}")
+    keys = [f"env.{side}.python={folder}" for side in ("train", "eval")]
+    print(f"use it: {shlex.join(['rlcore', 'train', f'env={name}', *keys])}")
     return 0
+
+
+def _component(registry: Registry, name: str) -> str:
+    """The env that is meant by a name: its own, or that of an option of it, as in env=NAME."""
+    if name in registry.names("env"):
+        return name
+    from rlcore.config.catalog import Catalog
+    from rlcore.config.compose import compose  # loads Hydra
+
+    if Catalog(registry).option("env", name) is None:
+        return name
+    return compose([f"env={name}"], require=("env",)).env.train.env_type
 
 
 def _list(registry: Registry) -> int:
@@ -71,12 +85,13 @@ class Described(NamedTuple):
 
 def described(path: str, registry: Registry) -> Described:
     """What there is to say of an environment or an interpreter."""
-    name = made_for(path)
+    name = str(stamp(path).get("env", ""))
     title = f"{path}{f' for {name}' if name else ''}"
     try:
         found = look(path)
     except UserError as error:
-        return Described(title, error.message, error.hint or f"rlcore venv create ENV {path}")
+        mend = f"rlcore venv create {name or 'ENV'} {shlex.quote(path)}"
+        return Described(title, error.message, error.hint or mend)
     if name not in registry.names("env"):
         return Described(f"{title}: {versions(found)}")
     spec = registry.get("env", name).spec
@@ -84,7 +99,8 @@ def described(path: str, registry: Registry) -> Described:
     said = f"{title}: {versions(found, spec)}"
     if not missing:
         return Described(said)
-    return Described(said, f"lacks {', '.join(missing)}", f"rlcore venv create {name} {path}")
+    mend = f"rlcore venv create {name} {shlex.quote(path)}"
+    return Described(said, f"lacks {', '.join(missing)}", mend)
 
 
 def versions(interpreter: Interpreter, spec: ComponentSpec | None = None) -> str:

@@ -7,6 +7,7 @@ arguments --> jobs --compose--> RunConfig --check, doctor--> Assembly --> loop.r
 from __future__ import annotations
 
 import contextlib
+import shlex
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -207,13 +208,17 @@ def show_plan(
     """
     from rlcore.checks import announce, check
     from rlcore.placement import find_inventory, make_plan
+    from rlcore.placement.show import TOO_MUCH
 
     inventory = find_inventory(config.cluster, only_look=True)
     plan = make_plan(config.cluster, inventory, registry, divides=config.divides)
     facts = check(config, registry, plan, further, collects=collects)
     announce(facts, collects=collects)
     print(to_yaml(config))
-    print(placement_table(facts))
+    placement = placement_table(facts)
+    print(placement)
+    if TOO_MUCH in placement:
+        print(f"layouts that fit: rlcore plan {shlex.join(config.recipe.choices)}")
     _show_machine(config, registry)
 
 
@@ -236,9 +241,12 @@ def placement_table(facts: Facts) -> str:
     from rlcore.checks.facts import NO_POLICY
     from rlcore.placement import render
 
+    policy = facts.policy or NO_POLICY
+    if facts.config.runner.only_eval:  # which makes no optimizer
+        policy = replace(policy, trainable_parameters=0)
     return render(
         facts.placement,
-        facts.policy or NO_POLICY,
+        policy,
         facts.config.actor.model.precision,
         reference=facts.needs is not None and facts.needs.reference_logprobs,
         rows=facts.rows_per_forward,

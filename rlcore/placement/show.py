@@ -16,6 +16,8 @@ from rlcore.specs import PolicySpec
 GIB = 2**30
 BYTES = {"fp32": 4, "bf16": 2}
 WIDTH = 100
+TOO_MUCH = "TOO MUCH"
+"""How the line of a node ends whose memory can't hold the weights."""
 _ADAMW_MOMENTS = 2
 _FP32 = BYTES["fp32"]
 
@@ -165,7 +167,7 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, 
 
 def _held(what: str, need: float, have: int) -> str:
     text = f"{what} {size(need)}" + (f" of {size(have)}" if have else "")
-    return text + (": TOO MUCH" if have and need > have else "")
+    return text + (f": {TOO_MUCH}" if have and need > have else "")
 
 
 def load(plan: Plan, rank: int, memory: Mapping[str, int]) -> float:

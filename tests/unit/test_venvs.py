@@ -68,10 +68,12 @@ def test_pip_installs_what_the_plugin_states_and_what_stands_alone_last(
         [*pip, "--no-deps", "its-code==0.1"],
     ]
     venvs.make(spec, folder, say=said.append)  # complete: nothing is done
-    assert len(ran.ran) == 3 and said[-1] == f"{folder} is complete"
+    assert len(ran.ran) == 3 and said[-2:] == [
+        f"{folder} is complete after {venvs.stamp(folder)['seconds']} s", f"{folder} is complete",
+    ]  # fmt: skip
     venvs.make(spec_of("robot==1.5"), folder, say=said.append)  # another version is asked for
     assert ran.ran[3:] == [[*pip, "robot==1.5"]]
-    assert venvs.noted() == [str(folder)] and venvs.made_for(folder) == "sliding"
+    assert venvs.noted() == [str(folder)] and venvs.stamp(folder)["env"] == "sliding"
     monkeypatch.setattr(venvs, "_uv", lambda: "/bin/uv")
     venvs.make(spec_of("robot==1.6"), folder, say=said.append)
     uv = ["/bin/uv", "pip", "install", "--quiet", "--python", f"{folder}/bin/python"]

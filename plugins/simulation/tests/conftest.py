@@ -1,12 +1,19 @@
-"""Envs of the tiny simulator."""
+"""Envs of the tiny simulator, and an environment for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from line_simulator import LineConfig, make_env
 from rlcore_simulation.env import SimulatedEnv
+
+
+@pytest.fixture(scope="session")
+def numpy1(other_venv: Callable[..., Path]) -> str:
+    """An environment with the other major version of numpy."""
+    return str(other_venv("numpy1", "numpy==1.26.4"))
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from rlcore_simulation.cache import SimulatorCache
@@ -41,6 +43,10 @@ class LineConfig(SimulatedEnvConfig):
     expert: bool = key("whether there is an expert", True)
     show_variable: str = key("an environment variable to show in sentences", "")
     asset: str = key("a file that the simulator needs", "")
+    strikes: str = key(
+        "a folder of files that are named by signals: who finds one takes it, and strikes itself",
+        "",
+    )
 
 
 def env_spec(config: LineConfig) -> EnvSpec:
@@ -96,6 +102,8 @@ class LineSimulator:
     def step(self, action: np.ndarray) -> Step:
         if action[0] == POISON:
             raise ValueError("poisoned")
+        if self._config.strikes:
+            _strike(Path(self._config.strikes))
         if self._config.pause:
             time.sleep(self._config.pause)
         self._position += SPEED * float(np.clip(action[0], -1.0, 1.0))
@@ -117,6 +125,15 @@ class LineSimulator:
     def expert_action(self, *, speed: float) -> np.ndarray:
         gap = GOALS[self.task] - self._position
         return np.clip([gap / SPEED], -1.0, 1.0).astype(np.float32) * np.float32(speed)
+
+
+def _strike(folder: Path) -> None:
+    """Take the signal of the least number that is left, and send it to this very process."""
+    for file in sorted(folder.iterdir(), key=lambda file: int(file.name)):
+        with suppress(FileNotFoundError):  # another process was faster
+            file.unlink()
+            os.kill(os.getpid(), int(file.name))
+            return
 
 
 def make_pool(config: LineConfig) -> SimulatorCache[LineSimulator]:

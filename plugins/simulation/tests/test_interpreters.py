@@ -28,12 +28,6 @@ EPISODES = [Episode(row % 2, 20 + row) for row in range(ROWS)]
 MakeEnv = Callable[..., SimulatedEnv]
 
 
-@pytest.fixture(scope="session")
-def numpy1(other_venv: Callable[..., Path]) -> str:
-    """An environment with the other major version of numpy."""
-    return str(other_venv("numpy1", "numpy==1.26.4"))
-
-
 def course(env: SimulatedEnv | SurvivingEnv, strike: Callable[[int], None] = lambda _: None) -> Any:
     """All that is seen of some chunks, a film and a demonstration."""
     random = np.random.default_rng(0)

@@ -6,6 +6,7 @@ RoboTwin answers a missing file by trying the next seed, for ever. So we look be
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -17,6 +18,8 @@ from rlcore_env_robotwin.settings import RoboTwinConfig
 MPLIB, NONE = "0.2.1", "(none)"
 BRANCH = "RLinf_support"
 CLONE = f"git clone https://github.com/RoboTwin-Platform/RoboTwin.git -b {BRANCH}"
+DOWNLOAD = "bash script/_download_assets.sh"
+FROM_NOTHING = f"{CLONE} && (cd RoboTwin && {DOWNLOAD}) && export ROBOTWIN_PATH=$PWD/RoboTwin"
 # By these we know the repository, and the branch with a reward for each task.
 OF_THE_REPOSITORY = ("envs/_base_task.py", "task_config/_embodiment_config.yml")
 OF_THE_BRANCH = "robotwin/envs/vector_env.py"
@@ -43,13 +46,10 @@ def require_packages(config: RoboTwinConfig) -> None:
     if there["numpy"].startswith("1.") and there["mplib"] == MPLIB and there["sapien"] != NONE:
         return
     has = ", ".join(f"{name} {version}" for name, version in there.items())
-    from rlcore.venvs import usual  # the simulators' process has none
-
-    keys = " ".join(f"env.{side}.python={usual('robotwin')}" for side in ("train", "eval"))
     raise AssetError(
-        f"RoboTwin's simulators need numpy 1, mplib {MPLIB} and sapien, and rlcore's own "
-        f"environment has {has}",
-        hint=f"rlcore venv create robotwin; then {keys}",
+        f"RoboTwin's simulators need numpy 1, mplib {MPLIB} and sapien; rlcore's own environment "
+        f"has {has}, and no other one is named (env.train.python, env.eval.python)",
+        hint="rlcore venv create robotwin",
     )
 
 
@@ -69,15 +69,16 @@ def repository(config: RoboTwinConfig) -> Path:
     """
     if config.robotwin_path is None:
         raise AssetError(
-            "RoboTwin's repository is needed: robotwin_path is not set, nor is ROBOTWIN_PATH",
-            hint=f"{CLONE} && export ROBOTWIN_PATH=$PWD/RoboTwin  (or stand_ins=true)",
+            "robotwin_path, RoboTwin's repository, is not set, nor is ROBOTWIN_PATH; only "
+            "stand_ins=true does without",
+            hint=FROM_NOTHING,
         )
     folder = Path(config.robotwin_path)
     lacking = [name for name in OF_THE_REPOSITORY if not (folder / name).is_file()]
     if lacking:
         raise AssetError(
             f"robotwin_path: {folder} is not RoboTwin's repository: it has no {lacking[0]}",
-            hint=f"{CLONE} && export ROBOTWIN_PATH=$PWD/RoboTwin",
+            hint=FROM_NOTHING,
         )
     if not (folder / OF_THE_BRANCH).is_file():
         raise AssetError(
@@ -104,8 +105,9 @@ def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
     if missing:
         named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if missing[3:] else "")
         raise AssetError(
-            f"RoboTwin's assets: missing or empty in {root}: {named}",
-            hint=f"cd {folder} && bash script/_download_assets.sh  (or stand_ins=true)",
+            f"RoboTwin's assets are missing or empty in {root}: {named}; only stand_ins=true does "
+            "without",
+            hint=f"(cd {shlex.quote(str(folder))} && {DOWNLOAD})",
         )
 
 

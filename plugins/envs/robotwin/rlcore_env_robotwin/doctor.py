@@ -9,7 +9,7 @@ from rlcore_env_robotwin.checkout import CLONE, repository, require_assets, requ
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
 
-CODE, ASSETS = "robotwin: RoboTwin's repository", "robotwin: assets"
+CODE, ASSETS = "robotwin: repository", "robotwin: assets"
 PACKAGES = "robotwin: the simulators' environment"
 
 

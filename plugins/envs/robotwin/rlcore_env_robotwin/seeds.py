@@ -56,7 +56,10 @@ def _read(path: str, task: str, key: str) -> list[int]:
     try:
         found = read_json(Path(path))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{key}: {path} can't be read: {reason_of(error)}") from None
+        raise ConfigError(
+            f"{key}: {path} can't be read: {reason_of(error)}",
+            hint=f"{key}=null lets the expert find them",
+        ) from None
     if not isinstance(found, dict) or task not in found:
         has = ", ".join(list(found)[:5]) or "nothing" if isinstance(found, dict) else "no mapping"
         raise ConfigError(

@@ -251,7 +251,7 @@ def doctor(env: RoboTwinConfig) -> dict[str, dict[str, str]]:
 def test_doctor_says_what_to_clone_and_to_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, assets = "robotwin: RoboTwin's repository", "robotwin: assets"
+    code, assets = "robotwin: repository", "robotwin: assets"
     monkeypatch.setattr("rlcore_env_robotwin.doctor.require_packages", lambda env: None)
     assert doctor(settings())[code]["status"] == "missing"
     assert "git clone" in doctor(settings())[code]["fix"]
@@ -269,7 +269,7 @@ def test_a_task_needs_the_objects_that_its_file_names(tmp_path: Path) -> None:
     """The cup is missing; the coaster is there. A box task needs neither."""
     folder = write_repository(tmp_path / "RoboTwin")
     require_assets(settings(folder), [TASK])
-    with pytest.raises(AssetError, match=r"missing or empty in .*: assets/objects/021_cup\n"):
+    with pytest.raises(AssetError, match=r"missing or empty in .*: assets/objects/021_cup; only"):
         require_assets(settings(folder), ["place_empty_cup"])
     with pytest.raises(AssetError, match="assets/background_texture"):
         require_assets(settings(folder, setting="demo_randomized"), [TASK])

@@ -1,0 +1,58 @@
+"""What `--dry-run` says of the recipes of RoboTwin's document, on a machine without RoboTwin."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+
+import pytest
+
+from rlcore.cli.main import main
+
+PI0, PI05 = ("3,238,737,681", "315,402,273"), ("3,354,123,025", "430,787,617")
+# By recipe: parameters, and those that are trained.
+RECIPES = {
+    "robotwin_place_empty_cup_grpo_openvlaoft": ("7,668,908,224", "125,969,152"),
+    "robotwin_adjust_bottle_ppo_OpenPI": PI0,
+    "robotwin_adjust_bottle_ppo_openpi_eval": (PI0[0], "0"),
+    "robotwin_adjust_bottle_ppo_openpi_pi05": PI05,
+    "robotwin_adjust_bottle_ppo_openpi_pi05_eval": (PI05[0], "0"),
+}
+TINY_MACHINE = "cluster.inventory=[{cpus: 4, memory_gb: 4}]"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_dry_run_says_plan_memory_interpreters_and_what_is_missing(
+    recipe: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ROBOTWIN_PATH", "ASSETS_PATH", "ROBOT_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["train", recipe, TINY_MACHINE, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    parameters, trained = RECIPES[recipe]
+    assert re.search(rf": {parameters} parameters in (fp32|bf16), {trained} trained\n", said)
+    assert re.search(r"rollout\+actor .* \d+\.\d\d GiB", said) and "TOO MUCH" in said
+    known = recipe.removesuffix("_eval").replace("OpenPI", "openpi")
+    assert f"layouts that fit: rlcore plan experiment={known}\n" in said
+    for side in ("train", "eval"):
+        line = rf"env.{side}.python: rlcore's own interpreter: python 3\.[\d.]+, numpy "
+        assert re.search(line + re.escape(version("numpy")), said)
+    missing = dict(re.findall(r"missing here: robotwin: (.*?): .*\n  fix: (.*)\n", said))
+    assert missing == {
+        "the simulators' environment": "rlcore venv create robotwin",
+        "repository": "git clone https://github.com/RoboTwin-Platform/RoboTwin.git "
+        "-b RLinf_support && (cd RoboTwin && bash script/_download_assets.sh) "
+        "&& export ROBOTWIN_PATH=$PWD/RoboTwin",
+    }
+    assert "warning: actor.model.model_path is null" in said
+
+
+def test_an_evaluation_is_planned_without_an_optimizer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 315,402,273 trained parameters it has 12 bytes each, 3.52 GiB."""
+    held = []
+    for words in ([], ["runner.only_eval=true"]):
+        main(["train", "robotwin_adjust_bottle_ppo_openpi", TINY_MACHINE, *words, "--dry-run"])
+        found = re.search(r"rollout\+actor .* (\d+\.\d\d) GiB", capsys.readouterr().out)
+        assert found is not None
+        held.append(float(found[1]))
+    assert held[0] - held[1] == pytest.approx(315_402_273 * 12 / 2**30, abs=0.011)
