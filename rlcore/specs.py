@@ -300,9 +300,12 @@ class ProtocolSpec:
         groups: `{group: {row: {key: value}}}`: changes of `env.eval`; row names are unique.
         averages: `{name: groups}`: unweighted means of the success rates of groups.
         totals: `{name: groups}`: rates over all episodes of groups.
+        may_differ: keys of the rows that a command line may set for all of them; the table then
+            says that its figures are not the protocol's.
     """
 
     env: str
     groups: Mapping[str, Mapping[str, Mapping[str, Any]]]
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     totals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    may_differ: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from rlcore.cli.request import TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
 from rlcore.config.compose import load
-from rlcore.config.overrides import quote
+from rlcore.config.overrides import keys_given, quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.plugins import load_plugins
@@ -44,7 +44,7 @@ UNDER = replace(
         flags={**TRUST, "--protocol": {"metavar": "NAME", "help": "settings to evaluate with"}},
     ),
     passed=("protocol",),
-    further="rlcore.loop.protocol:rows_of",
+    further="rlcore.loop.rows:rows_of",
 )
 
 
@@ -89,7 +89,7 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         UserError: as there, or a row of the protocol is on starts that the run trained on.
     """
-    from rlcore.loop.protocol import rows_of
+    from rlcore.loop.rows import rows_of
     from rlcore.track.folder import RunFolder
 
     name = request.options["protocol"]
@@ -101,7 +101,7 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
         overrides = [overrides[0], called, *overrides[1:]]
     config = configure(request, overrides)
     if of_a_run:
-        for row in rows_of(config, protocol=name).values():
+        for row in rows_of(config, protocol=name, given=keys_given(overrides)).values():
             _check_untrained(row, Path(first))
     return config
 

@@ -20,6 +20,7 @@ from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.old_names import warn
+from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
 from rlcore.errors import AssetError, ConfigError, PluginError, file_trouble
@@ -46,8 +47,8 @@ class Verb:
         require: groups without which it can't run.
         form: what its command line has beyond what all have.
         passed: names of its own flags whose values the loop takes too.
-        further: `"module:function"` of the configuration and these values, which gives the
-            configurations of further sides to evaluate on.
+        further: `"module:function"` of the configuration, these values and the paths of the keys
+            that were given, which gives the configurations of further sides to evaluate on.
         collects: whether it collects demonstrations whatever the configuration says.
         sweeps: whether `--multirun` makes sense of it.
         resumes: whether it can go on with an earlier run.
@@ -106,7 +107,10 @@ def _run(
         _refuse_resuming(verb, config)
     with _failures_named(verb):
         passed = {name: request.options[name] for name in verb.passed}
-        further = load_target(verb.further)(config, **passed) if verb.further else {}
+        further = {}
+        if verb.further:
+            given = keys_given(request.overrides)
+            further = load_target(verb.further)(config, given=given, **passed)
         if request.dry_run:
             show_plan(config, registry, further, collects=verb.collects)
             return
@@ -187,7 +191,7 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
                     shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
                 return place(config)
 
-            _run(verb, request, config, placed)
+            _run(verb, replace(request, overrides=tuple(job.overrides)), config, placed)
 
         return sweep.run(start)
 

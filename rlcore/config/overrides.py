@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from rlcore.config.bind import Partial, unknown
-from rlcore.config.catalog import EXPERIMENT, Catalog
-from rlcore.config.old_names import Values, warn
+from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog
+from rlcore.config.old_names import ConfigWarning, Values, modernise, warn
 from rlcore.config.schema import RunConfig
+from rlcore.config.tree import join
 from rlcore.errors import ConfigError
 from rlcore.reading import check_depth
 
@@ -101,6 +103,28 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
     meant = f"{group}={found}" + (" runner.only_eval=true" if only_eval else "")
     warn(f"{group}={name} is an old spelling of {meant}")
     return f"{group}={found}", only_eval
+
+
+def keys_given(words: Sequence[str]) -> frozenset[str]:
+    """Paths of the keys that words of a command line set, under the names they have today."""
+    chosen = [word for word in words if not word.startswith(BY_RECIPE)]  # may be any folder
+    layers = [
+        nest(override.key_or_group, override.value())
+        for override in parse(chosen)
+        if not override.is_delete()
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConfigWarning)  # they were given when these were composed
+        return frozenset(path for layer in modernise(layers) for path in _leaves(layer))
+
+
+def _leaves(values: Values, path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        here = join(path, name.lower())  # upper and lower case are mended wherever they occur
+        if isinstance(value, dict):
+            yield from _leaves(value, here)
+        else:
+            yield here
 
 
 def nest(path: str, value: Any) -> Values:

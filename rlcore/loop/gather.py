@@ -113,7 +113,7 @@ def _env_jobs(
 ) -> list[InteractJob]:
     """The columns, dealt out to the stages of the env workers."""
     hands: defaultdict[int, list[tuple[Column, ...]]] = defaultdict(list)
-    for at, hand in zip(stages, deal(list(order.columns), len(stages)), strict=True):
+    for at, hand in zip(stages, deal(order.columns, len(stages)), strict=True):
         hands[at.env_rank].append(tuple(hand))
     side = assembly.sides[order.side]
     # an evaluation runs each episode once, whatever the columns of training look like

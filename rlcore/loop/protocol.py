@@ -13,21 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rlcore.config.bind import check_choices
-from rlcore.config.catalog import SIDES
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.loop.assembly import Assembly
 from rlcore.loop.evaluate import evaluate
+from rlcore.loop.rows import other_than, protocol_spec
 from rlcore.loop.session import Session, caveat, open_session, protocol, sampling
 from rlcore.loop.trained import learned_before
-from rlcore.plugins import Registry, load_plugins
+from rlcore.plugins import load_plugins
 from rlcore.reading import read_json
 from rlcore.results.tables import (
     EpisodeResult,
@@ -39,22 +37,10 @@ from rlcore.results.tables import (
     success_by_start,
 )
 from rlcore.specs import ProtocolSpec
-from rlcore.targets import load_target
 from rlcore.track.adapters import base_of_adapters
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
 from rlcore.track.manifest import code
-
-
-def rows_of(config: RunConfig, *, protocol: str) -> dict[str, RunConfig]:
-    """The configuration of each row of a registered protocol: what a run of it evaluates on
-    besides.
-
-    Raises:
-        ConfigError: a protocol of another env.
-        PluginError: no such protocol, a broken one, or a key that this env does not have.
-    """
-    return row_configs(config, protocol, protocol_spec(load_plugins(), protocol))
 
 
 def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
@@ -67,6 +53,7 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
     """
     spec = protocol_spec(load_plugins(), protocol)
     assembly = replace(assembly, learned=learned_before(assembly.config, None))
+    assembly = _marked(assembly, other_than(spec, protocol, assembly.further))
     plan = json.loads(json.dumps(_plan(assembly)))
     with contextlib.ExitStack() as holds:
         folder = _begun(assembly.config, protocol, plan)
@@ -87,79 +74,12 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
     return rows
 
 
-def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
-    """A registered protocol.
-
-    Raises:
-        PluginError: no protocol has that name, or its plugin names something else.
-    """
-    component = registry.get("protocol", name)
-    found = load_target(component.spec.target)
-    if not isinstance(found, ProtocolSpec):
-        raise PluginError(
-            f"protocol {name!r} of {component.distribution}: {component.spec.target} must be a "
-            f"ProtocolSpec, got {type(found).__name__}"
-        )
-    for fault in _faults(found):
-        raise PluginError(f"protocol {name!r} of {component.distribution}: {fault}")
-    return found
-
-
-def _faults(spec: ProtocolSpec) -> Iterator[str]:
-    """What would break, or be lost, only once episodes are played."""
-    if not spec.groups:
-        yield "it has no groups"
-    seen: set[str] = set()
-    for group, rows in spec.groups.items():
-        if not rows:
-            yield f"group {group!r} has no rows"
-        for row in rows:
-            if row in seen:
-                yield f"two rows are called {row!r}: every row needs a name of its own"
-            if row in SIDES:
-                yield f"a row can't be called {row!r}: rlcore itself uses {', '.join(SIDES)}"
-            seen.add(row)
-    for kind, sums in (("average", spec.averages), ("total", spec.totals)):
-        for name, of in sums.items():
-            if not of:
-                yield f"{kind} {name!r} is over no groups"
-            for group in of:
-                if group not in spec.groups:
-                    known = ", ".join(map(repr, spec.groups))
-                    yield f"{kind} {name!r} is over {group!r}, not one of its groups: {known}"
-
-
-def row_configs(config: RunConfig, name: str, spec: ProtocolSpec) -> dict[str, RunConfig]:
-    """The configuration of each row, by its name.
-
-    Raises:
-        ConfigError: the run has another env, or a row sets a text that its key does not take.
-        PluginError: a key that this env does not have.
-    """
-    env = config.env.eval
-    if env.env_type != spec.env:
-        raise ConfigError(
-            f"protocol={name} is for env {spec.env}, env.eval is {env.env_type}",
-            hint=f"choose env={spec.env}, or another protocol",
-        )
-    keys = {field.name for field in fields(env)}
-    configs = {}
-    for row, changes in _settings(spec):
-        for key in changes.keys() - keys:
-            raise PluginError(
-                f"protocol {name!r} sets {key!r} for {row!r}, which env {spec.env} does not have."
-                f"{did_you_mean(key, keys)}"
-            )
-        changed = replace(config, env=replace(config.env, eval=replace(env, **changes)))
-        check_choices(changed)
-        changed.freeze()
-        configs[row] = changed
-    return configs
-
-
-def _settings(spec: ProtocolSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for rows in spec.groups.values():
-        yield from rows.items()
+def _marked(assembly: Assembly, said: Mapping[str, str]) -> Assembly:
+    """The assembly whose rows say, beside what their env says, what their figures are not."""
+    specs = dict(assembly.env_specs)
+    for row, more in said.items():
+        specs[row] = replace(specs[row], caveat="; ".join(filter(None, [specs[row].caveat, more])))
+    return replace(assembly, env_specs=specs)
 
 
 def _play(session: Session, name: str, row: str) -> list[EpisodeResult]:

@@ -17,6 +17,8 @@ from rlcore.config.schema import EnvConfig, VideoConfig
 from rlcore.rng import generator
 from rlcore.specs import EnvSpec, Episode
 
+RUN = 8  # columns of a task that are dealt together
+
 
 @dataclass(frozen=True)
 class Column:
@@ -24,6 +26,11 @@ class Column:
 
     number: int
     episodes: tuple[Episode, ...]
+
+    @property
+    def task(self) -> int:
+        """Of its first episode; with auto_reset others may follow."""
+        return self.episodes[0].task
 
 
 def groups_per_update(config: EnvConfig, group_size: int) -> int:
@@ -107,9 +114,26 @@ def chunks_per_column(config: EnvConfig, num_action_chunks: int) -> int:
     return steps // num_action_chunks
 
 
-def deal(columns: list[Column], hands: int) -> list[list[Column]]:
-    """Columns dealt round robin to `hands` (env worker, stage) pairs."""
-    return [columns[hand::hands] for hand in range(hands)]
+def deal(columns: Sequence[Column], hands: int) -> list[list[Column]]:
+    """Columns dealt to `hands` (env worker, stage) pairs: to each as many as to any other, up to
+    one, of few tasks.
+
+    Who plays a task has to load it first, which can take as long as an episode. So the columns of a
+    task are dealt in runs of about `RUN`: that many share the loading. They are not dealt task by
+    task, as then a hand might get nothing but slow tasks, and all others would wait for it.
+    """
+    of_tasks: dict[int, list[Column]] = {}
+    for column in columns:
+        of_tasks.setdefault(column.task, []).append(column)
+    runs = [run for own in of_tasks.values() for run in _cut(own, max(1, round(len(own) / RUN)))]
+    dealt = [column for hand in range(hands) for run in runs[hand::hands] for column in run]
+    return _cut(dealt, hands)  # runs differ in length: some reach into the next hand
+
+
+def _cut(columns: Sequence[Column], parts: int) -> list[list[Column]]:
+    """Parts of equal length, up to one."""
+    ends = [len(columns) * part // parts for part in range(parts + 1)]
+    return [list(columns[ends[part] : ends[part + 1]]) for part in range(parts)]
 
 
 def _start(

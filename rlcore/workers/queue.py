@@ -23,14 +23,16 @@ class ColumnQueue:
     With one process that is the order in which they stand, if those of a task stand together.
 
     Args:
-        columns: to be played; the task of a column is that of its first episode.
+        columns: to be played.
         hosts: the process of each row, by number.
     """
 
     def __init__(self, columns: Sequence[Column], hosts: Sequence[int]) -> None:
         self._left: dict[int, deque[Column]] = {}
         for column in columns:
-            self._left.setdefault(column.episodes[0].task, deque()).append(column)
+            self._left.setdefault(column.task, deque()).append(column)
+        # not their numbers: a deal may give one queue every fourth task, for four processes
+        self._places = {task: place for place, task in enumerate(sorted(self._left))}
         self._hosts = hosts
         self._begun: dict[int, list[int]] = {host: [] for host in hosts}
 
@@ -56,6 +58,6 @@ class ColumnQueue:
         unbegun = [task for task in self._left if task not in begun]
         if unbegun:
             number = sorted(self._begun).index(host)
-            own = (task for task in unbegun if task % len(self._begun) == number)
+            own = (t for t in unbegun if self._places[t] % len(self._begun) == number)
             return next(own, unbegun[0])
         return max(self._left, key=lambda task: len(self._left[task]))

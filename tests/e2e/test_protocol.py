@@ -14,7 +14,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.loop import protocol, train
 from rlcore.loop.assembly import assemble
-from rlcore.loop.protocol import protocol_spec, row_configs
+from rlcore.loop.rows import protocol_spec, row_configs
 from rlcore.plugins import load_plugins
 from rlcore.results.tables import read_results
 from rlcore.workers.env_worker import EnvWorker
@@ -160,6 +160,8 @@ def test_what_is_refused(run, capsys):
     assert "protocol=toy_haste is for env toy, env.eval is metaworld" in named
     twice = refused(str(run), "protocol=toy_haste", "protocol=other")
     assert "one protocol at a time" in twice
+    fixed = refused(str(run), "protocol=toy_haste", "env.eval.max_episode_steps=6")
+    assert "env.eval.max_episode_steps must be left out, or 8: protocol=toy_haste sets" in fixed
     many = refused(str(run), "protocol=toy_haste", "env.eval.trials_per_task=1001")
     assert "env.eval.trials_per_task must be at most 1000" in many
 

@@ -8,7 +8,7 @@ import pytest
 
 from rlcore.checks import run
 from rlcore.cli.main import main
-from rlcore.loop.protocol import protocol_spec
+from rlcore.loop.rows import protocol_spec
 from rlcore.plugins import load_plugins
 
 TOY = [

@@ -11,10 +11,12 @@ from rlcore_testing import toy_settings
 from rlcore_testing.toy_settings import HASTE
 
 from rlcore.config.compose import compose
+from rlcore.config.old_names import ConfigWarning
+from rlcore.config.overrides import keys_given
 from rlcore.errors import CheckpointError, ConfigError, PluginError
 from rlcore.loop import protocol
 from rlcore.loop.assembly import assemble
-from rlcore.loop.protocol import protocol_spec, row_configs
+from rlcore.loop.rows import protocol_spec, row_configs, rows_of
 from rlcore.plugins import load_plugins
 from rlcore.track import manifest
 
@@ -32,6 +34,7 @@ WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runn
         ({"averages": {"OOD": ()}}, "average 'OOD' is over no groups"),
         ({"totals": {"all": ()}}, "total 'all' is over no groups"),
         ({"averages": {"OOD": ("Hury",)}}, "is over 'Hury', not one of its groups: 'IND'"),
+        ({"may_differ": ("tasks", "split")}, "'split' may differ, and no row sets it"),
     ],
 )
 def test_a_malformed_protocol_is_refused_before_it_is_played(monkeypatch, changes, said):
@@ -46,6 +49,54 @@ def test_a_row_with_a_text_that_its_key_does_not_take_is_refused():
     odd = replace(HASTE, groups={"IND": {"elsewhere": {"split": "tset"}}}, averages={})
     with pytest.raises(ConfigError, match=r"env\.eval\.split must be one of train, heldout, got"):
         row_configs(config, "toy_haste", odd)
+
+
+def rows(*words, **changes):
+    """The rows of the toy's protocol beside these words."""
+    given = keys_given([*WORDS, *words])
+    return row_configs(compose([*WORDS, *words]), "toy_haste", replace(HASTE, **changes), given)
+
+
+def test_a_key_that_rows_set_is_refused_beside_them():
+    with pytest.raises(ConfigError) as refused:
+        rows("env.eval={max_episode_steps: 8}")
+    assert refused.value.message == (
+        "env.eval.max_episode_steps must be left out, or 4: protocol=toy_haste sets it for "
+        "'4 steps', got 8"
+    )
+    assert refused.value.hint is None
+    with pytest.raises(ConfigError, match=r"env\.eval\.tasks must be left out, or") as refused:
+        rows("env.eval.Tasks=[reach-up]", may_differ=("max_episode_steps",))
+    assert refused.value.hint == (
+        "what may be set beside this protocol: env.eval.max_episode_steps"
+    )
+
+
+def test_a_key_that_no_row_sets_is_the_users():
+    played = rows("env.eval.trials_per_task=3", "env.train.max_episode_steps=8")
+    assert {row.env.eval.trials_per_task for row in played.values()} == {3}
+    assert played["4 steps"].env.eval.max_episode_steps == 4
+
+
+def test_a_key_that_may_differ_holds_for_all_rows_and_its_figures_are_marked(monkeypatch):
+    monkeypatch.setattr(toy_settings, "HASTE", replace(HASTE, may_differ=("max_episode_steps",)))
+    words = [*WORDS, "env.eval.trials_per_task=1", "env.eval.max_episode_steps=8"]
+    config, given = compose(words), keys_given(words)
+    said = "env.eval.max_episode_steps=8: figures are not those of protocol=toy_haste"
+    with pytest.warns(ConfigWarning) as warned:
+        configs = rows_of(config, protocol="toy_haste", given=given)
+    assert [str(each.message) for each in warned] == [said]
+    assert [row.env.eval.max_episode_steps for row in configs.values()] == [8, 8, 8, 8, 8]
+    # the row that has 8 steps anyway is the protocol's; in others no key is set
+    registry = load_plugins()
+    assembly = assemble(config, registry, configs)
+    marks = protocol.other_than(toy_settings.HASTE, "toy_haste", configs)
+    marked = protocol._marked(assembly, marks).env_specs
+    assert {row: spec.caveat for row, spec in marked.items() if spec.caveat} == {"4 steps": said}
+    # a value that the run came with is not asked for
+    assert [
+        row.env.eval.max_episode_steps for row in rows_of(config, protocol="toy_haste").values()
+    ] == [8, 8, 4, 8, 8]
 
 
 @pytest.fixture

@@ -153,10 +153,33 @@ def test_auto_reset_columns_hold_enough_episodes():
     assert [len(c.episodes) for c in columns] == [6, 6]  # 12 steps / 2 per chunk
 
 
-def test_deal_gives_every_column_to_one_hand():
-    columns = [Column(i, ()) for i in range(7)]
-    hands = deal(columns, 3)
-    assert [[c.number for c in hand] for hand in hands] == [[0, 3, 6], [1, 4], [2, 5]]
+def dealt(tasks, hands):
+    """Tasks of each hand, of a column for each digit; each column goes to one hand."""
+    columns = [Column(number, (Episode(int(task), number),)) for number, task in enumerate(tasks)]
+    found = deal(columns, hands)
+    assert sorted(column.number for hand in found for column in hand) == list(range(len(tasks)))
+    return ["".join(str(column.task) for column in hand) for hand in found]
+
+
+def test_a_deal_keeps_the_columns_of_a_task_together():
+    # two of the six tasks each; round robin by column would be all six for everyone
+    assert dealt("000111222333444555", 3) == ["000333", "111444", "222555"]
+    # five tasks of four for three hands: 8 and 8 and 4, and 20 are cut after 6 and 13
+    assert dealt("00001111222233334444", 3) == ["000033", "3311114", "4442222"]
+    assert dealt("0123", 2) == ["02", "13"]
+    assert dealt("01", 3) == ["", "0", "1"]
+
+
+def test_a_deal_spreads_a_task_of_many_columns():
+    """24 of each task are three runs of 8: every other one of 0 0 0 1 1 1 is 0 0 1, and 0 1 1."""
+    assert dealt("0" * 24 + "1" * 24, 2) == ["0" * 16 + "1" * 8, "0" * 8 + "1" * 16]
+    # 11 are one run (11 / 8 = 1.4), 13 two of 6 and 7 (1.6)
+    assert dealt("0" * 11 + "1" * 13, 2) == ["0" * 11 + "1", "1" * 12]
+
+
+def test_one_hand_plays_columns_in_their_order():
+    columns = [Column(i, (Episode(task, i),)) for i, task in enumerate([0, 0, 1, 1, 1, 3])]
+    assert deal(columns, 1) == [columns]
 
 
 def test_filmed_columns_are_spread_over_tasks():

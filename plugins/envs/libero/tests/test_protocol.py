@@ -9,7 +9,7 @@ from rlcore_env_libero.spec import env_spec
 from rlcore_env_libero.suites import STEPS
 
 from rlcore.config.compose import compose
-from rlcore.loop.protocol import rows_of
+from rlcore.loop.rows import rows_of
 from rlcore.rollout.schedule import evaluation_columns
 
 

@@ -1,0 +1,27 @@
+"""What a command line sets."""
+
+from __future__ import annotations
+
+import warnings
+
+from rlcore.config.overrides import keys_given
+
+
+def test_keys_are_named_as_they_are_today_and_those_of_mappings_too():
+    words = [
+        "experiment=/some folder/with {odd} names",  # is no key, and no text of the grammar
+        "env=toy",
+        "env.eval.tasks=[a,b]",
+        "env.eval={Max_Episode_Steps: 8, video_cfg: {save_video: true}}",
+        "rollout_epoch=2",
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # an old spelling was warned about when it was composed
+        assert keys_given(words) == {
+            "env",
+            "env.eval.tasks",
+            "env.eval.max_episode_steps",
+            "env.eval.video_cfg.save_video",
+            "env.eval.rollout_epoch",
+        }
+    assert keys_given([]) == frozenset()
