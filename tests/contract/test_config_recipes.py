@@ -50,8 +50,13 @@ def recipe(name: str, *overrides: str) -> RunConfig:
 
 
 @pytest.mark.parametrize("name", CATALOG.options("experiment"))
-def test_recipes_compose_and_pass_the_checks(name):
-    assert recipe(name).runner.logger.experiment_name == name
+def test_recipes_compose_pass_the_checks_and_fit_on_eight_gpus(name, capsys):
+    """As written, without any change."""
+    words = ["env.train.sentences=own", "cluster.inventory=8x80GB", "--dry-run"]
+    assert main(["train", name, *words]) == 0
+    said = capsys.readouterr().out
+    assert f"experiment_name: {name}\n" in said
+    assert "of 80.00 GiB" in said and "TOO MUCH" not in said
 
 
 @pytest.mark.parametrize("env", ENVS)

@@ -17,7 +17,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from sharded_cases import CASES, HERE, OPTIM, kept, run
 
-SECONDS = 1800.0
+SECONDS = 1500.0
 STRATEGIES, FOUR = ["whole", "host"], ["hybrid", "pi0-uneven"]
 MODELS = [name for name in CASES if name.startswith(("pi0", "open", "oft")) and name not in FOUR]
 GO_ON = ["reference", "pi0-lora"]
@@ -135,6 +135,7 @@ def test_the_reference_weights_are_those_of_the_start():
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", [*STRATEGIES, *MODELS])
 def test_two_ranks(of_two, name):
     """What was gathered stays until the backward pass, or lies in host memory; and each model of
@@ -144,6 +145,7 @@ def test_two_ranks(of_two, name):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", FOUR)
 def test_four_ranks(of_four, name):
     """Two copies of the parameters; ranks without a row."""
@@ -151,6 +153,7 @@ def test_four_ranks(of_four, name):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", GO_ON)
 def test_a_checkpoint_goes_on_with_other_numbers_of_ranks(place, of_two, of_four, name):
     """1 -> 2 -> 4 -> 1: whole to divided, divided among more, and back."""
