@@ -231,6 +231,7 @@ def _manifest(assembly: Assembly, at: str | None) -> dict[str, Any]:
         device=assembly.device,
         protocol=protocol(assembly),
         render_settings={side: one.render_settings for side, one in specs.items()},
+        max_episode_steps={side: one.max_episode_steps for side, one in specs.items()},
         caveats={side: said for side in specs if (said := caveat(assembly, side))},
         evaluated_on=starts_in_words(assembly.config, specs, assembly.learned),
         sentences={

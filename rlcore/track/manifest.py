@@ -65,6 +65,7 @@ def build_manifest(
     device: str,
     protocol: EvaluationProtocol | None,
     render_settings: Mapping[str, Mapping[str, str | int | float | bool]],
+    max_episode_steps: Mapping[str, int] | None = None,
     caveats: Mapping[str, str] | None = None,
     sentences: Mapping[str, Mapping[str, str]] | None = None,
     task_groups: Mapping[str, Sequence[str]] | None = None,
@@ -80,6 +81,7 @@ def build_manifest(
         device: where the policy runs, in words, e.g. "cpu" or "cuda".
         protocol: of the evaluations; None where the run has none.
         render_settings: :attr:`rlcore.specs.EnvSpec.render_settings` of each side of the run.
+        max_episode_steps: likewise the time limit in env steps.
         caveats: likewise :attr:`rlcore.specs.EnvSpec.caveat`, of sides that have one.
         sentences: `{side: {task: sentence}}`, what the policy gets.
         task_groups: :attr:`rlcore.specs.EnvSpec.task_groups`, for the tables of the report.
@@ -104,6 +106,7 @@ def build_manifest(
         "memory_bytes": psutil.virtual_memory().total,
         "evaluation_protocol": None if protocol is None else protocol.values,
         "render_settings": {side: dict(settings) for side, settings in render_settings.items()},
+        "max_episode_steps": dict(max_episode_steps or {}),
         "evaluated_on": evaluated_on,
         "caveats": dict(caveats or {}),
         "sentences": {side: dict(of) for side, of in (sentences or {}).items()},

@@ -140,6 +140,11 @@ def test_what_figures_are_not_stands_beside_them(run, monkeypatch, capsys):
     for row in ROWS:
         assert drawn[row] == {"size": 16, "haste": row == "4 steps", "drawn_by": "numpy"}
     assert drawn["train"] == {"size": 16, "haste": False}  # was never started
+    assert manifest["max_episode_steps"] == {
+        **{side: 20 for side in ("train", "eval", "as trained", "left", "right")},
+        "8 steps": 8,
+        "4 steps": 4,
+    }
     assert manifest["caveats"] == {"4 steps": "rehearsal: no figures"}
     # an evaluation of its own, and its report
     assert main(["eval", str(run), "env.eval.max_episode_steps=4"]) == 0

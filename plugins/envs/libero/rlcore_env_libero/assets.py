@@ -7,6 +7,7 @@ network. So we look before a run.
 from __future__ import annotations
 
 import os
+import shlex
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ DATA_SET = "lerobot/libero-assets"
 # Kinds of objects, each a folder; the first holds a file per object, the others a folder.
 ARTICULATED = "articulated_objects"
 FOLDERS = ("stable_hope_objects", "stable_scanned_objects", "turbosquid_objects")
+SCENE_FOLDER = "scenes"
 # By the kind of the scene: its file, and the textures that LIBERO puts on floor and walls.
 SCENES = {
     "libero_floor_manipulation": (
@@ -68,16 +70,26 @@ def download_folder() -> Path:
 
 def _hub_snapshots() -> Iterator[Path]:
     """The data set in the hub's own cache, newest first."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    snapshots = cache / f"datasets--{DATA_SET.replace('/', '--')}" / "snapshots"
+    snapshots = _hub_cache() / f"datasets--{DATA_SET.replace('/', '--')}" / "snapshots"
     if snapshots.is_dir():
         yield from sorted(snapshots.iterdir(), key=lambda one: -one.stat().st_mtime)
 
 
+def _hub_cache() -> Path:
+    """Where huggingface_hub keeps what it downloads."""
+    own = os.environ.get
+    caches = Path(own("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(own("HF_HOME") or caches / "huggingface")
+    cache = own("HF_HUB_CACHE") or own("HUGGINGFACE_HUB_CACHE") or home / "hub"
+    return Path(os.path.expandvars(cache)).expanduser()
+
+
 def download_command(root: Path) -> str:
-    """The command that downloads the assets."""
-    return f"hf download {DATA_SET} --repo-type dataset --local-dir {root}"
+    """The command that downloads the assets into a folder; the hub fills its own cache."""
+    command = f"hf download {DATA_SET} --repo-type dataset"
+    if root.is_relative_to(_hub_cache()):
+        return command
+    return f"{command} --local-dir {shlex.quote(str(root))}"
 
 
 def require_assets(root: Path, tasks: Iterable[str]) -> None:
@@ -89,10 +101,22 @@ def require_assets(root: Path, tasks: Iterable[str]) -> None:
     missing = sorted(missing_files(root, tasks))
     if missing:
         named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if missing[3:] else "")
+        message = f"LIBERO's assets: {len(missing)} file(s) missing in {root}: {named}"
+        meant = _meant(root)
+        if meant is not None:
+            raise AssetError(f"{message}; did you mean {meant}?", hint=f"assets_path={meant}")
         raise AssetError(
-            f"LIBERO's assets: {len(missing)} file(s) missing in {root}: {named}",
-            hint=f"{download_command(root)}  (or stand_ins=true to try things out)",
+            message, hint=f"{download_command(root)}  (or stand_ins=true to try things out)"
         )
+
+
+def _meant(root: Path) -> Path | None:
+    """The folder of assets above or below one that is none, as in a checkout of LIBERO."""
+    if (root / SCENE_FOLDER).is_dir():
+        return None
+    below = (next(root.glob(f"{'*/' * depth}{SCENE_FOLDER}"), None) for depth in (1, 2, 3))
+    near = [root.parent / SCENE_FOLDER, *filter(None, below)]
+    return next((found.parent for found in near if found.is_dir()), None)
 
 
 def missing_files(root: Path, tasks: Iterable[str]) -> set[str]:
@@ -111,7 +135,7 @@ def missing_files(root: Path, tasks: Iterable[str]) -> set[str]:
 def _descriptions(root: Path, problem: Problem) -> Iterator[Path]:
     """The XML files of a task's scene, and the textures of its floor and walls."""
     scene, textures = SCENES[problem.kind]
-    yield root / "scenes" / f"{scene}.xml"
+    yield root / SCENE_FOLDER / f"{scene}.xml"
     for texture in textures:
         yield root / "textures" / f"{texture}.png"
     for category in {*problem.fixtures.values(), *problem.objects.values()}.difference(WORKSPACES):

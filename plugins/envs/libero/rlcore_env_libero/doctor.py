@@ -15,22 +15,37 @@ from rlcore_env_libero.assets import (
     require_assets,
 )
 from rlcore_env_libero.installed import libero_folder
+from rlcore_env_libero.present import require_tasks
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.spec import env_spec
 from rlcore_env_libero.suites import ALL, SUITES
 
-ASSETS = "libero: assets"
+CODE, ASSETS = "libero: LIBERO's own code", "libero: assets"
 
 
 def doctor_checks(used: Sequence[LiberoConfig]) -> list[dict[str, str]]:
-    """GL, LIBERO's code, and the assets of the envs that a run uses, else where to get them."""
-    code = {"name": "libero: LIBERO's own code", "status": "ok", "detail": "", "fix": ""}
+    """GL, LIBERO's code, and the assets of the envs that a run uses, else where to get them. Where
+    simulators have an interpreter of their own, it looks for them as they start."""
+    apart = dict.fromkeys(filter(None, (env.interpreter() for env in used)))
+    rows = [*gl_checks("libero"), *(_row(CODE, f"left to {python} to find") for python in apart)]
+    here = [env for env in used if env.interpreter() is None]
+    if used and not here:
+        return rows
+    tasks = dict.fromkeys(task for env in here for task in env_spec(env).tasks)
     try:
-        code["detail"] = str(libero_folder())
+        folder = libero_folder()
+        require_tasks(folder, tasks)
     except AssetError as error:
-        code |= {"status": "missing", "detail": error.message, "fix": error.hint or ""}
-        return [*gl_checks("libero"), code]
-    return [*gl_checks("libero"), code, *_assets(used)]
+        return [*rows, _missing(CODE, error)]
+    return [*rows, _row(CODE, str(folder)), *_assets(here)]
+
+
+def _row(name: str, detail: str) -> dict[str, str]:
+    return {"name": name, "status": "ok", "detail": detail, "fix": ""}
+
+
+def _missing(name: str, error: AssetError) -> dict[str, str]:
+    return {**_row(name, error.message), "status": "missing", "fix": error.hint or ""}
 
 
 def _assets(used: Sequence[LiberoConfig]) -> list[dict[str, str]]:
@@ -38,13 +53,11 @@ def _assets(used: Sequence[LiberoConfig]) -> list[dict[str, str]]:
         root = assets_folder(None)
         if holds_anything(root):
             return [_those_of(root, SUITES[ALL])]
-        detail = f"not here; to get them: {download_command(root)}"
-        return [{"name": ASSETS, "status": "ok", "detail": detail, "fix": ""}]
+        return [_row(ASSETS, f"not here; to get them: {download_command(root)}")]
     rows: dict[str, dict[str, str]] = {}
     for env in used:
         if env.stand_ins:
-            detail = "stand-ins, so no results on LIBERO"
-            row = {"name": ASSETS, "status": "ok", "detail": detail, "fix": ""}
+            row = _row(ASSETS, "stand-ins, so no results on LIBERO")
         else:
             row = _those_of(assets_folder(env.assets_path), env_spec(env).tasks)
         rows[row["detail"]] = row
@@ -53,9 +66,8 @@ def _assets(used: Sequence[LiberoConfig]) -> list[dict[str, str]]:
 
 def _those_of(root: Path, tasks: Sequence[str]) -> dict[str, str]:
     """Whether a folder has all files of some tasks."""
-    row = {"name": ASSETS, "status": "ok", "detail": str(root), "fix": ""}
     try:
         require_assets(root, tasks)
     except AssetError as error:
-        row |= {"status": "missing", "detail": error.message, "fix": error.hint or ""}
-    return row
+        return _missing(ASSETS, error)
+    return _row(ASSETS, str(root))

@@ -6,8 +6,7 @@ from rlcore_mujoco import env as mujoco_env
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
 
-from rlcore_env_libero.assets import assets_folder, require_assets
-from rlcore_env_libero.installed import libero_folder
+from rlcore_env_libero.present import require_all
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.spec import env_spec
 
@@ -20,14 +19,13 @@ def make_env(
     """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
 
     Raises:
-        AssetError: no GL library, no LIBERO, or files of its assets missing; before any process
-            starts.
+        AssetError: no GL library, no LIBERO, or files of its tasks or assets missing; before any
+            process starts, unless simulators have an interpreter of their own.
         ConfigError: settings that contradict each other.
     """
     spec = env_spec(config)
-    libero_folder()
-    if not config.stand_ins:
-        require_assets(assets_folder(config.assets_path), spec.tasks)
+    if config.interpreter() is None:
+        require_all(config, spec.tasks)
     return mujoco_env.make_env(
         spec, SOURCE, config, num_envs=num_envs, rank=rank, num_processes=num_processes
     )

@@ -22,30 +22,55 @@ def libero_folder() -> Path:
     """The folder of the inner package, which holds `bddl_files` and `init_files`.
 
     Raises:
-        AssetError: LIBERO is not installed, or another distribution's is, alone or besides.
+        AssetError: LIBERO is not installed, or in another version; or another distribution's is, or
+            a checkout of LIBERO, alone or before it.
     """
-    owners = sorted({name.lower().replace("_", "-") for name in _owners()})
-    strangers = [name for name in owners if name != DISTRIBUTION]
+    owners = {_name(one): one for one in _owners()}
+    strangers = sorted(name for name in owners if name != DISTRIBUTION)
     if strangers:
         besides = f", besides {DISTRIBUTION}" if DISTRIBUTION in owners else ""
         raise AssetError(
             f"the package libero comes from {' and '.join(strangers)}{besides}, and rlcore needs "
             f"that of {DISTRIBUTION} alone",
-            hint=f"pip uninstall -y {' '.join(owners)} && {COMMAND}",
+            hint=f"pip uninstall -y {' '.join(sorted(owners))} && {COMMAND}",
         )
+    folder = _found()
+    if folder is None:
+        raise AssetError("LIBERO is not installed", hint=COMMAND)
+    own = owners.get(DISTRIBUTION)
+    if own is None or Path(str(own.locate_file("libero/libero"))).resolve() != folder.resolve():
+        place = folder.parents[1]
+        raise AssetError(
+            f"the package libero is a checkout of LIBERO in {place}, and rlcore needs that of "
+            f"{DISTRIBUTION}",
+            hint=f"take {place} out of PYTHONPATH, or pip uninstall -y libero; then {COMMAND}",
+        )
+    if own.version != VERSION:
+        raise AssetError(
+            f"{DISTRIBUTION} must be {VERSION}, other versions have not been tried with rlcore; "
+            f"got {own.version}",
+            hint=COMMAND,
+        )
+    return folder
+
+
+def _found() -> Path | None:
+    """The inner package that Python would import."""
     found = util.find_spec("libero")
     places = list(found.submodule_search_locations or ()) if found else []
-    for place in places:
-        if (folder := Path(place) / "libero" / "bddl_files").is_dir():
-            return folder.parent
-    raise AssetError("LIBERO is not installed", hint=COMMAND)
+    inner = (Path(place) / "libero" for place in places)
+    return next((folder for folder in inner if (folder / "bddl_files").is_dir()), None)
 
 
-def _owners() -> list[str]:
-    """Names of the distributions that install a package `libero`. Their lists of files are only
-    searched: to parse those of all distributions takes seconds."""
+def _name(distribution: metadata.Distribution) -> str:
+    return distribution.metadata["Name"].lower().replace("_", "-")
+
+
+def _owners() -> list[metadata.Distribution]:
+    """The distributions that install a package `libero`. Their lists of files are only searched:
+    to parse those of all distributions takes seconds."""
     return [
-        distribution.metadata["Name"]
+        distribution
         for distribution in metadata.distributions()
         if "\nlibero/" in "\n" + (distribution.read_text("RECORD") or "")
     ]

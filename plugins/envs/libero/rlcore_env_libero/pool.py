@@ -15,6 +15,7 @@ from rlcore_env_libero.assets import assets_folder
 from rlcore_env_libero.cameras import view_of
 from rlcore_env_libero.init_states import read_init_states
 from rlcore_env_libero.installed import libero_folder
+from rlcore_env_libero.present import require_all
 from rlcore_env_libero.problem import init_file, read_problem, task_file
 from rlcore_env_libero.quiet import assets_from, load_libero
 from rlcore_env_libero.scene import Scene
@@ -105,6 +106,8 @@ class LiberoPool(SimulatorCache[LiberoSimulator]):
 def make_pool(config: LiberoConfig) -> LiberoPool:
     """Simulators by task; those of the same task share its scene and a renderer."""
     spec = env_spec(config)
+    if config.interpreter() is not None:  # before, only this interpreter could have looked
+        require_all(config, spec.tasks)
     libero = libero_folder()
     view = view_of(config.cameras, config.image_size, fast=config.fast_render)
     renderers = Renderers(view)

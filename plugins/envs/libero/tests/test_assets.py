@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from libero_cases import DRAWER, SOUP, needs_libero, small_config
-from rlcore_env_libero import assets, plugin
+from rlcore_env_libero import assets, doctor, plugin, present
 from rlcore_env_libero.assets import assets_folder, missing_files, require_assets
 from rlcore_env_libero.env import make_env
 from rlcore_env_libero.installed import libero_folder
-from rlcore_env_libero.problem import read_problem, task_file
+from rlcore_env_libero.problem import init_file, read_problem, task_file
 from rlcore_env_libero.quiet import load_libero
 from rlcore_env_libero.stand_ins.write import write_stand_ins
 
@@ -97,6 +100,50 @@ def test_assets_are_found_where_the_hub_keeps_them(
     assert assets_folder("mine") == Path("mine")
 
 
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({}, ".cache/huggingface/hub"),
+        ({"XDG_CACHE_HOME": "{}/xdg"}, "xdg/huggingface/hub"),
+        ({"XDG_CACHE_HOME": "{}/xdg", "HF_HOME": "{}/hf"}, "hf/hub"),
+        ({"HF_HOME": "{}/hf", "HUGGINGFACE_HUB_CACHE": "{}/old"}, "old"),
+        ({"HF_HOME": "{}/hf", "HF_HUB_CACHE": "$HF_HOME/new"}, "hf/new"),
+        ({"HF_HOME": "~/mine"}, "mine/hub"),
+    ],
+)
+def test_the_hubs_cache_is_where_the_hub_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], place: str
+) -> None:
+    for name in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(tmp_path))
+    assert assets._hub_cache() == tmp_path / place
+    snapshot = tmp_path / place / "datasets--lerobot--libero-assets" / "snapshots" / "abc"
+    # into its own cache only the hub writes
+    assert assets.download_command(snapshot) == (
+        "hf download lerobot/libero-assets --repo-type dataset"
+    )
+    assert assets.download_command(tmp_path / "my assets").endswith(
+        f" --local-dir '{tmp_path}/my assets'"
+    )
+
+
+@pytest.mark.parametrize("given", ["", "libero", "libero/libero", "libero/libero/assets/scenes"])
+def test_a_folder_around_the_assets_or_in_them_is_told_from_none(
+    folder: Path, tmp_path: Path, given: str
+) -> None:
+    """As in a checkout of LIBERO, where they are in libero/libero/assets."""
+    meant = tmp_path / "LIBERO" / "libero" / "libero" / "assets"
+    meant.parent.mkdir(parents=True)
+    folder.rename(meant)
+    with pytest.raises(AssetError, match=f"did you mean {meant}") as caught:
+        require_assets(tmp_path / "LIBERO" / given, [SOUP])
+    assert caught.value.hint == f"assets_path={meant}"
+    require_assets(meant, [SOUP])
+
+
 def test_a_task_file_is_read_as_libero_reads_it() -> None:
     from libero.libero.envs.bddl_utils import robosuite_parse_problem
 
@@ -127,3 +174,50 @@ def test_doctor_takes_no_empty_or_partial_folder_for_the_assets(
     row = plugin.rlcore_doctor(None)[-1]
     assert row["status"] == "missing" and "moka_pot.xml" in row["detail"]
     assert row["fix"].startswith("hf download lerobot/libero-assets")
+
+
+@pytest.fixture
+def libero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with LIBERO's files of one task, which is taken for LIBERO's."""
+    root = tmp_path / "libero"
+    for file in (task_file, init_file):
+        copy = file(root, SOUP)
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes(file(libero_folder(), SOUP).read_bytes())
+    for module in (present, doctor):
+        monkeypatch.setattr(module, "libero_folder", lambda: root)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("no task", "the task can't be read: [Errno 2]"),
+        ("no language", "the task can't be read: "),
+        ("no init states", "init states can't be read: [Errno 2]"),
+        ("cut", "init states can't be read: "),
+        ("fewer", "it must hold 50 init states, got 49"),
+    ],
+)
+def test_damaged_files_of_a_task_are_named_before_a_run(
+    libero: Path, monkeypatch: pytest.MonkeyPatch, damage: str, said: str
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", _no_process)
+    task, states = task_file(libero, SOUP), init_file(libero, SOUP)
+    broken = task if damage in ("no task", "no language") else states
+    whole = broken.read_bytes()
+    present.require_tasks(libero, [SOUP])
+    if damage.startswith("no ") and damage != "no language":
+        broken.unlink()
+    elif damage == "fewer":
+        with zipfile.ZipFile(states, "w") as zipped:
+            zipped.writestr("a/data.pkl", pickle.dumps(np.zeros((49, 3)), protocol=2))
+    else:
+        broken.write_bytes(b"(define)" if damage == "no language" else whole[: len(whole) // 2])
+    with pytest.raises(AssetError) as caught:
+        make_env(small_config(), num_envs=1, rank=0, world_size=1, num_processes=1)
+    assert caught.value.message.startswith(f"{broken}: {said}")
+    assert "--force-reinstall" in str(caught.value.hint)
+    words = ["env=libero_object", f"env.train.tasks=[{SOUP}]", f"env.eval.tasks=[{SOUP}]"]
+    row = plugin.rlcore_doctor(compose(words, require=("env",)))[-1]
+    assert (row["status"], row["detail"]) == ("missing", caught.value.message)

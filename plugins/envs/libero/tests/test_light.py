@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import metadata
+from importlib.machinery import PathFinder
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
@@ -208,12 +209,16 @@ def test_light_modules_load_no_simulator() -> None:
 class _Distribution:
     """What `importlib.metadata` says of one, with a package of one name."""
 
-    def __init__(self, name: str, package: str = "libero") -> None:
+    def __init__(self, name: str, package: str = "libero", at: Path = Path(), version: str = "1"):
         self.metadata = {"Name": name}
-        self._package = package
+        self.version = version
+        self._package, self._at = package, at
 
     def read_text(self, name: str) -> str:
         return f"other.py,,\n{self._package}/__init__.py,sha256=x,1\n"
+
+    def locate_file(self, path: str) -> Path:
+        return self._at / path
 
 
 def _only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -246,6 +251,46 @@ def test_without_libero_doctor_names_our_command(monkeypatch: pytest.MonkeyPatch
     assert row["detail"] == "LIBERO is not installed"
 
 
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder laid out as LIBERO's repository, which Python looks into first."""
+    (tmp_path / "LIBERO" / "libero" / "libero" / "bddl_files").mkdir(parents=True)
+    monkeypatch.delitem(sys.modules, "libero", raising=False)
+    monkeypatch.syspath_prepend(tmp_path / "LIBERO")
+    monkeypatch.setattr(sys, "meta_path", [PathFinder])  # an editable install may come before
+    monkeypatch.setattr(sys, "path", sys.path[:1])
+    return tmp_path / "LIBERO"
+
+
+@pytest.mark.parametrize("beside", [(), ("hf-libero",)])
+def test_a_checkout_of_libero_is_named(
+    monkeypatch: pytest.MonkeyPatch, checkout: Path, beside: tuple[str, ...]
+) -> None:
+    """Alone, or before what our command installs."""
+    _only(monkeypatch, *beside)
+    row = plugin.rlcore_doctor(None)[-1]
+    assert row["status"] == "missing"
+    assert row["detail"] == (
+        f"the package libero is a checkout of LIBERO in {checkout}, and rlcore needs that of "
+        "hf-libero"
+    )
+    assert row["fix"] == (
+        f"take {checkout} out of PYTHONPATH, or pip uninstall -y libero; then rlcore install-libero"
+    )
+
+
+def test_another_version_of_libero_is_named(
+    monkeypatch: pytest.MonkeyPatch, checkout: Path
+) -> None:
+    found = _Distribution("hf_libero", at=checkout, version="0.1.1")
+    monkeypatch.setattr(metadata, "distributions", lambda: [found])
+    with pytest.raises(AssetError, match=r"hf-libero must be 0\.1\.4, .*; got 0\.1\.1") as caught:
+        libero_folder()
+    assert caught.value.hint == "rlcore install-libero"
+    found.version = "0.1.4"
+    assert libero_folder() == checkout / "libero" / "libero"
+
+
 def test_doctor_is_silent_about_runs_without_libero() -> None:
     other = SimpleNamespace(env_type="other")
     assert plugin.rlcore_doctor(SimpleNamespace(env=SimpleNamespace(train=other, eval=other))) == []
@@ -267,5 +312,16 @@ def test_the_command_runs_pip_in_this_environment(
         install.main(["now"])
     assert install.main(["--help"]) == 0 and "--no-deps" in capsys.readouterr().out
     assert len(asked) == 1
+    # environments of uv have no pip
+    monkeypatch.setattr(install.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(install.shutil, "which", lambda name: f"/bin/{name}")
+    assert install.main([]) == 1
+    there = ["--python", sys.executable, "--no-deps", "hf-libero==0.1.4"]
+    assert asked[1] == ["/bin/uv", "pip", "install", *there]
+    monkeypatch.setattr(install.shutil, "which", lambda name: None)
+    with pytest.raises(AssetError, match=f"{sys.prefix} has no pip") as caught:
+        install.main([])
+    assert str(caught.value.hint).endswith(" -m ensurepip; then rlcore install-libero")
+    assert len(asked) == 2
     project = Path(__file__).parents[1] / "pyproject.toml"
     assert 'installed-by-command = ["hf-libero==0.1.4"]' in project.read_text()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
+import pytest
+from libero_cases import needs_libero
 from rlcore_env_libero.protocol import ALL_SUITES
-from rlcore_env_libero.spec import env_spec
-from rlcore_env_libero.suites import STEPS
+from rlcore_env_libero.spec import CAVEAT, env_spec
+from rlcore_env_libero.suites import STEPS, SUITES
 
+from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.loop.rows import rows_of
+from rlcore.results.tables import read_results
 from rlcore.rollout.schedule import evaluation_columns
 
 
@@ -31,3 +37,56 @@ def test_rows_visit_each_of_6500_pairs_once_within_the_published_time() -> None:
             for episode in column.episodes:
                 pairs[spec.tasks[episode.task], episode.trial] += 1
     assert len(pairs) == 6500 and set(pairs.values()) == {1}
+
+
+def test_its_time_limits_and_starts_can_be_others_and_its_suites_not(capsys) -> None:
+    words = ["eval", "env=libero_object", "model=toy", "algorithm=ppo", "protocol=libero_130"]
+    words += ["env.train.stand_ins=true", "env.eval.stand_ins=true", "--dry-run"]
+    held_out = ["env.eval.starts=split", "env.eval.split=heldout", "env.eval.trials_per_task=10"]
+    assert main([*words, *held_out, "env.eval.max_episode_steps=512"]) == 0
+    assert capsys.readouterr().err.startswith(
+        "warning: env.eval.max_episode_steps=512, env.eval.starts=split, env.eval.split=heldout: "
+        "figures are not those of protocol=libero_130\n"
+    )
+    assert main([*words, "env.eval.suite=libero_90"]) == 2
+    assert "env.eval.suite must be left out, or 'libero_object'" in capsys.readouterr().err
+
+
+@needs_libero
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_every_suite_is_played_and_the_table_says_what_its_figures_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One start of each of the 130 tasks, four steps, by a policy that knows nothing."""
+    words = ["env=libero_object", "model=toy", "algorithm=ppo", "cluster.backend=local"]
+    for side in ("train", "eval"):
+        words += [f"env.{side}.stand_ins=true", f"env.{side}.image_size=32"]
+        words += [f"env.{side}.fast_render=true"]
+    words += ["env.eval.trials_per_task=1", "env.eval.total_num_envs=4", "env.eval.settle_steps=0"]
+    words += ["env.eval.simulator_timeout=1800", "cluster.timeouts.env=2000"]
+    words += ["env.eval.max_episode_steps=4", f"runner.logger.log_path={tmp_path}"]
+    assert main(["eval", *words, "protocol=libero_130"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    table = json.loads((tmp_path / "run/eval/libero_130.json").read_text())
+    rows = {row["label"]: row for row in table["rows"]}
+    won = 0
+    for column, suites in ALL_SUITES.groups.items():
+        (suite,) = suites
+        results = read_results(tmp_path / f"run/eval/libero_130/{suite}.parquet")
+        assert Counter((one.task, one.trial) for one in results) == {
+            (task, 0): 1 for task in SUITES[suite]
+        }
+        assert {one.length for one in results if not one.success} <= {4}
+        successes = sum(one.success for one in results)
+        for label in (suite, column):
+            count = rows[label]["n"]
+            assert (count, rows[label]["rate"] * count) == (len(results), successes)
+            assert f" {label} " in said
+        won += successes
+    assert (rows["130"]["n"], rows["130"]["rate"] * 130) == (130, pytest.approx(won))
+    other = "env.eval.max_episode_steps=4: figures are not those of protocol=libero_130"
+    caveats = {row["caveat"] for row in table["evaluated"].values()}
+    assert len(caveats) <= 2  # libero_object's starts are those of training, too
+    for caveat in caveats:
+        assert caveat.startswith(f"{CAVEAT}; {other}") and other in said

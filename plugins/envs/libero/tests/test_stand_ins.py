@@ -112,7 +112,8 @@ def test_things_stay_where_they_have_settled(task: str) -> None:
 
 
 def test_nothing_is_printed_asked_or_left_behind() -> None:
-    """In a process that has neither a terminal nor LIBERO's config, and plays a little."""
+    """In a process without a terminal that plays a little. LIBERO's config is the user's: it leads
+    into another environment, and stays as it was."""
     code = (
         "import os, pathlib\n"
         "import numpy as np\n"
@@ -125,18 +126,23 @@ def test_nothing_is_printed_asked_or_left_behind() -> None:
         "simulator.step(simulator.states[:7])\n"
         "simulator.draw({n: np.zeros((32, 32, 3), np.uint8) for n in ('agentview', 'wrist')})\n"
         "left = [p.name for p in root.rglob('*') if 'libero' in p.name or 'robosuite' in p.name]\n"
-        "assert 'LIBERO_CONFIG_PATH' not in os.environ\n"
+        "assert os.environ['LIBERO_CONFIG_PATH'] == str(root.parent / 'config')\n"
         "print(left, os.listdir(os.environ['HOME']))\n"
     )
     with tempfile.TemporaryDirectory() as place:
-        home, temp = Path(place, "home"), Path(place, "temp")
-        home.mkdir()
-        temp.mkdir()
+        home, temp, config = Path(place, "home"), Path(place, "temp"), Path(place, "config")
+        for folder in (home, temp, config):
+            folder.mkdir()
+        theirs = "".join(
+            f"{key}: /nowhere/{key}\n" for key in ("bddl_files", "init_states", "assets")
+        )
+        (config / "config.yaml").write_text(theirs)
         clean = {
             name: value
             for name, value in os.environ.items()
             if not name.endswith(("_CONFIG_PATH", "CONFIGDIR"))
         }
+        clean["LIBERO_CONFIG_PATH"] = str(config)
         clean["MESA_SHADER_CACHE_DISABLE"] = "true"  # the driver's own, of whatever draws
         log = Path("/tmp/robosuite.log")
         written = log.stat().st_mtime_ns if log.exists() else None
@@ -148,17 +154,27 @@ def test_nothing_is_printed_asked_or_left_behind() -> None:
             capture_output=True,
             text=True,
         )
+        assert (config / "config.yaml").read_text() == theirs and len(list(config.iterdir())) == 1
     assert done.stdout == "[] []\n", done.stdout + done.stderr
     assert done.stderr == ""
     assert (log.stat().st_mtime_ns if log.exists() else None) == written
 
 
+# LIBERO's own carton falls over in this start, too: a packet stands 4 mm inside it.
+FALLS = {"LIVING_ROOM_SCENE2_pick_up_the_tomato_sauce_and_put_it_in_the_basket": "orange_juice_1"}
+
+
 @pytest.mark.long
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("suite", ["libero_object", "libero_spatial", "libero_goal", "libero_10"])
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("suite", [suite for suite in SUITES if suite != "libero_130"])
 def test_every_task_of_a_suite_starts_unsolved_and_at_rest(suite: str) -> None:
-    for task in SUITES[suite]:
+    """Of libero_90 every ninth, and the one with a carton that falls."""
+    for task in SUITES[suite][:: len(SUITES[suite]) // 10]:
         simulator = started(task, settle_steps=10)
         before = heights(simulator)
         assert not waited(simulator, 20), task
-        assert heights(simulator) == pytest.approx(before, abs=3e-3), task
+        after = heights(simulator)
+        falls = f"{FALLS.get(task)}_main"
+        if falls in before:
+            assert after.pop(falls) < before.pop(falls) - 0.04  # else it need not be named
+        assert after == pytest.approx(before, abs=3e-3), task
