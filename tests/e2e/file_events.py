@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ FOLDER, LINK = "folder", "link:"
 EMPTY = hashlib.sha256(b"").hexdigest()
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 FLUSH = "fsync"
+SETTLED = 0.1
+"""Seconds after which a file that is written again has another time: file systems count them by
+ticks of 10 ms or less."""
 # Audit events that change something: where their paths stand among the arguments, and the folder
 # (a descriptor) each is relative to.
 CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
@@ -241,9 +245,10 @@ class Recorder:
             else:
                 about = entry.stat()
                 key = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-                if key not in self._read:
-                    self._read[key] = self._store.put(Path(entry.path).read_bytes())
-                tree[name] = self._read[key]
+                digest = self._read.get(key) or self._store.put(Path(entry.path).read_bytes())
+                if time.time() - about.st_ctime > SETTLED:
+                    self._read[key] = digest
+                tree[name] = digest
                 self._inodes[name] = about.st_ino
 
     def _torn(self, before: Tree) -> Iterator[tuple[str, Tree]]:

@@ -81,7 +81,9 @@ def test_a_path_without_the_current_folder(tmp_path, monkeypatch):
 
 
 CLUSTER = """
-import json, sys
+import json, os, sys
+if sys.platform == "linux":
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import ray
 from rlcore.config.schema import ClusterConfig
 from rlcore.workers.cluster import cluster_session
@@ -95,7 +97,8 @@ with cluster_session(ClusterConfig()):
     folder, path = ray.get(look.remote())
     import psutil
     address = ray.get_runtime_context().gcs_address
-    print(json.dumps([folder, path, address, "RAY_AUTH_TOKEN" in __import__("os").environ]))
+    cores = ray.cluster_resources()["CPU"]
+    print(json.dumps([folder, path, address, "RAY_AUTH_TOKEN" in os.environ, cores]))
     sys.stdout.flush()
     sys.stdin.readline()
 """
@@ -117,11 +120,13 @@ def test_workers_of_ray_do_not_look_there_and_strangers_do_not_get_in(decoys):
     )
     assert driver.stdin is not None and driver.stdout is not None
     try:
-        folder, path, address, has_token = json.loads(driver.stdout.readline())
+        folder, path, address, has_token, cores = json.loads(driver.stdout.readline())
         here = os.getcwd()
         assert folder == here and here not in path and "" not in path
         assert str(Path(here) / "lib") in path
         assert has_token and not (home / ".ray").exists()
+        if sys.platform == "linux":
+            assert cores == 1  # those that this process may use
         from ray._raylet import GcsClient  # what `ray.init` and Ray's own tools connect with
         from ray.exceptions import AuthenticationError
 

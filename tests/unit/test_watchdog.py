@@ -19,9 +19,9 @@ import ctypes, subprocess
 from rlcore import signals, watchdog
 from rlcore.errors import WorkerError
 signals.heed()
+def child():
+    print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
 def block():
-    child = subprocess.Popen(["sleep", "600"])
-    print(child.pid, flush=True)
     libc, lock = ctypes.CDLL(None), ctypes.create_string_buffer(256)
     libc.pthread_mutex_init(lock, None)
     libc.pthread_mutex_lock(lock)
@@ -53,8 +53,10 @@ def until_gone(process: psutil.Process) -> None:
 
 def test_what_takes_too_long_ends_with_its_error():
     run, child = start(
-        "with watchdog.guard(1.0), watchdog.limit(WorkerError('it hangs', hint='look'), 0.2):\n"
-        "    block()\n"
+        "with watchdog.guard(1.0):\n"
+        "    child()\n"
+        "    with watchdog.limit(WorkerError('it hangs', hint='look'), 0.2):\n"
+        "        block()\n"
     )
     _, err = run.communicate(timeout=LONGEST)
     assert run.returncode == WorkerError.exit_code
@@ -67,7 +69,7 @@ def test_what_takes_too_long_ends_with_its_error():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_what_hears_none(number: signal.Signals):
     """The first is held back, as during an update; the second ends after 0.2 s."""
-    run, child = start("with watchdog.guard(0.2), watchdog.hold():\n    block()\n")
+    run, child = start("with watchdog.guard(0.2), watchdog.hold():\n    child(); block()\n")
     time.sleep(0.5)  # until it blocks
     run.send_signal(number)
     time.sleep(1.5)

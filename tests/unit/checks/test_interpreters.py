@@ -138,18 +138,18 @@ def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 0.3)
     monkeypatch.setattr("rlcore.interpreters.QUIET_SECONDS", 0.1)
     with pytest.warns(RunWarning, match=r"python has not told its version yet; waiting 0.3 s"):
-        error = refused(script(tmp_path, "sleep 5"))
+        error = refused(script(tmp_path, "sleep 600"))
     assert "has not told its version within 0.3 s" in error.message
 
 
 def test_what_one_that_hangs_had_started_ends_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 1.0)
+    monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 3.0)
     child = tmp_path / "child"
     with pytest.warns(RunWarning):
-        refused(script(tmp_path, f"sleep 50 & echo $! > {child}; wait"))
-    ended = time.monotonic() + 5
+        refused(script(tmp_path, f"sleep 600 & echo $! > {child}; wait"))
+    ended = time.monotonic() + 60
     while _runs(int(child.read_text())) and time.monotonic() < ended:
         time.sleep(0.02)
     assert not _runs(int(child.read_text()))

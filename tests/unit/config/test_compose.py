@@ -332,7 +332,7 @@ def test_a_part_of_a_value_can_not_be_left_open(made, text):
     ["env.train.tasks=" + "[" * 3000, "runner.seed=" + "9" * 6000, "a={" + "a:{" * 3000],
     ids=["brackets", "digits", "braces"],
 )
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_an_absurd_override_is_an_error_that_one_can_read(made, text):
     with pytest.raises(ConfigError, match="can't read the override") as caught:
         made(text)

@@ -39,7 +39,7 @@ def main(rank: int, size: int, url: str, folder: Path) -> None:
     config = parts.ToyConfig(name="toy", update_epoch=EPOCHS)
     actor = ActorConfig(optim=OptimConfig(**OPTIM), **SETTINGS)
     learner = Learner(policy, parts.ToyActorCritic(config), actor, config, seed=0)
-    ranks.meet(torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=60.0)
+    ranks.meet(torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=300.0)
     ranks.take_weights(policy)
     mine = folder / f"{rank}.pt"
     gathered = Trajectory(**torch.load(mine)) if mine.is_file() else None

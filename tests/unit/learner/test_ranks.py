@@ -14,7 +14,7 @@ from rlcore.learner import ranks
 from rlcore.trajectory import Trajectory
 
 RANK_MAIN = Path(__file__).parent / "rank_main.py"
-SECONDS = 120.0
+SECONDS = 800.0
 
 
 def some_columns(trajectory: Trajectory, chosen: list[int]) -> dict:

@@ -1,6 +1,7 @@
 """Progress: a line an event without a terminal, bars with one, seconds that add up."""
 
 import io
+import re
 import subprocess
 import sys
 import time
@@ -32,8 +33,8 @@ def test_one_line_a_phase_without_a_terminal(plain):
             phase.note("loss 0.10")
         progress.line("kept [as it is]")
     first, second, third = lines(plain)
-    assert first.startswith("[1/2] rollout: 64 of 64, success 0.25, 0.")
-    assert second.startswith("[2/2] update: loss 0.10, 0.")
+    assert re.match(r"\[1/2\] rollout: 64 of 64, success 0\.25, \d+\.", first)
+    assert re.match(r"\[2/2\] update: loss 0\.10, \d+\.", second)
     assert "(env 60% policy 30% update 10%)" in second
     assert third == "kept [as it is]"
 
@@ -47,10 +48,10 @@ def test_a_long_phase_says_now_and_then_where_it_stands(plain, monkeypatch):
             phase.set(step, note=f"loss {1 / step:.4f}")
     running, last = lines(plain)[:-1], lines(plain)[-1]
     # after every 60 s, of which there are 5
-    assert [line.partition(", 0.")[0] for line in running] == [
-        f"[1] sft: {step} of 400, loss {1 / step:.4f}, running" for step in range(60, 301, 60)
+    assert [line.partition(", running, ")[0] for line in running] == [
+        f"[1] sft: {step} of 400, loss {1 / step:.4f}" for step in range(60, 301, 60)
     ]
-    assert last.startswith("[1] sft: 300 of 400, loss 0.0033, 0.")
+    assert last.startswith("[1] sft: 300 of 400, loss 0.0033, ")
 
 
 def test_running_totals_replace_counts(plain):
@@ -113,18 +114,19 @@ def test_a_terminal_gets_bars_and_the_same_result_line():
     assert text.rstrip().endswith("\x1b[?25h")  # the cursor is back
 
 
-def test_clock_sums_and_reports_each_part():
+def test_clock_sums_and_reports_each_part(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
     clock = Clock()
     with clock.measure("rollout") as first:
-        time.sleep(0.02)
+        now += 2.0
     with pytest.raises(RuntimeError), clock.measure("rollout") as second:
-        time.sleep(0.01)
+        now += 0.5
         raise RuntimeError
     clock.add("start", 3.0)
     clock.add("start", 1.5)
-    assert 0.02 <= first.seconds < 1.0
-    assert clock.seconds["rollout"] == first.seconds + second.seconds
-    assert clock.seconds["start"] == 4.5
+    assert (first.seconds, second.seconds) == (2.0, 0.5)
+    assert clock.seconds == {"rollout": 2.5, "start": 4.5}
 
 
 def test_neither_torch_nor_ray_is_imported():

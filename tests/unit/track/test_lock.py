@@ -140,7 +140,7 @@ def test_a_beating_heart_elsewhere_is_not_taken_over(tmp_path):
     # our clocks differ by an hour, but it beats
     write(tmp_path, beat=time.time() - 3600)
     with pytest.MonkeyPatch.context() as patch:
-        held = lock.held(tmp_path, watch=0.2)
+        held = lock.held(tmp_path, watch=60.0)
         patch.setattr(lock, "time", _BeatsWhileWeSleep(tmp_path))
         with pytest.raises(CheckpointError, match="in use by process 1"):
             held.__enter__()

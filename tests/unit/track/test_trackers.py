@@ -11,6 +11,7 @@ import pytest
 from rlcore.config.schema import LoggerConfig
 from rlcore.errors import PluginError
 from rlcore.plugins import Registry
+from rlcore.track import tracker_thread
 from rlcore.track.folder import RunFolder
 from rlcore.track.tracker_thread import QUEUE_SIZE, TrackerThread
 from rlcore.track.trackers import (
@@ -142,6 +143,18 @@ def wait_for(condition):
         time.sleep(0.001)
 
 
+class Clock:
+    """The clock by which calls of trackers are judged: it stands still unless it is moved."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        self.sleep = time.sleep
+        monkeypatch.setattr(tracker_thread, "time", self)
+
+    def monotonic(self):
+        return self.now
+
+
 def gone():
     raise ConnectionError("gone")
 
@@ -177,16 +190,17 @@ def test_a_failure_of_the_last_step_is_told_at_the_end(folder):
         trackers.close()
 
 
-def test_a_tracker_that_hangs_is_switched_off(folder):
+def test_a_tracker_that_hangs_is_switched_off(folder, monkeypatch):
     """It is not waited for: the log and the others go on."""
-    forever = threading.Event()
+    clock, forever = Clock(monkeypatch), threading.Event()
     hanging, well = Recorder(fail_at=1, fail=forever.wait), Recorder()
-    trackers = Trackers(MetricsLog(folder.metrics), patience=0.5)
+    trackers = Trackers(MetricsLog(folder.metrics), patience=60)
     trackers.add("hanging", lambda: hanging)
     trackers.add("well", lambda: well)
     trackers.log({"a": 1.0}, step=1)
-    time.sleep(0.6)  # longer than it may take
-    with pytest.warns(UserWarning, match=r"'hanging' has been at step 1 for more than 0.5 s"):
+    wait_for(lambda: hanging.failed and well.seen and trackers._threads[1]._at is None)
+    clock.now += 61  # longer than it may take
+    with pytest.warns(UserWarning, match=r"'hanging' has been at step 1 for more than 60 s"):
         trackers.log({"a": 2.0}, step=2)
     trackers.log({"a": 3.0}, step=3)
     trackers.close()
@@ -195,25 +209,35 @@ def test_a_tracker_that_hangs_is_switched_off(folder):
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
 
 
-def test_a_tracker_that_is_almost_too_far_behind_is_still_closed():
-    go_on = threading.Event()
+def test_a_tracker_that_is_almost_too_far_behind_is_still_closed(monkeypatch):
+    """One that takes an eighth of a second for a call, and is waited for 6 s in all."""
+    turns, done = threading.Semaphore(0), threading.Semaphore(0)
 
     class Slow(Recorder):
         def log(self, metrics, step):
-            go_on.wait(0.002)
+            turns.acquire()
             super().log(metrics, step)
+            done.release()
+
+    def call(seconds):
+        turns.release()
+        done.acquire()
+        clock.now += 0.125
 
     slow = Slow()
     thread = TrackerThread("slow", lambda: slow)
-    assert thread.started(10) is None
+    assert thread.started(60) is None
+    clock = Clock(monkeypatch)
+    clock.sleep = call
     step = 0
-    while (trouble := thread.trouble(0.5)) is None:
+    while (trouble := thread.trouble(6)) is None:
         step += 1
         thread.log({"a": 1.0}, step)
-    assert step > QUEUE_SIZE and trouble == f"is {QUEUE_SIZE} calls behind"
+    assert trouble == f"is {QUEUE_SIZE} calls behind"
+    assert len(slow.seen) == 49 and step > QUEUE_SIZE  # 6.125 s are more than 6
     thread.finish()  # in whatever order: it may have fallen behind since it was asked
-    go_on.set()
-    assert thread.finished(10) is None and slow.closed
+    turns.release(step)
+    assert thread.finished(60) is None and slow.closed
 
 
 def test_many_values_at_once_are_no_reason_to_switch_a_tracker_off(folder):
@@ -225,7 +249,7 @@ def test_many_values_at_once_are_no_reason_to_switch_a_tracker_off(folder):
             super().log(metrics, step)
 
     unhurried, steps = Unhurried(), range(3 * QUEUE_SIZE)
-    with Trackers(MetricsLog(folder.metrics), patience=10) as trackers:
+    with Trackers(MetricsLog(folder.metrics), patience=60) as trackers:
         trackers.add("unhurried", lambda: unhurried)
         for step in steps:
             trackers.log({"a": 1.0}, step=step)
@@ -234,14 +258,16 @@ def test_many_values_at_once_are_no_reason_to_switch_a_tracker_off(folder):
 
 def test_a_tracker_that_does_not_start_or_close(folder):
     forever = threading.Event()
-    trackers = Trackers(MetricsLog(folder.metrics), patience=0.5)
-    with pytest.raises(PluginError, match=r"'late' did not start within 0.5 s"):
+    trackers = Trackers(MetricsLog(folder.metrics), patience=0.2)
+    with pytest.raises(PluginError, match=r"'late' did not start within 0.2 s"):
         trackers.add("late", forever.wait)
+    trackers._patience = 60  # for those that don't hang
     with pytest.raises(PluginError, match=r"'gone' could not start: SystemExit\(0\)"):
         trackers.add("gone", leave)
     slow = Recorder()
     slow.close = forever.wait
     trackers.add("slow", lambda: slow)
+    trackers._patience = 0.2
     with pytest.warns(UserWarning, match="'slow' did not close: it takes too long"):
         trackers.close()
     forever.set()
