@@ -1,4 +1,9 @@
-"""Fixtures of all tests, of core and of plugins.
+"""Fixtures of all tests, of core and of plugins, and the machine that tests see.
+
+A run takes all that its machine has, unless it is told otherwise. So that tests are the same ones
+everywhere, each of their processes has two cores and no GPU, and so has whatever it starts
+(CUDA_VISIBLE_DEVICES=0, set by hand, is kept). One core will do: what needs a second is skipped.
+Variables by which users set how and with which plugins commands answer them are left out.
 
 Environments besides .venv, in which tests let simulators run, are `.venv-NAME` beside it. The first
 test that asks for one has it made (:func:`other_venv`, as `rlcore venv create` does); later runs of
@@ -8,6 +13,7 @@ clean` leaves them.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,9 +25,12 @@ import pytest
 
 from rlcore import venvs
 from rlcore.errors import AssetError
+from rlcore.placement.inventory import local_cpus
 from rlcore.specs import ComponentSpec
 
 BESIDE = Path(__file__).parent
+CORES = 2
+OF_THE_USER = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "RLCORE_PLUGINS", "RLCORE_BLOCK_PLUGINS")
 
 # A shell's background jobs begin with Ctrl-C ignored, and jobs under nohup with SIGHUP; a run heeds
 # that, and so would all runs that tests start and strike.
@@ -29,6 +38,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None and config.getoption("numprocesses", None):
+        return  # it hands tests out, and runs none
+    for name in OF_THE_USER:
+        os.environ.pop(name, None)
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+    if sys.platform == "linux":
+        allowed = sorted(os.sched_getaffinity(0))
+        first = CORES * int((worker or "gw0").removeprefix("gw"))
+        os.sched_setaffinity(0, {allowed[(first + n) % len(allowed)] for n in range(CORES)})
+
+
+@pytest.fixture(scope="session")
+def two_cores() -> None:
+    """For tests of placements with two ranks."""
+    if local_cpus() < CORES:
+        pytest.skip("a placement of two ranks needs two cores")
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, WorkerError
 from rlcore.interpreters import without_current_folder
 from rlcore.placement import joins
+from rlcore.placement.inventory import local_cpus
 from rlcore.workers.health import RayHealth
 from rlcore.workers.roster import Roster
 from rlcore.workers.startable import require_startable
@@ -67,6 +68,8 @@ def _start(cluster: ClusterConfig) -> None:
         with watchdog.limit(late, start), _own_signals():
             ray.init(
                 address="local" if local else cluster.address,
+                # those that were planned for: Ray would count, and start a process for, all cores
+                num_cpus=local_cpus() if local else None,
                 include_dashboard=False if local else None,
                 object_store_memory=OBJECT_STORE_BYTES if local else None,
                 log_to_driver=False,

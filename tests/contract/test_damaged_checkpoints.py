@@ -90,7 +90,7 @@ READ = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("place", "name", "kind"),
     [(place, name, "a pipe") for place in READ for name in READ[place]]

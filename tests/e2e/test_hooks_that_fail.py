@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from rlcore import hookimpl, observer
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.errors import ConfigError
-from rlcore.loop import train
+from rlcore.loop import aside, train
 from rlcore.loop.assembly import assemble
 from rlcore.loop.hooks import HookError, ObserverWarning
 from rlcore.run import Run
@@ -176,6 +177,7 @@ class Stuck:
 
     def __init__(self, update: int) -> None:
         self._update = update
+        self.hangs = threading.Event()
         self.release = threading.Event()
         self.called: list[int] = []
         self.steered = threading.Event()
@@ -185,6 +187,7 @@ class Stuck:
         self.called.append(run.update)
         run.keep("seen", run.update)
         if run.update == self._update:
+            self.hangs.set()
             self.release.wait()
             metrics["late"] = 1.0
             run.stop("too late")
@@ -194,15 +197,29 @@ class Stuck:
     def rlcore_after_update(self, run: Run) -> None:
         self.called.append(-run.update)
 
+    def countdown(self, seconds: float) -> SimpleNamespace:
+        """Of what an observer may take, however slow the machine is: it is over for this one, once
+        it hangs, and for no other."""
 
-def test_an_observer_that_hangs_costs_no_run(log_path: Path, whole: Path):
+        def over() -> bool:
+            hangs = self.hangs.is_set()
+            self.hangs.clear()
+            return hangs
+
+        return SimpleNamespace(over=over)
+
+
+def test_an_observer_that_hangs_costs_no_run(
+    log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
     """What it kept before it hung stays; nothing that it does afterwards reaches the run."""
     stuck = Stuck(update=1)
+    monkeypatch.setattr(aside, "Countdown", stuck.countdown)
 
     def let_go(run: Run) -> None:
         if run.update == 2:
             stuck.release.set()
-            assert stuck.steered.wait(10)
+            assert stuck.steered.wait(60)
 
     told = words(log_path, "hung", "runner.val_check_interval=2", "cluster.timeouts.hook=2")
     with plugged_in(stuck), warnings.catch_warnings(record=True) as caught:

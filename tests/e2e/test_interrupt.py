@@ -15,8 +15,8 @@ import pytest
 from rlcore.cli.main import main
 from rlcore.track.checkpoint import load_checkpoint
 
-UP_SECONDS = 120
-DOWN_SECONDS = 100  # Ray's agents look after a killed raylet about once a minute
+UP_SECONDS = 400
+DOWN_SECONDS = 200  # Ray's agents look after a killed raylet about once a minute
 
 
 @pytest.mark.parametrize(

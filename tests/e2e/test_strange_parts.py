@@ -20,7 +20,7 @@ from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.track.checkpoint import has_checkpoint
 
-LONGEST = 120.0
+LONGEST = 400.0
 QUICK = ["sft.enabled=false", "runner.max_epochs=1", "runner.val_before_train=false"]
 
 

@@ -219,6 +219,7 @@ def test_in_one_process_it_is_told_likewise(log_path: Path, capsys):
     assert "toy_env.py" in text and "group.py" not in text and "loop/" not in text
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
     import os
     import signal
@@ -245,7 +246,7 @@ def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
 
 def _no_actor_is_left() -> None:
     """No process of a worker or a channel is left below this one."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 100
     while alive := [
         child
         for child in psutil.Process().children(recursive=True)

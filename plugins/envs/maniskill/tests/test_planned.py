@@ -63,12 +63,12 @@ def test_a_solution_is_carried_out_an_action_at_a_time_and_its_end_is_held(exper
 
 
 def test_an_episode_that_is_ended_leaves_no_thread_and_begins_anew(expert) -> None:
-    before = threading.active_count()
+    before = threading.enumerate()
     it = expert()
     it.action(speed=1.0)
-    assert threading.active_count() == before + 1
+    (begun,) = (thread for thread in threading.enumerate() if thread not in before)
     it.reset()
-    assert threading.active_count() == before
+    assert not begun.is_alive()
     assert it.action(speed=1.0)[0] == 0.5
 
 

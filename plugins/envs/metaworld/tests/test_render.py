@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -121,17 +120,16 @@ def test_published_view_is_corner4_with_the_same_turn() -> None:
     assert not np.array_equal(published, frame_of(view_of("corner2", SIZE, fast=True)))
 
 
-def test_fast_rendering_changes_pixels_and_saves_most_of_the_time() -> None:
-    seconds = {}
+def test_fast_rendering_changes_pixels_and_leaves_out_what_takes_most_of_the_time() -> None:
+    """Shadows and antialiasing; what that saves depends on what draws (benchmarks/rollout.py)."""
     frames = {}
     for fast in (True, False):
         simulator = started(view_of(CAMERA, SIZE, fast=fast))
-        drawn(simulator)
-        begin = time.process_time()
         frames[fast] = drawn(simulator)
-        seconds[fast] = time.process_time() - begin
+        model = simulator._env.model
+        assert model.light_castshadow.any() == (not fast)
+        assert (model.vis.quality.offsamples > 0) == (not fast)
     assert not np.array_equal(frames[True], frames[False])
-    assert seconds[True] < seconds[False] / 3
 
 
 @pytest.mark.parametrize("size", [17, 600])
