@@ -14,7 +14,15 @@ from rlcore.config.needs import algorithm_needs, ask_spec
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.sentences import told
 from rlcore.config.tasks import checked_spec, narrowed
-from rlcore.placement import COMPONENTS, Plan, find_inventory, make_plan, parts
+from rlcore.placement import (
+    COMPONENTS,
+    Lane,
+    Plan,
+    find_inventory,
+    make_plan,
+    parts,
+    plan_lanes,
+)
 from rlcore.plugins import Registry
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.track.env_facts import EnvFacts, read_env_facts
@@ -59,6 +67,18 @@ class Facts:
         """Parts of the rows of a stage, each for one rollout process."""
         workers, stages = self.workers, self.config.rollout.pipeline_stage_num
         return parts(workers["env"], stages, workers["rollout"])
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """How weights get to rollout processes of their own; none where there are none."""
+        if self.policy is None or self.placement.fused or self.config.cluster.backend == "local":
+            return ()
+        return plan_lanes(
+            self.placement.seats("actor"),
+            self.placement.seats("rollout"),
+            shares=self.placement.shares,
+            sync=self.config.rollout.sync,
+        )
 
     @property
     def rows_per_forward(self) -> int:

@@ -117,6 +117,11 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"actor.fsdp_config.sharding_strategy={strategy} divides nothing: each actor process "
             "holds all parameters, as they are divided among one"
         )
+    if config.rollout.sync != "auto" and facts.placement.fused:
+        warn(
+            f"rollout.sync={config.rollout.sync} does nothing: rollout and actor are one process "
+            "over one set of weights"
+        )
     if config.actor.model.model_path is None and not config.sft.enabled:
         warn("actor.model.model_path is null: the policy starts from random weights")
     if facts.policy.value_dim and facts.needs is not None and not facts.needs.values:

@@ -254,6 +254,7 @@ def placement_table(facts: Facts) -> str:
         facts.config.actor.model.precision,
         reference=facts.needs is not None and facts.needs.reference_logprobs,
         rows=facts.rows_per_forward,
+        lanes=facts.lanes,
     )
 
 

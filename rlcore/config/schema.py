@@ -265,6 +265,13 @@ class RolloutConfig(Settings):
         "fixed forward batch (padded), for bitwise equal trajectories; null: all that wait",
         least=1,
     )
+    sync: str = key(
+        "how weights get to rollout processes that are not actors too. auto: over shared memory on "
+        "one node, else over the network",
+        "auto",
+        choices=("auto", "shared_memory", "broadcast", "object_store"),
+        when=When("cluster.backend", ("ray",)),
+    )
     eval_deterministic: bool = key("evaluate without exploration noise", True)
     eval_temperature: float | None = key(
         "softmax temperature of evaluations, for models that sample tokens; null: that of training",

@@ -98,7 +98,7 @@ def assemble(
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,
-        roster=Roster(config.cluster, members, nodes=placement.inventory.nodes),
+        roster=Roster(config.cluster, members, nodes=placement.inventory.nodes, lanes=facts.lanes),
         further=further,
         interpreters=interpreters,
     )

@@ -162,6 +162,7 @@ def open_session(
             progress.line(_apart_line(roster))
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
+        manifest["weight_sync"] = group.weight_sync()
         entered = {**papers, folder.manifest.name: manifest_text(manifest)}
         session = Session(
             assembly,

@@ -6,6 +6,7 @@ component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan --rend
 from rlcore.placement.grammar import COMPONENTS, Placement, Process, parse
 from rlcore.placement.groups import NodeGroup
 from rlcore.placement.inventory import Inventory, Node
+from rlcore.placement.lanes import Lane, in_words, plan_lanes
 from rlcore.placement.plan import Plan, Seat, make_plan, parts, route
 from rlcore.placement.show import memory_per_process, render, render_inventory
 from rlcore.placement.source import find_inventory, joins
@@ -13,6 +14,7 @@ from rlcore.placement.source import find_inventory, joins
 __all__ = [
     "COMPONENTS",
     "Inventory",
+    "Lane",
     "Node",
     "NodeGroup",
     "Placement",
@@ -20,11 +22,13 @@ __all__ = [
     "Process",
     "Seat",
     "find_inventory",
+    "in_words",
     "joins",
     "make_plan",
     "memory_per_process",
     "parse",
     "parts",
+    "plan_lanes",
     "render",
     "render_inventory",
     "route",

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from rlcore.placement.grammar import Process
 from rlcore.placement.inventory import Inventory
+from rlcore.placement.lanes import Lane, in_words
 from rlcore.placement.plan import Plan
 from rlcore.specs import PolicySpec
 
@@ -71,6 +72,7 @@ def render(
     *,
     reference: bool = False,
     rows: int = 0,
+    lanes: Sequence[Lane] = (),
 ) -> str:
     """The plan as text: a row per process, then what each node would hold.
 
@@ -80,6 +82,7 @@ def render(
         precision: `actor.model.precision`, "fp32" or "bf16".
         reference: whether the actor keeps the weights that training began with.
         rows: decided in a forward.
+        lanes: how weights get to rollout processes of their own.
     """
     memory = {
         role: memory_per_process(
@@ -107,7 +110,7 @@ def render(
     console = Console(file=io.StringIO(), width=WIDTH, color_system=None)
     with console.capture() as capture:
         console.print(table)
-        for line in _summary(plan, spec, precision, memory):
+        for line in _summary(plan, spec, precision, memory, lanes):
             console.print(line, soft_wrap=True, highlight=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
@@ -136,7 +139,13 @@ def render_inventory(inventory: Inventory) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, int]) -> list[str]:
+def _summary(
+    plan: Plan,
+    spec: PolicySpec,
+    precision: str,
+    memory: Mapping[str, int],
+    lanes: Sequence[Lane],
+) -> list[str]:
     """What the table does not say: totals, and nodes whose memory can't hold the weights."""
     sent = size(spec.trainable_parameters * BYTES[precision])
     lines = [
@@ -145,7 +154,8 @@ def _summary(plan: Plan, spec: PolicySpec, precision: str, memory: Mapping[str, 
             if plan.fused
             else [
                 "rollout and actor are processes of their own, each with its copy of the weights",
-                f"an update sends about {sent} of weights to each rollout process",
+                f"an update sends about {sent} of weights to each rollout process"
+                + (f", over {in_words(lanes)}" if lanes else ""),
             ]
         ),
         *([f"{plan.shares} actor processes divide the parameters"] if plan.shares > 1 else []),

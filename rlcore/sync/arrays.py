@@ -6,7 +6,7 @@ Bytes, as numpy lacks bfloat16. A pickled tensor would be copied in and out, and
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,3 +63,35 @@ def borrow(array: np.ndarray) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
+
+
+class Stream:
+    """The bytes of tensors, one after another, to be read or written once.
+
+    Args:
+        tensors: uint8 `[n]` each.
+    """
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._tensors = iter(tensors)
+        self._now = torch.empty(0, dtype=torch.uint8)
+
+    def read(self, data: Tensor) -> None:
+        """The next bytes, into uint8 `[n]`."""
+        for here, piece in self._next(len(data)):
+            data[here].copy_(piece)
+
+    def write(self, data: Tensor) -> None:
+        """The next bytes, from uint8 `[n]`."""
+        for here, piece in self._next(len(data)):
+            piece.copy_(data[here])
+
+    def _next(self, count: int) -> Iterator[tuple[slice, Tensor]]:
+        """Where among the next bytes, and what."""
+        done = 0
+        while done < count:
+            if not len(self._now):
+                self._now = next(self._tensors)
+            size = min(count - done, len(self._now))
+            yield slice(done, done + size), self._now[:size]
+            self._now, done = self._now[size:], done + size

@@ -1,7 +1,7 @@
 """The actor worker: the policy that is trained. It meets no env.
 
 consumes   trajectory/ROLLOUT_RANK/RANK   columns of all rollout workers
-produces   weights/ROLLOUT_RANK           its weights, by version, after each change
+produces   weights/LANE/ROLLOUT_RANK      its weights, or its part, by version, after each change
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 if TYPE_CHECKING:
     from rlcore.learner.supervised import OnProgress
     from rlcore.learner.update import Learner
-    from rlcore.sync.weights import Subset
+    from rlcore.placement.lanes import Lane
+    from rlcore.sync.layout import Subset
 
 
 class ActorWorker(PolicyWorker):
@@ -54,13 +55,10 @@ class ActorWorker(PolicyWorker):
         """Where the actor ranks meet: `tcp://ADDRESS:PORT`, free on rank 0's host now."""
         import socket
 
-        import ray
-
         with socket.socket() as probe:
             probe.bind(("", 0))
             port = probe.getsockname()[1]
-        # what the other nodes know this one by; a host name may resolve to a loopback address
-        return f"tcp://{ray.util.get_node_ip_address()}:{port}"
+        return f"tcp://{_host()}:{port}"
 
     def join(self, url: str, rank: int, world_size: int, timeout: float) -> None:
         """Form a process group with the other actor ranks, and take rank 0's weights or divide
@@ -178,13 +176,27 @@ class ActorWorker(PolicyWorker):
         """Of the present weights: how often they were changed."""
         return self._version
 
-    def publish(self, keys: Sequence[str]) -> Conversation:
-        """Send the weights through the queues `keys`, one for each rollout worker: those that
-        were changed since the last time. Asked of all ranks, with keys for the first one: the
-        others give their parts."""
+    def publish(self, lanes: Sequence[Lane], timeout: float, bucket: int) -> Conversation:
+        """Send the weights that were changed since the last time, or the part that is held here.
+        Asked of all ranks.
+
+        Args:
+            lanes: those that begin here.
+            timeout: seconds to wait for a bucket to be taken.
+            bucket: bytes of one.
+        """
         from rlcore.sync.weights import publish
 
-        yield from publish(self.policy, version=self._version, subset=self._unpublished, keys=keys)
+        wiring = self._wired(timeout, bucket)
+        if any(lane.way == "broadcast" for lane in lanes):
+            wiring.host = _host()
+        yield from publish(
+            self.policy,
+            version=self._version,
+            subset=self._unpublished,
+            lanes=lanes,
+            wiring=wiring,
+        )
         self._unpublished = "trained"
 
     def take_over(self, keys: Sequence[str], timeout: float) -> Conversation:
@@ -198,3 +210,11 @@ class ActorWorker(PolicyWorker):
         self._version += 1
         if subset == "all":
             self._unpublished = "all"
+
+
+def _host() -> str:
+    """What other nodes know this one by; a host name may resolve to a loopback address."""
+    import ray
+
+    address: str = ray.util.get_node_ip_address()
+    return address

@@ -3,7 +3,7 @@
     env worker --- obs/RANK/STAGE/PART --> rollout worker
     env worker <-- act/RANK/STAGE/PART --- rollout worker
     rollout worker --- trajectory/RANK/RANK --> actor worker    (where these two are processes
-    rollout worker <-- weights/RANK ----------- actor worker     of their own)
+    rollout worker <-- weights/LANE/RANK ------ actor worker     of their own)
 
 Neither end knows where the other one runs. Under Ray the queues live in an actor that passes
 references, so arrays go through shared memory once and are never copied by it. In one process

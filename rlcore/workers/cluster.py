@@ -10,7 +10,7 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import ray
@@ -178,6 +178,12 @@ def _close_doors(*, ours: bool) -> None:
 def alive_nodes() -> list[dict[str, Any]]:
     """The nodes of the cluster, as Ray lists them."""
     return [node for node in ray.nodes() if node["Alive"]]
+
+
+def least_store(ids: Sequence[str]) -> int:
+    """Bytes of the smallest object store of these nodes."""
+    stores = {node["NodeID"]: node["Resources"].get("object_store_memory") for node in ray.nodes()}
+    return int(min(stores[name] or OBJECT_STORE_BYTES for name in ids))
 
 
 def nodes_for(roster: Roster) -> list[str]:

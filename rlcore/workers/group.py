@@ -21,9 +21,12 @@ from types import TracebackType
 from typing import Any
 
 from rlcore.kernels import Rounding, processor, settle
+from rlcore.placement import Lane
 from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.rollout_worker import RolloutSummary
 from rlcore.workers.roster import OnCount, Part, Roster
+
+BUCKET_BYTES = 64 * 2**20
 
 
 class WorkerGroup(ABC):
@@ -35,6 +38,8 @@ class WorkerGroup(ABC):
         self._timeouts = roster.cluster.timeouts
         self.kernels = settle([processor()], roster.begun)
         """What the workers compute with; a backend that spans machines settles it anew."""
+        self.lanes: tuple[Lane, ...] = roster.lanes
+        """How weights get to rollout workers of their own; a backend says what it can do."""
 
     # -- a backend's part ---------------------------------------------------------------------
 
@@ -173,19 +178,35 @@ class WorkerGroup(ABC):
         Where they are the same weights there is nothing to do."""
         if not self._roster.separate:
             return
-        keys = [f"weights/{rank}" for rank in range(self.ranks("rollout"))]
-        self._talk(
-            [
-                *(
-                    Part("actor", rank, "publish", {"keys": [] if rank else keys})
-                    for rank in range(self.ranks("actor"))
-                ),
-                *(
-                    Part("rollout", rank, "pull", {"key": key, "timeout": self._timeouts.sync})
-                    for rank, key in enumerate(keys)
-                ),
-            ]
-        )
+        shared = {"timeout": self._timeouts.sync, "bucket": self._bucket()}
+        parts = [
+            Part("actor", rank, "publish", {"lanes": self._lanes_from("actor", rank), **shared})
+            for rank in range(self.ranks("actor"))
+        ]
+        for rank in range(self.ranks("rollout")):
+            ending = [lane for lane in self.lanes if rank in lane.readers]
+            # who hands weights on gets them first
+            waits = any(lane.handed_on for lane in ending)
+            mine = {
+                "rank": rank,
+                "lanes": ending,
+                "hands_on": self._lanes_from("rollout", rank),
+                "patience": self._timeouts.update if waits else self._timeouts.sync,
+            }
+            parts.append(Part("rollout", rank, "pull", {**mine, **shared}))
+        self._talk(parts)
+
+    def weight_sync(self) -> list[str]:
+        """Over what weights go from actor to rollout workers, in the words of `rollout.sync`; empty
+        where they don't."""
+        return sorted({lane.way for lane in self.lanes}) if self._roster.separate else []
+
+    def _lanes_from(self, component: str, rank: int) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.sender == (component, rank)]
+
+    def _bucket(self) -> int:
+        """Bytes of weights in one message, at most."""
+        return BUCKET_BYTES
 
 
 def _pieces(rollout_rank: int, actor_rank: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from rlcore import watchdog
 from rlcore.errors import UserError, WorkerError
 from rlcore.kernels import adopt
+from rlcore.placement.lanes import IN_PROCESS
 from rlcore.rollout.messages import Conversation
 from rlcore.workers.channel import interleave
 from rlcore.workers.group import WorkerGroup
@@ -26,6 +27,7 @@ class LocalGroup(WorkerGroup):
 
     def __init__(self, roster: Roster) -> None:
         super().__init__(roster)
+        self.lanes = IN_PROCESS
         self._workers = {
             role: ROLES[role].make(_merged([member.settings for member in members]))
             for role, members in roster.members.items()
@@ -33,6 +35,10 @@ class LocalGroup(WorkerGroup):
 
     def ranks(self, component: str) -> int:
         return len(self._roster.of(component)[:1])
+
+    def weight_sync(self) -> list[str]:
+        """Nowhere: all is one process."""
+        return []
 
     def _launch(self) -> None:
         adopt(self.kernels)

@@ -27,11 +27,18 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore.kernels import Kernels, Processor, adopt, processor, settle
 from rlcore.placement import Node, Seat
-from rlcore.workers.channel import ChannelActor, RayChannel, drive
-from rlcore.workers.cluster import alive_nodes, cluster_session, kill_cluster, nodes_for
+from rlcore.workers.channel import QUEUE_SIZE, ChannelActor, RayChannel, drive
+from rlcore.workers.cluster import (
+    alive_nodes,
+    cluster_session,
+    kill_cluster,
+    least_store,
+    nodes_for,
+)
 from rlcore.workers.depot import QUESTIONS, Away, Depot, at_hand
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.health import GOES_ON, RayHealth
+from rlcore.workers.reach import Question, reachable
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
 from rlcore.workers.roster import Member, OnCount, Part, Roster
 from rlcore.workers.waiting import Waiting, WorkerLost
@@ -39,6 +46,7 @@ from rlcore.workers.waiting import Waiting, WorkerLost
 BEAT_SECONDS = 5.0  # between two signs of life of a worker
 INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
+BUCKETS_AT_ONCE = QUEUE_SIZE + 4  # in an object store: queued, filled, read, and some to spare
 CHANNEL_CONCURRENCY = 1000  # waits parked in the channel actor, one per open queue end
 
 
@@ -129,6 +137,8 @@ class RayGroup(WorkerGroup):
         self._waiting.results(refs, self._timeouts.start, "start")
         if self.ranks("actor") > 1:
             self._join()
+        if self._roster.separate:
+            self.lanes = reachable(self.lanes, self._put)
 
     def _place(self) -> None:
         """Create the channel and the workers; they are not waited for."""
@@ -197,6 +207,18 @@ class RayGroup(WorkerGroup):
         workers = self._workers[role]
         refs = {workers[n].depot.remote(question, *held): _name(role, n) for n in ranks}
         return self._waiting.results(refs, self._timeouts.sync, f"{question} files")
+
+    def _put(self, questions: Sequence[Question]) -> list[Any]:
+        """Questions to single workers, at once; their answers."""
+        refs = {}
+        for (component, rank), method, arguments in questions:
+            role = self._role(component)
+            ref = self._workers[role][rank].call.remote(method, dict(arguments))
+            refs[ref] = _name(role, rank)
+        return self._waiting.results(refs, self._timeouts.start, "start")
+
+    def _bucket(self) -> int:
+        return min(super()._bucket(), least_store(self._nodes) // BUCKETS_AT_ONCE)
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         """See the base. An env worker that dies is started anew and the whole conversation
@@ -281,9 +303,10 @@ class RayGroup(WorkerGroup):
         )
 
     def _network(self, seat: Seat) -> dict[str, str]:
-        """Ranks on several nodes must meet at an address that all can reach; left alone, they may
-        take the loopback, or a bridge of containers."""
-        apart = len({member.seat.node for member in self._roster.of("actor")}) > 1
+        """Processes on several nodes that hold a policy must meet at an address that all can
+        reach; left alone, they may take the loopback, or a bridge of containers."""
+        members = (*self._roster.of("actor"), *self._roster.of("rollout"))
+        apart = len({member.seat.node for member in members}) > 1
         name = self._roster.nodes[seat.node].interface if apart else ""
         return dict.fromkeys(INTERFACE, name) if name else {}
 

@@ -49,6 +49,9 @@ _POLICY: Methods = {
     "start": PolicyWorker.start,
     "save": PolicyWorker.save,
     "check_rounding": PolicyWorker.check_rounding,
+    "lend": PolicyWorker.lend,
+    "reaches": PolicyWorker.reaches,
+    "take_back": PolicyWorker.take_back,
     "stop": PolicyWorker.stop,
 }
 _ROLLOUT = Role(

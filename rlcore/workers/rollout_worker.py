@@ -1,7 +1,7 @@
 """The rollout worker: a policy that acts. It has no optimizer, its weights are the actor's.
 
 consumes   obs/RANK/STAGE/PART (EnvMessage), produces act/... (see rlcore.rollout.converse)
-consumes   weights/RANK     the actor's weights; until those that are due are here it won't act
+consumes   weights/LANE/RANK   the actor's weights; until those that are due are here it won't act
 produces   trajectory/RANK/ACTOR_RANK, which it then gives up
 """
 
@@ -17,6 +17,7 @@ from rlcore.rollout.messages import Conversation, Trace
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
+    from rlcore.placement.lanes import Lane
     from rlcore.rollout.converse import RolloutJob, RolloutResult
 
 
@@ -83,12 +84,41 @@ class RolloutWorker(PolicyWorker):
         self._trajectory = append(parts) if len(parts) > 1 else next(iter(parts), None)
         self._columns = numbers
 
-    def pull(self, key: str, timeout: float) -> Conversation:
-        """Take over the weights that come through queue `key`; returns their version."""
-        from rlcore.sync.weights import pull
+    def pull(
+        self,
+        rank: int,
+        lanes: Sequence[Lane],
+        hands_on: Sequence[Lane],
+        timeout: float,
+        patience: float,
+        bucket: int,
+    ) -> Conversation:
+        """Take over the actor's weights; returns their version.
+
+        Args:
+            rank: of this worker.
+            lanes: those that end here.
+            hands_on: those that begin here: to others on this node.
+            timeout: seconds to wait for a bucket.
+            patience: seconds to wait until the first one is announced.
+            bucket: bytes of one that is handed on.
+        """
+        from rlcore.sync.weights import publish, pull
 
         self._pulled = None  # a transfer that breaks off leaves neither the old nor the new ones
-        self._pulled = yield from pull(self.policy, key=key, timeout=timeout)
+        wiring = self._wired(timeout, bucket)
+        news = yield from pull(
+            self.policy, reader=rank, lanes=lanes, wiring=wiring, timeout=patience
+        )
+        if hands_on:
+            yield from publish(
+                self.policy,
+                version=news.version,
+                subset=news.subset,
+                lanes=hands_on,
+                wiring=wiring,
+            )
+        self._pulled = news.version
         return self._pulled
 
     def hand_over(self, keys: Sequence[str]) -> Conversation:

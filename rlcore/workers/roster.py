@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.kernels import Kernels
-from rlcore.placement import Node, Seat
+from rlcore.placement import Lane, Node, Seat
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import has_component
@@ -37,6 +37,7 @@ class Roster:
         nodes: the machines, by the numbers that seats give.
         apart: nodes that don't see the run's folder, by number, each with the places of the
             configuration that are on its own disk; files are sent to their workers.
+        lanes: how weights get to rollout workers of their own.
         begun: what the resumed run computed with, used again where it can be; None for a new
             run.
     """
@@ -45,6 +46,7 @@ class Roster:
     members: Mapping[str, tuple[Member, ...]]
     nodes: tuple[Node, ...] = ()
     apart: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    lanes: tuple[Lane, ...] = ()
     begun: Kernels | None = None
 
     @property

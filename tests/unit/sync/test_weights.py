@@ -4,55 +4,39 @@ from __future__ import annotations
 
 import pytest
 import torch
+from odd import Odd, equal
 from torch import nn
 
 from rlcore.errors import WorkerError
+from rlcore.placement.lanes import Lane
 from rlcore.rollout.messages import Publish
-from rlcore.sync.weights import Announcement, publish, pull, weights
+from rlcore.sync.layout import Announcement, weights
+from rlcore.sync.ways import Wiring
+from rlcore.sync.weights import publish, pull
 from rlcore.workers.channel import interleave
-
-
-class Odd(nn.Module):
-    """All kinds of tensors: 2 x 3 floats, bfloat16, a scalar, an empty one, buffers of two kinds.
-
-    Bytes: 24 + 10 + 4 + 0 + 3 + 16 = 57.
-    """
-
-    def __init__(self, fill: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.arange(6.0).reshape(2, 3) + fill)
-        self.head = nn.Parameter(torch.full((5,), fill, dtype=torch.bfloat16))
-        self.scale = nn.Parameter(torch.tensor(fill), requires_grad=False)
-        self.none = nn.Parameter(torch.zeros(0, 4))
-        self.register_buffer("mask", torch.tensor([True, False, fill > 0]))
-        self.register_buffer("count", torch.tensor([1, int(fill)]), persistent=False)
-
-    def parameter_groups(self):
-        return {"policy": [self.weight, self.none], "value": [self.head]}
-
 
 BYTES = 57
 
 
-def send(sender, *receivers, version=3, subset="all", bucket=1000):
-    keys = [f"weights/{rank}" for rank in range(len(receivers))]
+def send(sender, *receivers, version=3, subset="all", bucket=1000, way="object_store"):
+    lanes = [Lane(way, ("actor", 0), tuple(range(len(receivers))))]
+    wiring = Wiring(1.0, bucket)
     talks = [
-        publish(sender, version=version, subset=subset, keys=keys, bucket=bucket),
-        *(pull(one, key=key, timeout=1.0) for one, key in zip(receivers, keys, strict=True)),
+        publish(sender, version=version, subset=subset, lanes=lanes, wiring=wiring),
+        *(
+            pull(one, reader=rank, lanes=lanes, wiring=wiring, timeout=1.0)
+            for rank, one in enumerate(receivers)
+        ),
     ]
-    return interleave(talks)[1:]
+    return [news.version for news in interleave(talks)[1:]]
 
 
-def equal(a, b):
-    ours, theirs = weights(a, "all"), weights(b, "all")
-    return {name: torch.equal(ours[name], theirs[name]) for name in ours}
-
-
+@pytest.mark.parametrize("way", ["object_store", "shared_memory"])
 @pytest.mark.parametrize("bucket", [1, 7, 24, 57, 1000])
-def test_all_readers_get_every_byte_in_place(bucket):
+def test_all_readers_get_every_byte_in_place(bucket, way):
     sender, readers = Odd(2.5), [Odd(-1.0), Odd(-2.0)]
     place = readers[0].weight.data_ptr()
-    assert send(sender, *readers, bucket=bucket) == [3, 3]
+    assert send(sender, *readers, bucket=bucket, way=way) == [3, 3]
     for reader in readers:
         assert all(equal(sender, reader).values())
     assert readers[0].weight.data_ptr() == place
@@ -61,7 +45,9 @@ def test_all_readers_get_every_byte_in_place(bucket):
 
 @pytest.mark.parametrize(("bucket", "count"), [(57, 1), (56, 2), (10, 6)])
 def test_no_message_is_larger_than_a_bucket(bucket, count):
-    talk = publish(Odd(1.0), version=1, subset="all", keys=["a"], bucket=bucket)
+    lane = Lane("object_store", ("actor", 0), (0,))
+    wiring = Wiring(1.0, bucket)
+    talk = publish(Odd(1.0), version=1, subset="all", lanes=[lane], wiring=wiring)
     first, *others = list(talk)
     assert isinstance(first, Publish) and isinstance(first.message, Announcement)
     sizes = [len(one.message) for one in others]

@@ -15,7 +15,7 @@ from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.converse import RolloutJob
 from rlcore.rollout.messages import InteractJob, Route
 from rlcore.rollout.schedule import deal, training_columns
-from rlcore.sync.weights import weights
+from rlcore.sync.layout import weights
 from rlcore.workers.actor_worker import ActorWorker
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings

@@ -1,0 +1,72 @@
+"""Bytes from one process to several on other nodes: gloo, or NCCL between accelerators.
+
+A group of its own for each lane, beside the one in which actor ranks sum gradients. It is formed at
+the first transfer and kept, as forming it takes longer than to send small weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+ROOT = 0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the members of a group meet."""
+
+    host: str
+    port: int
+
+
+class Broadcast:
+    """One member's end of a group whose first member sends to all others.
+
+    Args:
+        store: where they meet.
+        rank: of this member; 0 sends.
+        size: number of members.
+        timeout: seconds that a member waits for the others, here and in every transfer.
+        nccl: between accelerators, all different ones.
+    """
+
+    def __init__(
+        self, store: dist.Store, *, rank: int, size: int, timeout: float, nccl: bool
+    ) -> None:
+        limit = timedelta(seconds=timeout)
+        self._group: dist.ProcessGroupGloo | dist.ProcessGroupNCCL
+        if nccl:
+            options = dist.ProcessGroupNCCL.Options()
+            options._timeout = limit
+            self._group = dist.ProcessGroupNCCL(store, rank, size, options)
+        else:
+            self._group = dist.ProcessGroupGloo(store, rank, size, limit)
+        self.device = torch.device("cuda" if nccl else "cpu")
+        """Where the bytes have to be."""
+
+    def pass_on(self, data: Tensor) -> None:
+        """Send uint8 `[n]`, or receive it in place; returns when it is done."""
+        options = dist.BroadcastOptions()
+        options.rootRank = ROOT
+        options.rootTensor = 0
+        self._group.broadcast([data], options).wait()
+        if data.is_cuda:
+            torch.cuda.current_stream().synchronize()
+
+
+def invite(host: str, timeout: float) -> tuple[dist.TCPStore, Address]:
+    """A place on this host, known to others as `host`, where a group can meet."""
+    limit = timedelta(seconds=timeout)
+    store = dist.TCPStore(host, 0, is_master=True, timeout=limit, wait_for_workers=False)
+    return store, Address(host, store.port)
+
+
+def join(address: Address, timeout: float) -> dist.TCPStore:
+    """That place, as another member sees it."""
+    limit = timedelta(seconds=timeout)
+    return dist.TCPStore(address.host, address.port, is_master=False, timeout=limit)
