@@ -180,10 +180,10 @@ def alive_nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def least_store(ids: Sequence[str]) -> int:
-    """Bytes of the smallest object store of these nodes."""
-    stores = {node["NodeID"]: node["Resources"].get("object_store_memory") for node in ray.nodes()}
-    return int(min(stores[name] or OBJECT_STORE_BYTES for name in ids))
+def stores(ids: Sequence[str]) -> list[int]:
+    """Bytes of the object store of each of these nodes."""
+    bytes_of = {node["NodeID"]: node["Resources"]["object_store_memory"] for node in ray.nodes()}
+    return [int(bytes_of[name]) for name in ids]
 
 
 def nodes_for(roster: Roster) -> list[str]:

@@ -28,13 +28,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rlcore.kernels import Kernels, Processor, adopt, processor, settle
 from rlcore.placement import Node, Seat
 from rlcore.workers.channel import QUEUE_SIZE, ChannelActor, RayChannel, drive
-from rlcore.workers.cluster import (
-    alive_nodes,
-    cluster_session,
-    kill_cluster,
-    least_store,
-    nodes_for,
-)
+from rlcore.workers.cluster import alive_nodes, cluster_session, kill_cluster, nodes_for, stores
 from rlcore.workers.depot import QUESTIONS, Away, Depot, at_hand
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.health import GOES_ON, RayHealth
@@ -212,13 +206,12 @@ class RayGroup(WorkerGroup):
         """Questions to single workers, at once; their answers."""
         refs = {}
         for (component, rank), method, arguments in questions:
-            role = self._role(component)
-            ref = self._workers[role][rank].call.remote(method, dict(arguments))
-            refs[ref] = _name(role, rank)
+            worker = self._workers[self._role(component)][rank]
+            refs[worker.call.remote(method, dict(arguments))] = f"{component} worker {rank}"
         return self._waiting.results(refs, self._timeouts.start, "start")
 
     def _bucket(self) -> int:
-        return min(super()._bucket(), least_store(self._nodes) // BUCKETS_AT_ONCE)
+        return min(super()._bucket(), min(stores(self._nodes)) // BUCKETS_AT_ONCE)
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         """See the base. An env worker that dies is started anew and the whole conversation
