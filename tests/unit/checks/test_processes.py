@@ -60,3 +60,41 @@ def test_one_copy_of_the_parameters_on_each_node(registry, problems, actors, siz
     plan = make_plan(config.cluster, inventory, registry, divides=config.divides)
     said = [each for each in problems(gather_facts(config, registry, plan)) if "fsdp" in each]
     assert len(said) == bool(sentence) and all(sentence in each for each in said)
+
+
+@pytest.mark.parametrize(
+    ("placement", "way"),
+    [
+        ("{env: 0, rollout: 0, actor: 1}", ["shared_memory"]),
+        ("{env: 0, rollout: 1, actor: 1}", []),  # one process
+        ("{env: 0, rollout: 2, actor: 0-3}", ["device"]),
+        ("{env: 0, rollout: 4, actor: 0-3}", ["broadcast"]),
+    ],
+)
+def test_weights_take_the_way_that_the_placement_allows(registry, problems, placement, way):
+    """Two nodes of four GPUs; only the last is refused shared memory."""
+    nodes = ["cluster.num_nodes=2", f"cluster.component_placement={placement}"]
+    for sync in ("auto", "shared_memory", "object_store"):
+        config = compose(
+            ["env=toy", "model=toy", "algorithm=plain", f"rollout.sync={sync}", *nodes],
+            registry=registry,
+        )
+        plan = make_plan(config.cluster, Inventory.uniform(2, Node(cpus=16, gpus=4)), registry)
+        facts = gather_facts(config, registry, plan)
+        expected = ["object_store"] if sync == "object_store" and way else way
+        assert [lane.way for lane in facts.lanes] == expected
+        refused = [said for said in problems(facts) if said.startswith("rollout.sync")]
+        assert refused == (
+            [
+                "rollout.sync must be auto, broadcast or object_store: actor processes on node 1, "
+                "where rollout process 0 sits, don't hold all weights, got shared_memory"
+            ]
+            if way == ["broadcast"] and sync == "shared_memory"
+            else []
+        )
+
+
+def test_in_one_process_weights_take_no_way(facts):
+    apart = "cluster.component_placement={env: 0, rollout: 1, actor: 2}"
+    assert facts(apart).lanes
+    assert not facts(apart, "cluster.backend=local").lanes

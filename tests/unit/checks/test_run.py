@@ -86,6 +86,12 @@ def test_random_weights_are_announced(registry, toy_run):
         announce(check(config, registry, plan))
 
 
+def test_a_way_for_weights_that_go_nowhere_is_announced(registry, toy_run):
+    config, plan = toy_run("rollout.sync=broadcast")
+    with pytest.warns(ConfigWarning, match="rollout.sync=broadcast does nothing: rollout and act"):
+        announce(gather_facts(config, registry, plan))
+
+
 def test_parameters_divided_among_one_are_announced(registry, toy_run):
     alone = "cluster.component_placement={env: 0-1, rollout: 2, actor: 2}"
     config, plan = toy_run("actor.fsdp_config.sharding_strategy=full_shard", alone)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Inventory, Node, make_plan, memory_per_process, render
+from rlcore.placement import Inventory, Node, make_plan, memory_per_process, plan_lanes, render
 from rlcore.specs import PolicySpec, gathered
 
 GIB = 2**30
@@ -74,6 +74,19 @@ def test_reference_weights_and_what_acting_caches():
     lines = render(plan, large, **more).splitlines()
     # 1 GiB of weights, 1 of gradients, 2 of moments, 1 of reference, 1 of cache
     assert cells(lines, "rollout+actor")[0][-1] == "6.00 GiB"
+
+
+def test_over_what_weights_go():
+    plan = make_plan(
+        ClusterConfig(component_placement={"env": "0", "rollout": "0-1", "actor": "2"}),
+        Inventory.uniform(1, Node(cpus=4)),
+    )
+    lanes = plan_lanes(plan.seats("actor"), plan.seats("rollout"))
+    # 2**20 trained numbers of 4 bytes
+    assert (
+        "an update sends about 4.00 MiB of weights to each rollout process, over shared memory\n"
+        in render(plan, policy(2**21, 2**20), lanes=lanes)
+    )
 
 
 def lines_of(mapping, node, spec, precision="fp32", nodes=1):

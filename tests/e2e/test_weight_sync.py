@@ -1,0 +1,55 @@
+"""Weights of a policy that no object store holds, over every way, between real processes.
+
+It takes minutes: `pytest -m long -n0 tests/e2e/test_weight_sync.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rlcore_testing.toy_settings import WEIGHTS
+from safetensors.torch import load_file, save_file
+from simulated_nodes import STORE, nodes
+
+from rlcore.checks.facts import gather_facts
+from rlcore.config.compose import compose
+from rlcore.loop.assembly import assemble
+from rlcore.placement import plan_lanes
+from rlcore.plugins import load_plugins
+from rlcore.workers.backends import make_group
+
+HIDDEN = 9000  # a layer of 9000 x 9000 numbers: 324 MB, four times the store
+
+
+@pytest.mark.long
+def test_a_policy_of_four_stores_goes_every_way(tmp_path: Path):
+    """Each way in turn brings new weights to the rollout, which the actor was given as a file."""
+    with nodes({}) as cluster:
+        config = compose(
+            ["env=toy", "model=toy", "algorithm=ppo", f"actor.model.hidden={HIDDEN}",
+             "cluster.component_placement={env: 0, rollout: 0, actor: 1}",
+             f"cluster.address={cluster.address}", "cluster.torch_threads=1",
+             f"runner.logger.log_path={tmp_path}"],
+        )  # fmt: skip
+        assembly = assemble(config)
+        assert gather_facts(config, load_plugins()).policy.parameters * 4 > 4 * STORE
+        seats = [assembly.placement.seats(name) for name in ("actor", "rollout")]
+        with make_group(assembly.roster) as group:
+            group.start()
+            assert group.weight_sync() == ["shared_memory"]
+            for number, way in enumerate(("object_store", "broadcast", "shared_memory")):
+                group.lanes = plan_lanes(*seats, sync=way)
+                folder = tmp_path / way
+                group.actor("save", path=str(folder))
+                file = folder / WEIGHTS
+                changed = {name: one + 1 for name, one in load_file(file).items()}
+                save_file(changed, file)
+                group.actor("load", path=str(folder))
+                group.sync()
+                assert group.actor_on_first("version") == number + 1
+                group._call("rollout", "save", [{"path": str(folder)}])
+                acts = load_file(file)
+                assert set(acts) == set(changed)
+                assert all(acts[name].equal(changed[name]) for name in acts)
+                file.unlink()
