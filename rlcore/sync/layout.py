@@ -40,11 +40,11 @@ class Kind(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Bytes of a tensor: `count` of them, from `first` on."""
+    """Bytes of a tensor: `size` of them, from `first` on."""
 
     name: str
     first: int
-    count: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Announcement:
     @property
     def counts(self) -> list[int]:
         """Bytes of each message."""
-        left = sum(span.count for span in self.spans)
+        left = sum(span.size for span in self.spans)
         whole, rest = divmod(left, self.bucket) if left else (0, 0)
         return [self.bucket] * whole + [rest] * bool(rest)
 
@@ -118,9 +118,7 @@ def fitting(news: Sequence[Announcement], policy: Policy) -> list[list[Tensor]]:
             )
     memory = {name: as_bytes(tensor) for name, tensor in mine.items()}
     _require_each_byte_once(news, memory)
-    return [
-        [memory[name][begin : begin + count] for name, begin, count in one.spans] for one in news
-    ]
+    return [[memory[name][first : first + size] for name, first, size in one.spans] for one in news]
 
 
 def _require_each_byte_once(news: Sequence[Announcement], memory: Mapping[str, Tensor]) -> None:
@@ -133,13 +131,13 @@ def _require_each_byte_once(news: Sequence[Announcement], memory: Mapping[str, T
         for span in sorted(spans, key=lambda span: span.first):
             if span.first != end:
                 break
-            end += span.count
+            end += span.size
         else:
             if end == len(memory[name]):
                 continue
         raise WorkerError(
             f"actor workers don't send each byte of {name} once: {len(memory[name])} bytes, sent "
-            + (", ".join(f"{one.first}-{one.first + one.count - 1}" for one in spans) or "none")
+            + (", ".join(f"{one.first}-{one.first + one.size - 1}" for one in spans) or "none")
         )
 
 

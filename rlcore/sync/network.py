@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
-import torch.distributed as dist
+import torch.distributed
 from torch import Tensor
 
 ROOT = 0
+C10D: Any = torch.distributed  # it does not export the types of its classes
 
 
 @dataclass(frozen=True)
@@ -35,23 +37,20 @@ class Broadcast:
         nccl: between accelerators, all different ones.
     """
 
-    def __init__(
-        self, store: dist.Store, *, rank: int, size: int, timeout: float, nccl: bool
-    ) -> None:
+    def __init__(self, store: Any, *, rank: int, size: int, timeout: float, nccl: bool) -> None:
         limit = timedelta(seconds=timeout)
-        self._group: dist.ProcessGroupGloo | dist.ProcessGroupNCCL
         if nccl:
-            options = dist.ProcessGroupNCCL.Options()
+            options = C10D.ProcessGroupNCCL.Options()
             options._timeout = limit
-            self._group = dist.ProcessGroupNCCL(store, rank, size, options)
+            self._group = C10D.ProcessGroupNCCL(store, rank, size, options)
         else:
-            self._group = dist.ProcessGroupGloo(store, rank, size, limit)
+            self._group = C10D.ProcessGroupGloo(store, rank, size, limit)
         self.device = torch.device("cuda" if nccl else "cpu")
         """Where the bytes have to be."""
 
     def pass_on(self, data: Tensor) -> None:
         """Send uint8 `[n]`, or receive it in place; returns when it is done."""
-        options = dist.BroadcastOptions()
+        options = C10D.BroadcastOptions()
         options.rootRank = ROOT
         options.rootTensor = 0
         self._group.broadcast([data], options).wait()
@@ -59,14 +58,14 @@ class Broadcast:
             torch.cuda.current_stream().synchronize()
 
 
-def invite(host: str, timeout: float) -> tuple[dist.TCPStore, Address]:
+def invite(host: str, timeout: float) -> tuple[Any, Address]:
     """A place on this host, known to others as `host`, where a group can meet."""
     limit = timedelta(seconds=timeout)
-    store = dist.TCPStore(host, 0, is_master=True, timeout=limit, wait_for_workers=False)
+    store = C10D.TCPStore(host, 0, is_master=True, timeout=limit, wait_for_workers=False)
     return store, Address(host, store.port)
 
 
-def join(address: Address, timeout: float) -> dist.TCPStore:
+def join(address: Address, timeout: float) -> Any:
     """That place, as another member sees it."""
     limit = timedelta(seconds=timeout)
-    return dist.TCPStore(address.host, address.port, is_master=False, timeout=limit)
+    return C10D.TCPStore(address.host, address.port, is_master=False, timeout=limit)

@@ -14,11 +14,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributed import Store
 
 from rlcore.errors import WorkerError
 from rlcore.placement.lanes import Lane, Way
@@ -202,7 +202,7 @@ INLETS: dict[Way, type[Inlet]] = {
 }
 
 
-def _form(lane: Lane, rank: int, store: Store, wiring: Wiring) -> None:
+def _form(lane: Lane, rank: int, store: Any, wiring: Wiring) -> None:
     wiring.groups[lane.number] = Broadcast(
         store,
         rank=rank,

@@ -40,7 +40,7 @@ def publish(
         outlets: list[tuple[Outlet, Announcement]] = []
         for lane in lanes:
             spans = tuple(span for span, _ in held(sent, lane.part))
-            size = max(1, min(wiring.bucket, sum(span.count for span in spans)))
+            size = max(1, min(wiring.bucket, sum(span.size for span in spans)))
             outlet = OUTLETS[lane.way](lane, size, wiring)
             stack.callback(outlet.close)
             news = Announcement(version, subset, kinds, spans, size, outlet.place, outlet.meeting)
