@@ -121,10 +121,13 @@ def _title(name: str, caveats: Mapping[str, str]) -> str:
     Args:
         caveats: of each row, "" if it has none.
     """
+    clauses: dict[str, list[str]] = {}
+    for row, its in caveats.items():
+        for clause in filter(None, its.split("; ")):
+            clauses.setdefault(clause, []).append(row)
     said = name
-    for each in dict.fromkeys(filter(None, caveats.values())):
-        rows = [row for row, its in caveats.items() if its == each]
-        said += f"; {each}" + ("" if len(rows) == len(caveats) else f" ({', '.join(rows)})")
+    for clause, rows in clauses.items():
+        said += f"; {clause}" + ("" if len(rows) == len(caveats) else f" ({', '.join(rows)})")
     return said
 
 

@@ -99,6 +99,12 @@ def test_a_key_that_may_differ_holds_for_all_rows_and_its_figures_are_marked(mon
     ] == [8, 8, 4, 8, 8]
 
 
+def test_the_title_says_once_what_figures_are_not():
+    caveats = {"left": "rehearsal; evaluated on seen starts", "right": "rehearsal"}
+    assert protocol._title("name", caveats) == "name; rehearsal; evaluated on seen starts (left)"
+    assert protocol._title("name", {"left": "", "right": "rehearsal"}) == "name; rehearsal (right)"
+
+
 @pytest.fixture
 def plan(tmp_path):
     """`plan()`: that of a policy of adapters on a base, both in folders."""
