@@ -21,6 +21,7 @@ DATA_SET = "lerobot/libero-assets"
 ARTICULATED = "articulated_objects"
 FOLDERS = ("stable_hope_objects", "stable_scanned_objects", "turbosquid_objects")
 SCENE_FOLDER = "scenes"
+INSIDE = ("assets", "libero/assets", "libero/libero/assets")  # of LIBERO's repository
 # By the kind of the scene: its file, and the textures that LIBERO puts on floor and walls.
 SCENES = {
     "libero_floor_manipulation": (
@@ -114,9 +115,8 @@ def _meant(root: Path) -> Path | None:
     """The folder of assets above or below one that is none, as in a checkout of LIBERO."""
     if (root / SCENE_FOLDER).is_dir():
         return None
-    below = (next(root.glob(f"{'*/' * depth}{SCENE_FOLDER}"), None) for depth in (1, 2, 3))
-    near = [root.parent / SCENE_FOLDER, *filter(None, below)]
-    return next((found.parent for found in near if found.is_dir()), None)
+    near = (root.parent, *(root / inner for inner in INSIDE))
+    return next((folder for folder in near if (folder / SCENE_FOLDER).is_dir()), None)
 
 
 def missing_files(root: Path, tasks: Iterable[str]) -> set[str]:
