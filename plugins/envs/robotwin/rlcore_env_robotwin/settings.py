@@ -102,7 +102,7 @@ class TaskConfig(Settings):
     eval_video_log: bool = key("of RoboTwin's evaluation: videos", True)
 
 
-CHECKOUT = When("stand_ins", (False,))
+CHECKOUT, STAND_INS = When("stand_ins", (False,)), When("stand_ins", (True,))
 
 
 @dataclass
@@ -158,6 +158,14 @@ class RoboTwinConfig(SimulatedEnvConfig):
         "a scene of boxes and a simple robot in place of RoboTwin's: five tasks, needs neither "
         "checkout nor assets, and its figures are not RoboTwin's",
         False,
+    )
+    start_spread: float = key(
+        "of the stand-ins: how far starts lie apart. Things start at this share of the way from "
+        "where they are in trial 0 to where they would be; 1: all over RoboTwin's ranges",
+        1.0,
+        above=0,
+        most=1,
+        when=STAND_INS,
     )
     robotwin_path: str | None = key(
         "RoboTwin's repository, branch RLinf_support; env=robotwin takes $ROBOTWIN_PATH",

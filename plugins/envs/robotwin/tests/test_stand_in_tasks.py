@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from rlcore_env_robotwin.stand_ins.tasks import TASKS, Seen, Thing
+from rlcore_env_robotwin.stand_ins.tasks import TASKS, Seen, Thing, start
 
 from rlcore.rng import generator
 
@@ -68,6 +68,34 @@ def test_the_box_to_hand_over_is_the_left_arm_s_and_its_pad_the_right_one_s() ->
         # a turn of 2 arctan(0.195 / 0.981) = 0.3925 rad and up to 0.2 either way
         assert 0.19 <= box.yaw <= 0.6 and pad.fixed
         assert box.position[2] == pytest.approx(0.842)
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_starts_that_lie_close_are_on_the_way_from_trial_0(task: str) -> None:
+    """With a spread of s, things stand at (1 - s) a + s b, so the ranges shrink to s of theirs
+    about the same share of the way to trial 0; whatever is allowed there is allowed here."""
+    middle = start(task, 0)
+    for trial in TRIALS:
+        wide, close = start(task, trial), start(task, trial, spread=0.25)
+        assert TASKS[task].fits(wide) and TASKS[task].fits(close)
+        for a, b in zip(middle, close, strict=True):
+            # blocks range over 0.56 m by 0.13 m, boxes and pads over 0.2 m by 0.25 m at most
+            assert abs(b.position[0] - a.position[0]) <= 0.25 * 0.56
+            assert abs(b.position[1] - a.position[1]) <= 0.25 * 0.25
+            assert abs(b.yaw - a.yaw) <= 0.25 * 1.5
+            assert b.position[2] == pytest.approx(0.741 + b.half[2], abs=0.006)
+    assert start(task, 7, spread=0.25) == start(task, 7, spread=0.25) != start(task, 8, spread=0.25)
+
+
+def test_a_spread_is_a_share_of_the_way() -> None:
+    (box, pad), (middle, goal) = start("handover_block", 5), start("handover_block", 0)
+    near, beside = start("handover_block", 5, spread=0.25)
+    assert near.position[:2] == pytest.approx(
+        [0.75 * a + 0.25 * b for a, b in zip(middle.position[:2], box.position[:2], strict=True)]
+    )
+    assert near.yaw == pytest.approx(0.75 * middle.yaw + 0.25 * box.yaw)
+    assert beside.position[0] == pytest.approx(0.75 * goal.position[0] + 0.25 * pad.position[0])
+    assert start("handover_block", 5, spread=1.0) == (box, pad)
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))

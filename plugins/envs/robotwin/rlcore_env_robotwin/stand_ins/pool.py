@@ -24,6 +24,7 @@ def make_pool(config: RoboTwinConfig) -> SimulatorCache[StandIn]:
             spec.descriptions[number],
             cameras=cameras(config),
             center_crop=config.center_crop,
+            spread=config.start_spread,
             planners=planners,
         )
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from rlcore_simulation.simulator import ChunkSimulator, Step
 
-from rlcore.rng import generator
 from rlcore.specs import Episode
 from rlcore_env_robotwin.frames import seen
 from rlcore_env_robotwin.stand_ins import arm
@@ -15,7 +14,7 @@ from rlcore_env_robotwin.stand_ins.expert import Expert
 from rlcore_env_robotwin.stand_ins.motion import motion
 from rlcore_env_robotwin.stand_ins.planner import ArmPlanner
 from rlcore_env_robotwin.stand_ins.scene import Scene
-from rlcore_env_robotwin.stand_ins.tasks import TASKS, Seen, Thing
+from rlcore_env_robotwin.stand_ins.tasks import TASKS, Seen, Thing, start
 
 SETTLE_STEPS = 50  # of physics, 0.2 s: things fall onto the table from 1 or 2 mm
 LOW = np.tile([*arm.LIMITS[:, 0], 0.0], 2)
@@ -30,6 +29,7 @@ class StandIn(ChunkSimulator):
         sentence: of the task.
         cameras: names, in the order of the spec.
         center_crop: whether frames are cut to their middle (see :func:`..frames.seen`).
+        spread: of starts (see :func:`..tasks.start`).
         planners: of both arms; they keep nothing of an episode.
     """
 
@@ -40,12 +40,14 @@ class StandIn(ChunkSimulator):
         *,
         cameras: Sequence[str],
         center_crop: bool,
+        spread: float,
         planners: Sequence[ArmPlanner],
     ) -> None:
         self.task = task
         self._sentence = sentence
         self._cameras = cameras
         self._center_crop = center_crop
+        self._spread = spread
         self._planners = planners
         self._things: Sequence[Thing] = ()
         self._scene: Scene | None = None
@@ -53,8 +55,7 @@ class StandIn(ChunkSimulator):
 
     def start(self, episode: Episode) -> str:
         """A new scene, drawn by (task, trial), at rest; the arms are bent, the grippers open."""
-        draw = generator("robotwin stand-in start", self.task, episode.trial)
-        self._things = TASKS[self.task].draw(draw)
+        self._things = start(self.task, episode.trial, spread=self._spread)
         self._scene = Scene(self._things, self._cameras)
         self._scene.settle(SETTLE_STEPS)
         self._expert = None

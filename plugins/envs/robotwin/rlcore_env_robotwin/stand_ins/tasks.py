@@ -7,10 +7,12 @@ the draws are our own, so a trial is not RoboTwin's scene of that seed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+
+from rlcore.rng import generator
 
 TABLE = 0.74  # height of its top, m
 RED, GREEN, BLUE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
@@ -21,6 +23,7 @@ STACKED = np.array([0.025, 0.025, 0.012])
 RANKED = np.array([0.13, 0.03])  # neighbours in a row lie at most this far apart: x, y; m
 PLACED, LEVEL = 0.03, 0.01  # a handed-over box stands this exactly on its pad: sideways, height; m
 APART = 0.1  # least distance of two blocks, m
+CLEAR_OF_STACK, CLEAR_OF_ROW = 0.15, 0.1  # least distance from where they are put down, m
 LIFT = 1e-3  # things start this far over the table, as in RoboTwin, m
 
 
@@ -58,21 +61,79 @@ class Task:
 
     Attributes:
         draw: its things at a start, by a generator.
+        fits: whether things may start so, as far as they keep to the ranges that `draw` has.
         solved: whether it is solved.
         blocks: in the order in which the expert puts them down.
     """
 
     draw: Callable[[np.random.Generator], tuple[Thing, ...]]
+    fits: Callable[[Sequence[Thing]], bool]
     solved: Callable[[Seen, Sequence[Thing]], bool]
     blocks: tuple[str, ...]
+
+
+def start(task: str, trial: int, *, spread: float = 1.0) -> tuple[Thing, ...]:
+    """The things of a task at the start of a trial.
+
+    spread: where they stand, and how they are turned, as a share in (0, 1] of the way from the
+        start of trial 0 to the one that is drawn. Sizes and colours are as drawn.
+    """
+    draw = generator("robotwin stand-in start", task, trial)
+    things = TASKS[task].draw(draw)
+    if spread == 1:
+        return things
+    middle = start(task, 0)
+    while True:
+        near = tuple(_between(a, b, spread) for a, b in zip(middle, things, strict=True))
+        if TASKS[task].fits(near):
+            return near
+        things = TASKS[task].draw(draw)
+
+
+def _between(a: Thing, b: Thing, share: float) -> Thing:
+    """`b`, as far from where `a` stands."""
+    x, y = (
+        (1 - share) * p + share * q for p, q in zip(a.position[:2], b.position[:2], strict=True)
+    )
+    yaw = (1 - share) * a.yaw + share * b.yaw
+    return replace(b, position=(x, y, b.position[2]), yaw=yaw)
 
 
 def _place(draw: np.random.Generator, half: float) -> tuple[tuple[float, float, float], float]:
     """A place for a block: nearer the robot in the middle of the table, where arms meet."""
     x, y = draw.uniform(-0.28, 0.28), draw.uniform(-0.08, 0.05)
-    while abs(x) < 0.15 and y > 0:
+    while _where_arms_meet(x, y):
         y = draw.uniform(-0.08, 0.0)
     return (x, y, TABLE + LIFT + half), draw.uniform(-0.75, 0.75)
+
+
+def _where_arms_meet(x: float, y: float) -> bool:
+    return abs(x) < 0.15 and y > 0
+
+
+def _free(place: Sequence[float], others: Sequence[Thing], clear: float) -> bool:
+    """Whether a block may start there, beside others."""
+    x, y = place[:2]
+    near = (np.hypot(x - other.position[0], y - other.position[1]) < APART for other in others)
+    return bool(abs(x) >= 0.05 and np.hypot(x, y + 0.1) >= clear and not any(near))
+
+
+def _apart(clear: float) -> Callable[[Sequence[Thing]], bool]:
+    """Whether blocks may start so."""
+
+    def fits(things: Sequence[Thing]) -> bool:
+        return all(
+            _free(thing.position, things[:number], clear)
+            and not _where_arms_meet(*thing.position[:2])
+            for number, thing in enumerate(things)
+        )
+
+    return fits
+
+
+def _unranked(things: Sequence[Thing]) -> bool:
+    places = {thing.name: np.array(thing.position) for thing in things}
+    return _apart(CLEAR_OF_ROW)(things) and not _in_a_row(places)
 
 
 def _blocks(
@@ -89,9 +150,7 @@ def _blocks(
     for name, half, colour in zip(names, halves, colours, strict=False):
         while True:
             position, yaw = _place(draw, half)
-            flat = np.array(position[:2])
-            near = [np.linalg.norm(flat - other.position[:2]) < APART for other in found]
-            if abs(flat[0]) >= 0.05 and np.hypot(flat[0], flat[1] + 0.1) >= clear and not any(near):
+            if _free(position, found, clear):
                 break
         found.append(Thing(name, (half, half, half), colour, position, yaw))
     return tuple(found)
@@ -99,7 +158,7 @@ def _blocks(
 
 def _to_stack(count: int) -> Callable[[np.random.Generator], tuple[Thing, ...]]:
     def draw(generator: np.random.Generator) -> tuple[Thing, ...]:
-        return _blocks(generator, [BLOCK] * count, (RED, GREEN, BLUE), clear=0.15)
+        return _blocks(generator, [BLOCK] * count, (RED, GREEN, BLUE), clear=CLEAR_OF_STACK)
 
     return draw
 
@@ -114,8 +173,8 @@ def _to_rank(
             colours = (tuple(red), tuple(green), tuple(blue))
         halves = sizes(generator)
         while True:
-            things = _blocks(generator, halves, colours, clear=0.1)
-            if not _in_a_row({thing.name: np.array(thing.position) for thing in things}):
+            things = _blocks(generator, halves, colours, clear=CLEAR_OF_ROW)
+            if _unranked(things):
                 return things
 
     return draw
@@ -137,6 +196,11 @@ def _to_hand_over(draw: np.random.Generator) -> tuple[Thing, ...]:
         Thing("box", (0.03, 0.03, 0.1), RED, (x, y, TABLE + 2 * LIFT + 0.1), yaw),
         Thing("pad", (0.05, 0.05, 0.005), BLUE, pad, fixed=True),
     )
+
+
+def _anyhow(things: Sequence[Thing]) -> bool:
+    """Box and pad never meet: their ranges are apart."""
+    return True
 
 
 def _stacked(seen: Seen, things: Sequence[Thing]) -> bool:
@@ -172,9 +236,11 @@ def _let_go(seen: Seen) -> bool:
 
 TWO, THREE = ("block1", "block2"), ("block1", "block2", "block3")
 TASKS = {
-    "stack_blocks_two": Task(_to_stack(2), _stacked, TWO),
-    "stack_blocks_three": Task(_to_stack(3), _stacked, THREE),
-    "blocks_ranking_rgb": Task(_to_rank(_one_size, coloured=True), _ranked, THREE),
-    "blocks_ranking_size": Task(_to_rank(_three_sizes, coloured=False), _ranked, THREE[::-1]),
-    "handover_block": Task(_to_hand_over, _handed_over, ("box",)),
+    "stack_blocks_two": Task(_to_stack(2), _apart(CLEAR_OF_STACK), _stacked, TWO),
+    "stack_blocks_three": Task(_to_stack(3), _apart(CLEAR_OF_STACK), _stacked, THREE),
+    "blocks_ranking_rgb": Task(_to_rank(_one_size, coloured=True), _unranked, _ranked, THREE),
+    "blocks_ranking_size": Task(
+        _to_rank(_three_sizes, coloured=False), _unranked, _ranked, THREE[::-1]
+    ),
+    "handover_block": Task(_to_hand_over, _anyhow, _handed_over, ("box",)),
 }
