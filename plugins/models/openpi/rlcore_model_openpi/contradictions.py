@@ -152,7 +152,7 @@ def _wider(resolved: Resolved, entries: int) -> str:
     wide = [
         name
         for name, size in SIZES.items()
-        if size.action_dim >= entries and name in (published, "small", "tiny")
+        if size.action_dim >= entries and name in (published, "small", "tiny_two_arms", "tiny")
     ]
     if not wide:
         return "choose another model, or an env with fewer entries"

@@ -23,7 +23,8 @@ class OpenPIConfig:
 
     config_name: str = key("robot and generation: pi0_metaworld, pi05_libero, ...", "pi0_metaworld")
     size: str | None = key(
-        "tiny, small, pi0 or pi05; null: the published size of config_name's generation"
+        "tiny, tiny_two_arms, small, pi0 or pi05; null: the published size of config_name's "
+        "generation"
     )
     action_horizon: int | None = key(
         "H: actions predicted per decision; null: config_name's", least=1

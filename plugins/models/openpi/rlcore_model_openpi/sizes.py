@@ -7,7 +7,7 @@ keys and values layer by layer. Both Gemmas therefore have the same depth, heads
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -79,15 +79,19 @@ class NetworkSize:
         return self.action_horizon + (0 if self.pi05 else 1)
 
 
+_TINY = NetworkSize(
+    vision="conv", vision_width=64, vision_depth=3, vision_heads=0, vision_mlp=0,
+    image_size=64, patch_size=8,
+    depth=2, heads=4, kv_heads=4, head_dim=16,
+    vlm_width=64, vlm_mlp=128, vocab=512, expert_width=64, expert_mlp=128,
+    action_dim=8, action_horizon=10, max_token_len=24,
+)  # fmt: skip
+
 SIZES: dict[str, NetworkSize] = {
     # 0.25 M: learns from a few demonstrations on two CPU cores.
-    "tiny": NetworkSize(
-        vision="conv", vision_width=64, vision_depth=3, vision_heads=0, vision_mlp=0,
-        image_size=64, patch_size=8,
-        depth=2, heads=4, kv_heads=4, head_dim=16,
-        vlm_width=64, vlm_mlp=128, vocab=512, expert_width=64, expert_mlp=128,
-        action_dim=8, action_horizon=10, max_token_len=24,
-    ),
+    "tiny": _TINY,
+    # The same for two arms: 14 entries, as π0 for ALOHA has.
+    "tiny_two_arms": replace(_TINY, action_dim=14, action_horizon=16, max_token_len=32),
     # 0.26 M: the published layout as small as possible, to compare with reference numbers.
     "tiny_siglip": NetworkSize(
         vision="siglip", vision_width=32, vision_depth=2, vision_heads=4, vision_mlp=64,

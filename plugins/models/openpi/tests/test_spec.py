@@ -172,12 +172,13 @@ def test_envs_too_wide_for_the_network():
         ConfigError, match=r"actions of env 'paper' have 9 entries, .* room for 8"
     ) as wide:
         policy_spec(settings(), other(9, 4))
-    assert wide.value.hint == "set actor.model.openpi.size=small or pi0, which have room for 9"
+    sizes = "tiny_two_arms or small or pi0"
+    assert wide.value.hint == f"set actor.model.openpi.size={sizes}, which have room for 9"
     with pytest.raises(
         ConfigError, match=r"state of env 'paper' has 9 entries, .* room for 8"
     ) as wide:
         policy_spec(settings(), other(4, 9))
-    assert "size=small or pi0, which have room for 9" in str(wide.value.hint)
+    assert f"size={sizes}, which have room for 9" in str(wide.value.hint)
     assert "openpi.config_name=pi05_metaworld" in str(wide.value.hint)
     policy_spec(settings(openpi={"size": "small"}), other(4, 9))  # as it says
     # π0.5 of MetaWorld ignores the state, so its width does not matter
