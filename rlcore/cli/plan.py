@@ -1,13 +1,13 @@
 """`rlcore plan EXPERIMENT [overrides]`: where its processes could run, and what binds; on machines
 that many have, or on those of `cluster.inventory` or `cluster.address`.
 
-A layout is proposed if every check passes and what its processes hold fits. Activations are not in
-the estimate: what is left for them is said.
+A layout is proposed if every check passes and what its processes hold fits; where none does, one
+that trains adapters. Activations are not in the estimate: what is left for them is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from rlcore.plugins import Registry, load_plugins
 
 VERB = Verb("plan", "")
 DIVIDED = "full_shard"  # tried where nothing fits whole
+ADAPTERS = {"actor.model.is_lora": "true"}  # where not even that fits
 STAGES = (2, 1)  # two let env and policy overlap; one does with fewer envs
 
 
@@ -65,17 +66,37 @@ def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory]]:
 def _proposal(
     config: RunConfig, registry: Registry, inventory: Inventory
 ) -> tuple[list[str], bool]:
-    """What is said of some machines, and whether anything fits on them."""
+    """What is said of some machines, and whether anything fits on them: all that is to be trained,
+    or else adapters."""
+    lines, fits = _fitting(config, registry, inventory, {})
+    model = config.actor.model
+    if fits or model.is_lora:
+        return lines, fits
+    adapting = replace(config, actor=replace(config.actor, model=replace(model, is_lora=True)))
+    instead, fits = _fitting(adapting, registry, inventory, ADAPTERS)
+    if fits:
+        lines += ["with adapters instead of all weights, which is another training:", *instead]
+    return lines, fits
+
+
+def _fitting(
+    config: RunConfig, registry: Registry, inventory: Inventory, changes: Mapping[str, str]
+) -> tuple[list[str], bool]:
+    """The first layout that fits, and why those before it don't; and whether there is one.
+
+    Args:
+        changes: keys that `config` has besides what was asked.
+    """
     own = config.actor.fsdp_config.sharding_strategy
     tries = (
         _try(config, registry, inventory, *layout, strategy)
-        for strategy in dict.fromkeys((own, DIVIDED))
+        for strategy in (dict.fromkeys((own, DIVIDED)) if inventory.total > 1 else (WHOLE,))
         for layout in layouts(inventory).items()
     )
     lines: list[str] = []
     for one in tries:
         if one.fill is not None and one.fill.fits:
-            return [*lines, *_words(one), _left(one.fill)], True
+            return [*lines, *_words(one, changes), _left(one.fill)], True
         lines += _why_not(one)
     return lines, False
 
@@ -136,8 +157,9 @@ def _memory(facts: Facts) -> dict[str, int]:
     }
 
 
-def _words(one: Tried) -> list[str]:
-    return [f"{one.name} fits:", *(f"  {key}={_text(value)}" for key, value in one.keys.items())]
+def _words(one: Tried, changes: Mapping[str, str]) -> Iterator[str]:
+    yield f"{one.name} fits:"
+    yield from (f"  {key}={_text(value)}" for key, value in {**changes, **one.keys}.items())
 
 
 def _text(value: Any) -> str:

@@ -26,12 +26,13 @@ def meet(device: torch.device, *, url: str, rank: int, world_size: int, timeout:
     """Meet the other ranks at `url` (`tcp://HOST:PORT`).
 
     Args:
-        device: where they compute.
+        device: where they compute. What lies on the host is exchanged there all the same: counts,
+            metrics, and parts that are offloaded.
         timeout: seconds that a rank waits for the others, here and in every sum: ranks hold
             unequal shares of a minibatch, so it must cover the longest of them.
     """
     dist.init_process_group(
-        "nccl" if device.type == "cuda" else "gloo",
+        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
         init_method=url,
         rank=rank,
         world_size=world_size,

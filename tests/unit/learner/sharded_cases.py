@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from rlcore.config.schema import (
     ActorConfig,
     AlgorithmConfig,
     FSDPConfig,
+    MixedPrecisionConfig,
     OptimConfig,
     SFTConfig,
 )
@@ -201,6 +203,12 @@ def tokens(name: str, **settings: Any) -> Callable[[], Any]:
     return make
 
 
+def summed(dtype: str) -> FSDPConfig:
+    """Divided, with gradients that are summed in a dtype."""
+    sums = MixedPrecisionConfig(reduce_dtype=dtype)
+    return FSDPConfig(sharding_strategy="full_shard", mixed_precision=sums)
+
+
 GRPO = {"algorithm": "grpo", "settings": {"group_size": 2, "kl_beta": 0.1}}
 SMALL = {"optim": {"lr": 1e-3}, "columns": 4}
 CASES: dict[str, Case] = {
@@ -213,13 +221,18 @@ CASES: dict[str, Case] = {
     "head": Case(head, {"critic_warmup_updates": 2}),
     "tied": Case(deep(tied=True)),
     "frozen": Case(deep(frozen=True)),
-    "half-bf16": Case(deep(half=True), optim={"lr": 1e-3}),
+    "half-bf16": Case(deep(half=True), optim={"lr": 1e-3}, fsdp=summed("fp32")),
+    "summed-bf16": Case(blocked, fsdp=summed("bf16")),
+    "kept": Case(
+        blocked, fsdp=FSDPConfig(sharding_strategy="full_shard", reshard_after_forward=False)
+    ),
     "hybrid": Case(blocked, fsdp=FSDPConfig(sharding_strategy="hybrid_shard", fsdp_size=2)),
     "host": Case(blocked, fsdp=FSDPConfig(sharding_strategy="full_shard", cpu_offload=True)),
     "pi0": Case(pi0(), **SMALL),
     "pi0-bf16": Case(pi0(precision="bf16"), **SMALL),
     "pi0-expert": Case(pi0(train_expert_only=True, joint_logprob=True), **SMALL),
     "pi0-vlm-critic": Case(pi0(value_after_vlm=True), **SMALL),
+    "pi0-warm-up": Case(pi0(value_after_vlm=True), {"critic_warmup_updates": 1}, **SMALL),
     "pi0-uneven": Case(pi0(), **SMALL, shares=(3, 1, 0, 0)),
     "pi0-lora": Case(pi0(is_lora=True, lora_rank=4, precision="bf16"), **SMALL),
     "openvla": Case(tokens("openvla"), **GRPO, **SMALL),
@@ -349,17 +362,23 @@ def supervised(policy: Any) -> dict[str, Any]:
 def keep(policy: Any, trainer: Learner, folder: Path) -> None:
     """A checkpoint, as an actor worker writes it."""
     folder.mkdir(exist_ok=True)
-    if ranks.several():
-        from rlcore.learner.shard import together
-
-        with together(policy) as first:
-            if first:
-                torch.save(policy.state_dict(), folder / "weights.pt")
-    else:
-        torch.save(policy.state_dict(), folder / "weights.pt")
+    with whole(policy) as first:
+        if first:
+            torch.save(policy.state_dict(), folder / "weights.pt")
+            if not isinstance(policy, bench().LinearPolicy):
+                policy.save_pretrained(folder / "policy")
     if trainer.share is not None:
         part, of = trainer.share
         write_learner(folder, trainer.state_dict(), part=part, parts=of)
+
+
+def whole(policy: Any) -> AbstractContextManager[bool]:
+    """Inside, the first rank has all weights; gives whether this is it."""
+    if not ranks.several():
+        return nullcontext(True)
+    from rlcore.learner.shard import together
+
+    return together(policy)
 
 
 def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:

@@ -68,6 +68,17 @@ def test_three_ranks_equal_one(bench, acted, tmp_path):
     assert weights[0] == weights[1] == weights[2]  # the ranks agree to the bit
 
 
+@pytest.mark.parametrize(("device", "backend"), [("cpu", "gloo"), ("cuda", "cpu:gloo,cuda:nccl")])
+def test_ranks_on_accelerators_exchange_what_lies_on_the_host_too(monkeypatch, device, backend):
+    """NCCL alone refuses tensors of the host, such as parts that are offloaded."""
+    asked = []
+    monkeypatch.setattr(
+        torch.distributed, "init_process_group", lambda kind, **_: asked.append(kind)
+    )
+    ranks.meet(torch.device(device), url="tcp://host:1", rank=0, world_size=2, timeout=1.0)
+    assert asked == [backend]
+
+
 def test_alone_nothing_is_exchanged():
     parameter = nn.Parameter(torch.zeros(2))
     ranks.add_gradients([parameter])

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sharded_cases import CASES, HERE, OPTIM, kept, run
@@ -20,7 +21,7 @@ from sharded_cases import CASES, HERE, OPTIM, kept, run
 SECONDS = 1500.0
 STRATEGIES, FOUR = ["whole", "host"], ["hybrid", "pi0-uneven"]
 MODELS = [name for name in CASES if name.startswith(("pi0", "open", "oft")) and name not in FOUR]
-GO_ON = ["reference", "pi0-lora"]
+GO_ON = ["reference", "pi0-lora", "oft-lora"]
 FP32, BF16 = 2.0**-24, 2.0**-9  # half a unit in the last place of a number near 1
 ROUNDINGS = 4
 Results = dict[str, list[dict[str, Any]]]
@@ -99,7 +100,7 @@ def test_ranks_with_many_rows_few_and_none(tmp_path):
     checkpoint of three ranks that one goes on with; and supervised training with whole and divided
     weights."""
     names = ["uneven", "uneven:copies", "warm-up", "reference:keep", "tied:keep"]
-    names += ["narrow", "head", "frozen", "half-bf16"]
+    names += ["narrow", "head", "frozen", "half-bf16", "summed-bf16", "kept"]
     taught = ["whole:supervised", "whole:supervised-copies"]
     results = together(tmp_path, 3, [*names, *taught])
     one = run("whole", "supervised")
@@ -160,3 +161,22 @@ def test_a_checkpoint_goes_on_with_other_numbers_of_ranks(place, of_two, of_four
     require_goes_on(name, of_two[f"{name}:resume-1"])
     require_goes_on(name, of_four[f"{name}:resume-2"])
     require_goes_on(name, [run(name, "resume-4", folder=place)])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", [name for name in GO_ON if name in MODELS])
+def test_a_saved_policy_is_that_of_one_process(place, of_two, of_four, name):
+    """Adapters are merged into weights that were divided. One step of AdamW moves an entry by up to
+    lr = 1e-3 whatever the rounding, on both sides of an adapter."""
+    one, two, four = (kept(place, name, size) / "policy" for size in (1, 2, 4))
+    files = sorted(file.relative_to(one) for file in one.rglob("*.safetensors"))
+    assert files
+    for file in files:
+        weights = load_file(one / file)
+        for other in (load_file(two / file), load_file(four / file)):
+            assert weights.keys() == other.keys()
+            for key, weight in weights.items():
+                torch.testing.assert_close(
+                    other[key].float(), weight.float(), rtol=2 * BF16, atol=4e-3
+                )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rlcore.cli.main import main
+from rlcore.config.catalog import Catalog
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.propose import Fill, fill, layouts, micro_batch
+from rlcore.plugins import load_plugins
 
 TOY = ["plan", "env=toy", "model=toy", "algorithm=ppo"]
 
@@ -74,3 +76,30 @@ def test_machines_that_many_have(capsys):
     # 8 envs can't be dealt to 16 env processes
     (refused,) = [line for line in lines if "is refused" in line]
     assert refused.startswith("  shared is refused: ") and "x 1 = 16, got 8" in refused
+
+
+@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+def test_where_nothing_fits_adapters_are_proposed(capsys):
+    """All 7.5 B parameters with gradients and moments take 126 GiB, of one accelerator's 80."""
+    words = ["metaworld_50_grpo_openvlaoft", "env.train.sentences=own"]
+    assert main(["plan", *words, "cluster.inventory=1x80GB"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].startswith("  shared does not fit: memory binds, the fullest would hold 125.78 ")
+    assert said[2:5] == [
+        "  with adapters instead of all weights, which is another training:",
+        "  shared fits:",
+        "    actor.model.is_lora=true",
+    ]
+    keys = [line.strip() for line in said if line.startswith("    ")]
+    assert "actor.fsdp_config.sharding_strategy=no_shard" in keys
+    assert main(["train", *words, "--dry-run", "cluster.inventory=1x80GB", *keys]) == 0
+    assert "TOO MUCH" not in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_every_recipe_says_how_it_runs_on_one_gpu(capsys):
+    recipes = Catalog(load_plugins()).options("experiment")
+    words = ["env.train.sentences=own", "cluster.inventory=1x80GB"]
+    assert len(recipes) >= 16
+    for name in recipes:
+        assert main(["plan", name, *words]) == 0, capsys.readouterr()
