@@ -124,8 +124,9 @@ class Sweep:
         return [parent / SWEEP for parent in self._parents.values()]
 
     def text(self) -> str:
-        """The table, and what to do next."""
-        return _table(self.outcomes) + "".join(f"{line}\n" for line in self._next())
+        """The table, what its figures are not, and what to do next."""
+        lines = (*_caveats(self.outcomes), *self._next())
+        return _table(self.outcomes) + "".join(f"{line}\n" for line in lines)
 
     def _errors(self) -> str:
         failed = [outcome for outcome in self.outcomes if outcome.state == "failed"]
@@ -192,6 +193,19 @@ def _table(outcomes: Sequence[Outcome]) -> str:
     with console.capture() as captured:
         console.print(table)
     return captured.get()
+
+
+def _caveats(outcomes: Sequence[Outcome]) -> list[str]:
+    """What figures must not be taken for, with the jobs if it is not of all of them."""
+    measured = [outcome for outcome in outcomes if outcome.figures]
+    jobs: dict[str, list[str]] = {}
+    for outcome in measured:
+        if "caveat" in outcome.figures:
+            jobs.setdefault(outcome.figures["caveat"], []).append(str(outcome.job.index))
+    return [
+        said if len(its) == len(measured) else f"job {', '.join(its)}: {said}"
+        for said, its in jobs.items()
+    ]
 
 
 def _rate(figures: dict[str, float] | None) -> str:

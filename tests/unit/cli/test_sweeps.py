@@ -38,6 +38,7 @@ class Loop:
     def __init__(self) -> None:
         self.configs: list[RunConfig] = []
         self.errors: dict[int, BaseException] = {}
+        self.caveats: dict[int, str] = {}
 
     def run(self, assembly: Assembly) -> None:
         config = assembly.config
@@ -47,7 +48,8 @@ class Loop:
         folder.write_config(to_yaml(config))
         if config.runner.seed in self.errors:
             raise self.errors[config.runner.seed]
-        folder.summary.write_text(json.dumps(FIGURES))
+        said = self.caveats.get(config.runner.seed)
+        folder.summary.write_text(json.dumps(FIGURES | ({"caveat": said} if said else {})))
 
 
 @pytest.fixture
@@ -97,6 +99,14 @@ def test_a_table_ends_it_and_stands_beside_the_runs(sweep, log_path, capsys):
         "0.250 (0.046 .. 0.699)", "0.750 (0.301 .. 0.954)", "+0.500 (-0.100 .. +1.000)",
     ]  # fmt: skip
     assert second[5].isdigit()
+
+
+def test_what_figures_are_not_stands_below_them(sweep, loop, log_path):
+    loop.caveats = {1: "a rehearsal", 2: "a rehearsal"}
+    assert sweep("runner.seed=1,2") == 0
+    assert "┘\na rehearsal\ncompare them" in (log_path / "run/sweep.txt").read_text()
+    assert sweep("runner.seed=0,1,2") == 0
+    assert "┘\njob 1, 2: a rehearsal\n" in (log_path / "run-2/sweep.txt").read_text()
 
 
 def test_the_next_command_compares_them(sweep, log_path, elsewhere, capsys):
