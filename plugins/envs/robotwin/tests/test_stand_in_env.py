@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,10 @@ CHUNK = 25  # actions of a chunk of the published OpenVLA-OFT
 def python(other_venv: Callable[..., Path]) -> str:
     """An interpreter with SAPIEN and mplib."""
     component = rlcore_components()[0]
-    return str(other_venv(component.name, *component.requirements) / "bin/python")
+    folder = other_venv(
+        component.name, *component.requirements, requires_python=component.requires_python
+    )
+    return str(folder / "bin/python")
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +106,6 @@ def test_the_expert_solves_a_task_and_a_chunk_ends_with_it(both: SimulatedEnv) -
     assert result.valid.sum(axis=1).tolist() == [7, 25]
 
 
-@pytest.mark.long
 def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path) -> None:
     """On Ray: demonstrations, a supervised start, an update by GRPO, evaluation."""
     words = [
@@ -130,21 +133,22 @@ def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path
     assert "not results on RoboTwin" in manifest
 
 
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("task", BOXES)
-def test_the_expert_solves_four_of_five_starts(
-    make: Callable[..., SimulatedEnv], task: str
+@pytest.mark.parametrize("starts", [5, pytest.param(20, marks=pytest.mark.long)])
+def test_the_expert_solves_four_of_five_starts_of_four_tasks(
+    make: Callable[..., SimulatedEnv], starts: int
 ) -> None:
     """As a table: python benchmarks/env_robotwin.py --expert --python PATH."""
-    env = make(1, task)
-    episodes = [Episode(0, trial) for trial in range(20)]
+    env = make(1, *BOXES)
+    episodes = [Episode(task, trial) for task in range(len(BOXES)) for trial in range(starts)]
     settings = {"action_noise": 0.0, "speed": 1.0, "stride": CHUNK, "seed": 0, "max_steps": 400}
-    assert sum(shown.success for shown in env.demonstrate(episodes, **settings)) >= 16
+    solved = Counter(
+        BOXES[shown.episode.task]
+        for shown in env.demonstrate(episodes, **settings)
+        if shown.success
+    )
+    assert sum(solved[task] >= 0.8 * starts for task in BOXES) >= 4, solved
 
 
-@pytest.mark.long
-@pytest.mark.timeout(3600)
 class TestStandIn(EnvConformance):
     """Short episodes, which the expert does not solve: each check makes processes of its own."""
 
