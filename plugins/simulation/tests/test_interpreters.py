@@ -70,6 +70,22 @@ def test_all_is_the_same_across_the_major_versions_of_numpy(make: MakeEnv, numpy
     require_same(course(make(ROWS, 2, python=f"{numpy1}/bin/python")), course(make(ROWS, 0)))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("python", "numpy"),
+    [("3.10", "1.24.*"), ("3.11", "1.24.*"), ("3.12", "1.26.*"), ("3.13", "2.*")],
+)
+def test_all_is_the_same_under_other_pythons(
+    make: MakeEnv, other_venv: Callable[..., Path], python: str, numpy: str
+) -> None:
+    """Those that are found by their name, as python3.12; `rlcore venv create` makes them too."""
+    venv = other_venv(f"python{python}", f"numpy=={numpy}", requires_python=f"=={python}.*")
+    there = look(str(venv))
+    assert there.version.startswith(f"{python}.")
+    assert there.packages["numpy"].startswith(numpy.removesuffix("*"))
+    require_same(course(make(ROWS, 2, python=str(venv))), course(make(ROWS, 0)))
+
+
 def test_nothing_of_this_interpreters_path_is_on_the_others(make: MakeEnv, twin_venv: Path) -> None:
     env = make(1, 1, python=str(twin_venv), show_variable="PYTHONPATH")
     shown = env.reset()[0]["task_descriptions"][0].split()[-1]
