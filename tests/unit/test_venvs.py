@@ -14,7 +14,8 @@ from rlcore.cli import venv as command
 from rlcore.config.keys import Door
 from rlcore.config.schema import RunConfig
 from rlcore.config.trust import require_closed_doors
-from rlcore.errors import AssetError, ConfigError
+from rlcore.errors import AssetError, ConfigError, PluginError
+from rlcore.interpreters import Interpreter, look
 from rlcore.specs import ComponentSpec
 
 
@@ -124,6 +125,24 @@ def test_a_python_that_can_not_make_one_is_named_with_the_next_command(
     assert not folder.exists()
 
 
+def test_a_folder_that_has_no_interpreter_is_named_as_it_was_given(home: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        venvs.make(spec_of("robot"), home / "venv", python=str(home))
+    assert caught.value.message.endswith(f"as a path or a name on PATH, got '{home}'")
+
+
+def test_an_environment_whose_interpreter_is_gone_is_to_be_made_anew(home: Path) -> None:
+    folder = home / "my venv"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text("")
+    (folder / "bin" / "python").symlink_to("/no/such/python3.11")
+    with pytest.raises(AssetError) as caught:
+        venvs.make(spec_of("robot"), folder, say=lambda _: None)
+    assert caught.value.message == f"{folder} has no bin/python that works"
+    again = f"rlcore venv create sliding '{folder}'"
+    assert caught.value.hint == f"rm -r '{folder}' && {again}"
+
+
 def test_an_env_that_states_nothing_is_named(home: Path) -> None:
     with pytest.raises(ConfigError, match="env 'sliding' does not say what its simulators need"):
         venvs.make(spec_of(), home / "venv")
@@ -179,8 +198,6 @@ def test_what_can_not_be_installed_is_named(
 
 
 def test_what_an_environment_lacks(twin_venv: Path) -> None:
-    from rlcore.interpreters import look
-
     found = look(str(twin_venv))
     asked = spec_of("NumPy>=1.24", "no_such_robot", "pyyaml==0.1", "old; python_version < '3.4'")
     assert list(venvs.lacking(found, asked)) == [
@@ -202,6 +219,25 @@ def test_environments_are_listed_and_those_that_are_gone_are_not(
     assert command.main(["ls"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{twin_venv}: Python 3.") and f"numpy {version('numpy')}" in line
+
+
+def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(
+    home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[tuple[str, Path]] = []
+
+    def make(spec: ComponentSpec, folder: Path, *, python: str | None) -> Interpreter:
+        made.append((spec.name, folder))
+        return look(str(twin_venv))
+
+    monkeypatch.setattr(command, "make", make)
+    assert command.main(["create", "metaworld_45", str(home / "my venv")]) == 0
+    assert command.main(["create", "metaworld_45"]) == 0
+    assert made == [("metaworld", home / "my venv"), ("metaworld", venvs.usual("metaworld"))]
+    use = f"'env.train.python={home}/my venv' 'env.eval.python={home}/my venv'"
+    assert f"use it: rlcore train env=metaworld_45 {use}\n" in capsys.readouterr().out
+    with pytest.raises(PluginError, match="there is no env 'metaworld_46'"):
+        command.main(["create", "metaworld_46"])
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,16 @@ def test_another_python_than_the_simulator_takes(twin_venv: Path) -> None:
     [
         ("echo hello", "is no Python interpreter: it ends with code 0", ""),
         ("echo broken >&2; exit 3", "is no Python interpreter: it ends with code 3, broken", ""),
+        (  # pyenv's stand-in for a version that is not chosen
+            "echo 'pyenv: not found' >&2; echo '  These are there:' >&2; exit 127",
+            "is no Python interpreter: it ends with code 127, pyenv: not found",
+            "",
+        ),
+        (
+            "echo Traceback >&2; echo ' File x' >&2; echo 'SyntaxError: old' >&2; exit 1",
+            "is no Python interpreter: it ends with code 1, SyntaxError: old",
+            "",
+        ),
         (
             """echo 'rlcore-look {"version": [3, 9, 18], "packages": {}, "numpy": null}'""",
             "is Python 3.9.18, it must be 3.10 or newer",
@@ -171,6 +181,31 @@ def test_a_path_that_leads_nowhere(tmp_path: Path) -> None:
     assert "Permission denied" in refused(tmp_path / "file").message
 
 
+def test_an_environment_of_another_machine_is_said(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "pyvenv.cfg").write_text("")
+    (tmp_path / "bin" / "python").symlink_to("/no/such/python3.11")
+    error = refused(tmp_path, "robot")
+    assert error.message == (
+        f"env.train.python: {tmp_path}/bin/python is no Python interpreter: it leads to "
+        "/no/such/python3.11, which is not there"
+    )
+    assert error.hint == "rlcore venv create sliding"
+
+
+def test_one_that_prints_as_it_starts_and_whose_path_has_blanks(
+    twin_venv: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my robot's"
+    folder.mkdir()
+    loud = script(folder, f"""echo '{{"version": 1}}'; exec {twin_venv}/bin/python "$@" """)
+    assert look(str(loud)).packages["numpy"] == NUMPY
+    error = refused(loud, "no-such-simulator")
+    assert error.hint == (
+        f"""'{tmp_path}/my robot'"'"'s/python' -m pip install no-such-simulator"""
+    )
+
+
 def test_doctor_says_both_sides(twin_venv: Path) -> None:
     envs = {"train": Elsewhere(python=str(twin_venv)), "eval": Elsewhere(python="/no/python")}
     good, bad = findings(envs, registry_of("numpy"))
@@ -183,6 +218,10 @@ def test_doctor_says_both_sides(twin_venv: Path) -> None:
         "fix": "rlcore venv create sliding",
     }
     assert findings({"train": EnvConfig()}, registry_of()) == []
+    (own,) = findings({"train": Elsewhere()}, registry_of("numpy"))
+    assert (
+        own["detail"].startswith("rlcore's own interpreter: python 3.") and NUMPY in own["detail"]
+    )
 
 
 def test_what_stands_on_this_path_is_not_on_the_others(
