@@ -21,6 +21,7 @@ from rlcore.loop.gather import Gathered
 from rlcore.loop.hooks import HookError
 from rlcore.loop.left import goes_on
 from rlcore.loop.nothing import nothing_learned
+from rlcore.loop.remaining import on_what_is_left
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
@@ -56,6 +57,7 @@ def run(assembly: Assembly) -> Summary:
                     return _story(session, saved)
                 except WorkerError as error:
                     saved, said = resume.after_failure(session, error, saved), None
+            assembly = on_what_is_left(assembly)
 
 
 def _story(session: Session, saved: resume.Saved | None) -> Summary:

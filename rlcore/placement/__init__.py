@@ -3,6 +3,7 @@
 component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan --render--> table
 """
 
+from rlcore.placement.elsewhere import elsewhere
 from rlcore.placement.grammar import COMPONENTS, Placement, Process, parse
 from rlcore.placement.groups import NodeGroup
 from rlcore.placement.inventory import Inventory, Node
@@ -21,6 +22,7 @@ __all__ = [
     "Plan",
     "Process",
     "Seat",
+    "elsewhere",
     "find_inventory",
     "in_words",
     "joins",

@@ -30,6 +30,8 @@ class Seat:
         cpus, gpus: its share of the node. A rank shared by n processes counts 1/n for each,
             and each accelerator brings an equal part of the cores that its node has left.
         env_vars: set in its process.
+        among: numbers of the nodes that the process was placed through, by a group; None: it may
+            sit anywhere.
     """
 
     node: int
@@ -37,6 +39,7 @@ class Seat:
     cpus: float
     gpus: float
     env_vars: Mapping[str, str] = field(default_factory=dict)
+    among: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ class Plan:
             cpus=slots if on_cores else slots * self._free_cores(node) / self.inventory.slots(node),
             gpus=0.0 if on_cores else slots,
             env_vars=self._env_vars(process),
+            among=self._among(process),
         )
 
     def seats(self, component: str) -> tuple[Seat, ...]:
@@ -130,6 +134,14 @@ class Plan:
         processes = [p for each in self.placement.processes.values() for p in each]
         used = {rank for process in processes for rank in process.resources}
         return self.inventory.nodes[node].cpus - len(used.intersection(self.inventory.cores(node)))
+
+    def _among(self, process: Process) -> tuple[int, ...] | None:
+        """The nodes of those groups through which it came to its node: all of them have the same
+        variables."""
+        node, _ = self.inventory.locate(process.resources[0])
+        through = [self.groups[label].nodes for label in process.groups]
+        here = [set(nodes) for nodes in through if node in nodes]
+        return tuple(sorted(set.intersection(*here))) if here else None
 
     def _env_vars(self, process: Process) -> dict[str, str]:
         node, _ = self.inventory.locate(process.resources[0])

@@ -15,7 +15,6 @@ from pathlib import Path
 from rlcore.config import tree
 from rlcore.config.schema import RunConfig
 from rlcore.errors import AssetError
-from rlcore.placement import Node
 from rlcore.workers import probe
 from rlcore.workers.depot import absolute
 from rlcore.workers.joined import ask_nodes
@@ -49,12 +48,12 @@ def require_equipped(
     with _token(runs) as token:
         paths = sorted({place for places in wanted for place in places.values()})
         absent = ask_nodes(ids, probe.absent, ([*paths, str(token)],), timeout)
-    said = list(_without(roster.nodes, wanted, absent))
+    said = list(_without(roster, wanted, absent))
     for component, named in plugins.items():
         here = [n for n, held in enumerate(seated(roster)) if component in held]
         answers = ask_nodes([ids[n] for n in here], probe.ailing, (config, named), timeout)
         said += [
-            f"{_named(roster.nodes, n)} lacks {found}"
+            f"{roster.node_name(n)} lacks {found}"
             for n, answer in zip(here, answers, strict=True)
             for found in answer
         ]
@@ -69,7 +68,7 @@ def require_equipped(
 
 def apart_line(roster: Roster) -> str:
     """What to say of nodes that don't see the run's folder."""
-    named = ", ".join(_named(roster.nodes, number) for number in sorted(roster.apart))
+    named = ", ".join(roster.node_name(number) for number in sorted(roster.apart))
     return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
 
 
@@ -106,14 +105,9 @@ def _token(runs: Path) -> Iterator[Path]:
 
 
 def _without(
-    nodes: Sequence[Node], wanted: Sequence[Mapping[str, str]], absent: Sequence[Sequence[str]]
+    roster: Roster, wanted: Sequence[Mapping[str, str]], absent: Sequence[Sequence[str]]
 ) -> Iterator[str]:
     for number, (places, missing) in enumerate(zip(wanted, absent, strict=True)):
         for key, place in places.items():
             if place in missing:
-                yield f"{_named(nodes, number)} lacks {key}={place}"
-
-
-def _named(nodes: Sequence[Node], number: int) -> str:
-    name = nodes[number].name
-    return f"node {number} ({name})" if name else f"node {number}"
+                yield f"{roster.node_name(number)} lacks {key}={place}"

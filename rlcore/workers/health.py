@@ -1,4 +1,4 @@
-"""Whether Ray itself still works: the processes behind it that this one has started.
+"""Whether Ray itself still works: the processes behind it that this one has started, or joined.
 
 Who waits for a worker asks here too, since a worker can't answer once these are gone, and a call of
 Ray's may then never come back.
@@ -7,16 +7,21 @@ Ray's may then never come back.
 from __future__ import annotations
 
 import contextlib
+import socket
 import sys
+import time
 from collections.abc import Iterator
 
 import psutil
+import ray
 
 from rlcore import watchdog
 from rlcore.errors import UserError, WorkerError
 
 NAMES = ("gcs_server", "raylet")
 KEY = "(cluster.timeouts.ray)"
+HEAD_SECONDS = 30.0  # after 60 without an answer of the head, Ray ends this process
+LOOK_SECONDS = 5.0  # between two looks at a head elsewhere
 GOES_ON = "the checkpoints are whole: rlcore resume RUN goes on"
 
 
@@ -25,7 +30,8 @@ class ClusterLost(WorkerError):
 
 
 class RayHealth:
-    """Looks after Ray's processes; of a cluster that was joined, it has none.
+    """Looks after Ray's processes: those of its own cluster, or those on this machine of the one
+    that was joined, and whether somebody answers at that one's head if it is elsewhere.
 
     Args:
         patience: seconds for a stopped one to go on, and for Ray to answer (`timeouts.ray`).
@@ -38,8 +44,18 @@ class RayHealth:
         for child in psutil.Process().children():
             with contextlib.suppress(psutil.Error):
                 if child.name() in NAMES:
-                    self._processes[f"{child.name()} (pid {child.pid})"] = child
+                    self._watch(child)
                     watchdog.know(child.children(recursive=True))  # the raylet's agents
+        self._head: _Head | None = None
+        if not self._processes and ray.is_initialized():
+            joined = ray.get_runtime_context()
+            for process in _of_node(joined.get_node_id()):
+                self._watch(process)
+            if not any(name.startswith("gcs") for name in self._processes):
+                self._head = _Head(joined.gcs_address, min(patience, HEAD_SECONDS))
+
+    def _watch(self, process: psutil.Process) -> None:
+        self._processes[f"{process.name()} (pid {process.pid})"] = process
 
     def trouble(self) -> str | None:
         """What is wrong right now, None if nothing is known to be."""
@@ -47,7 +63,9 @@ class RayHealth:
 
     def _dead(self) -> str | None:
         found = self._first(psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
-        return None if found is None else f"Ray's {found} died (killed, or out of memory?)"
+        if found is not None:
+            return f"Ray's {found} died (killed, or out of memory?)"
+        return None if self._head is None else self._head.silence()
 
     def _asleep(self) -> str | None:
         found = self._first(psutil.STATUS_STOPPED)
@@ -95,3 +113,56 @@ class RayHealth:
 
         with watchdog.limit(late, seconds + self.patience):
             yield
+
+
+class _Head:
+    """The head of a cluster, on another machine.
+
+    Args:
+        address: `host:port`.
+        patience: seconds for it to answer again.
+    """
+
+    def __init__(self, address: str, patience: float) -> None:
+        self._address = address
+        self._patience = patience
+        self._silent: watchdog.Countdown | None = None
+        self._looked = time.monotonic()
+
+    def silence(self) -> str | None:
+        """That nobody has answered there for too long, in words."""
+        if self._silent is None and time.monotonic() - self._looked < LOOK_SECONDS:
+            return None
+        self._looked = time.monotonic()
+        host, _, port = self._address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+        except OSError as error:
+            self._silent = self._silent or watchdog.Countdown(self._patience)
+            if not self._silent.over():
+                return None
+            return (
+                f"nobody has answered at the head of the cluster ({self._address}) for "
+                f"{self._patience:g} s ({error})"
+            )
+        self._silent = None
+        return None
+
+
+def _of_node(node: str) -> list[psutil.Process]:
+    """Ray's own processes of a node, where that is this machine."""
+    words: dict[psutil.Process, list[str]] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.name() in NAMES:
+                words[process] = process.cmdline()
+    raylets = {p: said for p, said in words.items() if f"--node_id={node}" in said}
+    sessions = {
+        word for said in raylets.values() for word in said if word.startswith("--session-name=")
+    }
+    heads = [
+        process
+        for process, said in words.items()
+        if process.name() == "gcs_server" and sessions.intersection(said)
+    ]
+    return [*raylets, *heads]

@@ -40,10 +40,7 @@ def joined(cluster: ClusterConfig, *, wait: bool) -> Inventory:
         WorkerError: the cluster or a node does not answer.
     """
     with cluster_session(cluster):
-        nodes = _arrived(cluster.num_nodes, cluster.timeouts.nodes if wait else 0.0)
-        answers = ask_nodes(
-            [node["NodeID"] for node in nodes], probe.look, (), cluster.timeouts.start
-        )
+        nodes, answers = _asked(cluster, cluster.timeouts.nodes if wait else 0.0)
         _require_alike(answers)
         pairs = zip(nodes, answers, strict=True)
         return Inventory(
@@ -96,6 +93,18 @@ def ask_nodes(
                 hint="ray status; are Python and Ray there the same as here?",
             ) from None
     return answers
+
+
+def _asked(cluster: ClusterConfig, patience: float) -> tuple[list[dict[str, Any]], list[Any]]:
+    """The nodes, and what each says of itself; one that is gone by then was not there."""
+    while True:
+        nodes = _arrived(cluster.num_nodes, patience)
+        ids = [node["NodeID"] for node in nodes]
+        try:
+            return nodes, ask_nodes(ids, probe.look, (), cluster.timeouts.start)
+        except WorkerError:
+            if {node["NodeID"] for node in alive_nodes()} >= set(ids):
+                raise
 
 
 def _arrived(wanted: int, patience: float) -> list[dict[str, Any]]:

@@ -11,96 +11,35 @@ process started is shut down with the outermost :func:`cluster_session`.
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
-import threading
-import time
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rlcore.kernels import Kernels, Processor, adopt, processor, settle
+from rlcore.kernels import settle
 from rlcore.placement import Node, Seat
-from rlcore.workers.channel import QUEUE_SIZE, ChannelActor, RayChannel, drive
+from rlcore.rollout.messages import InteractReport
+from rlcore.workers.channel import QUEUE_SIZE, ChannelActor
 from rlcore.workers.cluster import alive_nodes, cluster_session, kill_cluster, nodes_for, stores
-from rlcore.workers.depot import QUESTIONS, Away, Depot, at_hand
+from rlcore.workers.depot import Away, at_hand
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.health import GOES_ON, RayHealth
+from rlcore.workers.health import RayHealth
+from rlcore.workers.moving import Irreplaceable, moved
+from rlcore.workers.process import WorkerProcess
 from rlcore.workers.reach import Question, reachable
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
 from rlcore.workers.roster import Member, OnCount, Part, Roster
 from rlcore.workers.waiting import Waiting, WorkerLost
 
-BEAT_SECONDS = 5.0  # between two signs of life of a worker
 INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
 BUCKETS_AT_ONCE = QUEUE_SIZE + 4  # in an object store: queued, filled, read, and some to spare
 CHANNEL_CONCURRENCY = 1000  # waits parked in the channel actor, one per open queue end
-
-
-class WorkerProcess:
-    """The actor around any worker: holds it and its end of the channel."""
-
-    def __init__(
-        self, role: str, name: str, settings: Any, channel: Any, devices: str | None = None
-    ) -> None:
-        if devices is not None:  # before anything looks for accelerators
-            os.environ["CUDA_VISIBLE_DEVICES"] = devices
-        threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
-        self._role = ROLES[role]
-        self._channel = RayChannel(channel)
-        self._depot = Depot()
-        self._worker = self._role.make(settings)
-
-    def processor(self) -> Processor:
-        """What computes here."""
-        return processor()
-
-    def adopt(self, kernels: Kernels) -> None:
-        """Compute with these; asked before anything is computed."""
-        adopt(kernels)
-
-    def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
-        told = {"on_progress": self._channel.tell} if watched else {}
-        with _staying():
-            answer = self._role.calls[method](self._worker, **arguments, **told)
-        if method == "stop":
-            self._depot.close()
-        return answer
-
-    def depot(self, question: str, *arguments: Any) -> Any:
-        """Ask the :class:`Depot` of this process."""
-        return QUESTIONS[question](self._depot, *arguments)
-
-    def talk(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        with _staying():
-            return drive(self._role.talks[method](self._worker, **arguments), self._channel)
-
-
-@contextlib.contextmanager
-def _staying() -> Iterator[None]:
-    """A worker that calls `sys.exit` has failed: Ray would take it for a wish to leave."""
-    try:
-        yield
-    except SystemExit as error:
-        raise RuntimeError(f"sys.exit({error.code!r}) was called in a worker") from error
-
-
-def _beat(name: str, channel: Any) -> None:
-    """Tell the channel every few seconds where this process's main thread is."""
-    main = threading.main_thread().ident
-    while True:
-        stack = traceback.extract_stack(sys._current_frames()[main or 0])
-        text = "".join(traceback.format_list(stack[-STACK_FRAMES:]))
-        with contextlib.suppress(RayError):  # the group was stopped
-            channel.beat.remote(name, text)
-        time.sleep(BEAT_SECONDS)
 
 
 class RayGroup(WorkerGroup):
@@ -112,6 +51,7 @@ class RayGroup(WorkerGroup):
         self._channel: Any = None
         self._health = RayHealth(self._timeouts.ray)  # anew once there is a cluster
         self._nodes: list[str] = []
+        self._incidents: list[str] = []  # not yet told
         self._workers: dict[str, list[Any]] = {role: [] for role in roster.members}
 
     def ranks(self, component: str) -> int:
@@ -167,7 +107,12 @@ class RayGroup(WorkerGroup):
         per_rank: Sequence[Mapping[str, Any]],
         on_count: OnCount | None = None,
     ) -> list[Any]:
-        results = self._ask(component, method, per_rank, self._timeouts.update, on_count)
+        timeout = self._timeouts.update
+
+        def ask() -> list[Any]:
+            return self._ask(component, method, per_rank, timeout, on_count)
+
+        results = self._surviving(ask) if component == "env" else ask()
         if on_count is not None:
             self._waiting.ask(self._channel.clear.remote())
         return results
@@ -214,31 +159,45 @@ class RayGroup(WorkerGroup):
         return min(super()._bucket(), min(stores(self._nodes)) // BUCKETS_AT_ONCE)
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
-        """See the base. An env worker that dies is started anew and the whole conversation
-        repeated: all randomness is keyed, so it says again what was said, and nothing of the
-        first attempt is kept."""
-        incidents: list[str] = []
-        while True:
+        """See the base. Nothing is kept of a conversation that an env worker has left."""
+        doing = " and ".join({part.talk: None for part in parts})
+
+        def talk() -> list[Any]:
             refs = {}
             for part in parts:
                 role = self._role(part.component)
                 ref = self._workers[role][part.rank].talk.remote(part.talk, dict(part.arguments))
                 refs[ref] = _name(role, part.rank)
-            doing = " and ".join({part.talk: None for part in parts})
             try:
                 # no timeout of its own: each receive inside has one, and names what it waits for
-                results = self._waiting.results(refs, None, doing, on_count)
+                return self._waiting.results(refs, None, doing, on_count)
             except WorkerLost as error:
-                incidents.append(error.message)
-                if len(incidents) > self._roster.cluster.simulator_restarts:
-                    raise
                 self._break_off(refs, error)
-                self._revive(error)
-                continue
-            self._waiting.ask(self._channel.clear.remote())
-            for result in results[:1] if incidents else []:
-                result.incidents[:0] = incidents
-            return results
+                raise
+
+        results = self._surviving(talk)
+        self._waiting.ask(self._channel.clear.remote())
+        if self._incidents and isinstance(results[0], InteractReport):
+            results[0].incidents[:0] = self._incidents
+            self._incidents = []
+        return results
+
+    def _surviving(self, attempt: Callable[[], list[Any]]) -> list[Any]:
+        """The results of something that is done again as often as an env worker dies in it, which
+        is started anew: all randomness is keyed, so the same comes out."""
+        lost: WorkerLost | None = None
+        for restarts in count():
+            try:
+                if lost is not None:
+                    self._incidents += [lost.message, *self._revive(lost)]
+                return attempt()
+            except Irreplaceable:
+                raise
+            except WorkerLost as error:
+                if restarts >= self._roster.cluster.simulator_restarts:
+                    raise
+                lost = error
+        raise AssertionError("count() has no end")
 
     def _break_off(self, refs: Mapping[Any, str], error: WorkerLost) -> None:
         """End a conversation that can't be finished; its workers are free again afterwards."""
@@ -249,32 +208,32 @@ class RayGroup(WorkerGroup):
             raise error
         self._waiting.ask(self._channel.clear.remote())
 
-    def _revive(self, error: WorkerLost) -> None:
-        """Start lost env workers anew; without any, it is another worker that is lost."""
-        members, workers = self._roster.members["env"], self._workers["env"]
+    def _revive(self, error: WorkerLost) -> list[str]:
+        """Start lost env workers anew, on another node if theirs is gone; returns what there is to
+        say of that. Without any lost one, it is another worker that is lost."""
+        workers = self._workers["env"]
         lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
-        if not lost:
-            raise error
         present = {node["NodeID"] for node in alive_nodes()}
+        gone = {number for number, name in enumerate(self._nodes) if name not in present}
+        members, said = moved(self._roster, lost, gone)
+        if not lost:
+            raise Irreplaceable(error.message, hint=error.hint) from error
+        self._roster = replace(self._roster, members={**self._roster.members, "env": members})
         for rank in lost:
-            number = members[rank].seat.node
-            if self._nodes[number] not in present:  # nothing would ever be started there
-                name = self._roster.nodes[number].name if self._roster.nodes else ""
-                raise WorkerLost(
-                    f"node {number} ({name}) left the cluster, with env worker {rank}",
-                    hint=f"start Ray there again, or plan without it; {GOES_ON}",
-                ) from error
             workers[rank] = self._spawn("env", rank, members[rank])
             workers[rank].adopt.remote(self.kernels)  # an actor does what it is asked in order
         refs = {
             workers[rank].call.remote("start", START["env"]): _name("env", rank) for rank in lost
         }
         self._waiting.results(refs, self._timeouts.start, "start")
+        return said
 
     def _alive(self, worker: Any) -> bool:
         try:
             with self._health.answering("process_id", self._timeouts.stop):
                 ray.get(worker.call.remote("process_id", {}), timeout=self._timeouts.stop)
+        except GetTimeoutError:
+            return True  # busy: of one that is gone Ray says so at once
         except RayError:
             return False
         return True

@@ -54,6 +54,11 @@ class Roster:
         """Whether rollout and actor are processes of their own."""
         return "rollout" in self.members
 
+    def node_name(self, number: int) -> str:
+        """What a node is called in messages."""
+        name = self.nodes[number].name if self.nodes else ""
+        return f"node {number} ({name})" if name else f"node {number}"
+
     def of(self, component: str) -> tuple[Member, ...]:
         """The workers of a component, by rank; none where the roster does without it."""
         roles = [role for role in self.members if has_component(role, component)]

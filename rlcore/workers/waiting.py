@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import (
+    ActorUnschedulableError,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+)
 
 from rlcore.errors import StuckError, UserError, WorkerError
 from rlcore.watchdog import Countdown
@@ -147,7 +153,7 @@ def _result(ref: Any, name: str, doing: str) -> Any:
             f"{name} failed while it was asked to {doing}:\n{_own_traceback(error)}",
             hint="cluster.backend=local runs the same code in one process, under pdb",
         ) from None
-    except (RayActorError, GetTimeoutError) as error:
+    except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
         raise WorkerLost(
             f"{name} died while it was asked to {doing} (killed, or out of memory?)",
             hint=f"Ray says: {str(error).splitlines()[0]}",

@@ -7,7 +7,7 @@ The matrix: `pytest -m long -n0 tests/e2e/test_nodes.py`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,17 @@ TOY = [
     "runner.val_before_train=false", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
     "env.eval.trials_per_task=1", "rollout.forward_batch=4", "cluster.torch_threads=1",
     "runner.logger.log_path=logs",
+]  # fmt: skip
+METAWORLD = [
+    "train", "experiment=quickstart", "sft.enabled=false", "runner.max_epochs=2",
+    "runner.val_before_train=false", "env.train.tasks=[button-press-topdown-v3]",
+    "env.eval.tasks=[button-press-topdown-v3]", "env.train.total_num_envs=4",
+    "env.train.rollout_epoch=1", "env.train.max_episode_steps=40", "env.eval.total_num_envs=4",
+    "env.eval.max_episode_steps=40", "env.eval.trials_per_task=1",
+    "env.eval.video_cfg.save_video=false", "actor.global_batch_size=16",
+    "actor.micro_batch_size=16", "algorithm.update_epoch=1", "cluster.torch_threads=1",
+    "runner.logger.log_path=logs", "algorithm.critic_warmup_updates=0",
+    "cluster.component_placement={env: 0-1, rollout: 2, actor: 3}",
 ]  # fmt: skip
 SEPARATE = "{env: 0, rollout: 1-2, actor: 3}"
 ONE_ACTOR = {  # on two nodes of two cores, and on three
@@ -59,10 +70,12 @@ def one_node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "logs" / "run"
 
 
-def trained(cluster: Cluster, count: int, placement: str, place: Path) -> Path:
+def trained(
+    cluster: Cluster, count: int, placement: str, place: Path, more: Sequence[str] = ()
+) -> Path:
     """The folder of a run."""
     words = [*TOY, f"cluster.num_nodes={count}", f"cluster.component_placement={placement}"]
-    ended = run(words, cluster, place)
+    ended = run([*words, *more], cluster, place)
     assert ended.code == 0, ended.err
     return place / "logs" / "run"
 
@@ -83,17 +96,30 @@ def test_with_one_actor_rank_every_shape_gives_the_same_bits(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("strategy", ["no_shard", "full_shard"])
 @pytest.mark.parametrize("shape", TWO_ACTORS)
 def test_two_actor_ranks_finish_two_updates(
-    shape: str, request: pytest.FixtureRequest, one_node: Path, tmp_path: Path
+    shape: str, strategy: str, request: pytest.FixtureRequest, one_node: Path, tmp_path: Path
 ):
+    """They talk through the interface that is given."""
     count, placement = TWO_ACTORS[shape]
     cluster = request.getfixturevalue("two_nodes" if count == 2 else "three_nodes")
-    found = numbers(trained(cluster, count, placement, tmp_path))
+    more = [f"actor.fsdp_config.sharding_strategy={strategy}", "cluster.network_interface=lo"]
+    found = numbers(trained(cluster, count, placement, tmp_path, more))
     assert len(found) == len(numbers(one_node)) == 3  # two updates and the evaluation
     # the first rollout comes before any update: it is the same whoever learns from it
     first = {name: value for name, value in numbers(one_node)[0].items() if "rollout/" in name}
     assert first.items() <= found[0].items()
+
+
+@pytest.mark.long
+def test_metaworld_and_a_tiny_pi0_make_two_updates(two_nodes: Cluster, tmp_path: Path):
+    """Both env processes are on the first node, the policies on the second."""
+    ended = run([*METAWORLD, "cluster.num_nodes=2"], two_nodes, tmp_path)
+    assert ended.code == 0, ended.err
+    found = numbers(tmp_path / "logs" / "quickstart")
+    assert [line["step"] for line in found if "train/actor/lr" in line] == [1, 2]
+    assert all(line["train/actor/optimizer_steps"] for line in found if "train/actor/lr" in line)
 
 
 @pytest.mark.long
@@ -110,6 +136,8 @@ def test_two_actor_ranks_finish_two_updates(
         (["cluster.num_nodes=3", "cluster.timeouts.nodes=2"],
          "cluster.num_nodes is 3, but 2 joined within 2 s (cluster.timeouts.nodes)"),
         (["cluster.num_nodes=1"], "cluster.num_nodes is 1, but 2 joined"),
+        (["cluster.network_interface=eth9"],
+         "cluster.network_interface='eth9': node 0 ("),
     ],
 )  # fmt: skip
 def test_one_error_before_a_worker_starts(

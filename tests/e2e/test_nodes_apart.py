@@ -21,7 +21,7 @@ WORDS = [
     "sft.max_steps=5", "collect.episodes_per_task=2", "runner.val_before_train=false",
     "runner.save_interval=1", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
     "env.eval.trials_per_task=1", "rollout.forward_batch=4", "cluster.torch_threads=1",
-    "runner.logger.log_path=logs",
+    "runner.logger.log_path=logs", "cluster.timeouts.start=900",
 ]  # fmt: skip
 
 pytestmark = [

@@ -1,0 +1,73 @@
+"""Where a run goes on after a failure, on a cluster that others have started: its nodes may have
+left, or its head may be starting anew."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from dataclasses import replace
+
+from rlcore.config.schema import ClusterConfig, RunConfig
+from rlcore.errors import PlacementError, RunWarning, UserError, WorkerError
+from rlcore.loop.assembly import Assembly, assemble
+from rlcore.placement import find_inventory, joins
+
+POLL_SECONDS = 0.5
+
+
+def on_what_is_left(assembly: Assembly) -> Assembly:
+    """The same run laid out anew: over as many nodes as before if they are there within
+    `cluster.timeouts.nodes`, else over those that are.
+
+    Raises:
+        UserError: nobody answers, or it can't be laid out over what is left; says what was waited
+            for.
+    """
+    config, cluster = assembly.config, assembly.config.cluster
+    if not joins(cluster):
+        return assembly
+    _await_head(cluster)
+    try:
+        return _laid_out(assembly, config)
+    except PlacementError as error:
+        missing = error
+    left = len(find_inventory(replace(cluster, num_nodes=1)).nodes)
+    if left >= cluster.num_nodes:
+        raise missing
+    try:
+        found = _laid_out(assembly, replace(config, cluster=replace(cluster, num_nodes=left)))
+    except UserError as error:
+        raise PlacementError(
+            f"{missing.message}; the run can't go on over {left}: {error.message}",
+            hint=missing.hint,
+        ) from None
+    warnings.warn(f"{missing.message}; the run goes on over {left}", RunWarning, stacklevel=1)
+    return found
+
+
+def _laid_out(assembly: Assembly, config: RunConfig) -> Assembly:
+    return assemble(config, further=assembly.further)
+
+
+def _await_head(cluster: ClusterConfig) -> None:
+    """Wait until somebody answers at the address, `cluster.timeouts.nodes` seconds at most.
+
+    Raises:
+        WorkerError: nobody does.
+    """
+    from rlcore.workers.cluster import require_answer
+
+    patience = cluster.timeouts.nodes
+    deadline, said = time.monotonic() + patience, False
+    while True:
+        try:
+            return require_answer(cluster.address or "", cluster.timeouts.ray)
+        except WorkerError as error:
+            if time.monotonic() >= deadline:
+                raise
+            if not said:
+                words = f"{error.message}; waiting up to {patience:g} s (cluster.timeouts.nodes)"
+                print(words, file=sys.stderr)
+                said = True
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,84 @@
+"""Where a run goes on after nodes have left; over real ones: tests/e2e/test_node_faults.py."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import pytest
+
+from rlcore.config.compose import compose
+from rlcore.errors import PlacementError, RunWarning, WorkerError
+from rlcore.loop import remaining
+from rlcore.loop.assembly import assemble
+from rlcore.placement import Inventory, Node
+
+NODE = Node(cpus=2, name="a", id="1")
+WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.timeouts.nodes=0.1"]
+
+
+@pytest.fixture
+def over_two(monkeypatch: pytest.MonkeyPatch):
+    """The parts of a run over two nodes, and how many of them are there from then on."""
+    there = [2]
+
+    def found(cluster, **_):
+        if cluster.num_nodes > there[0]:
+            raise PlacementError(f"cluster.num_nodes is {cluster.num_nodes}, but {there[0]} joined")
+        return Inventory((NODE,) * there[0])
+
+    monkeypatch.setattr("rlcore.loop.assembly.find_inventory", found)
+    monkeypatch.setattr(remaining, "find_inventory", found)
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        head.listen()
+
+        def made(placement: str):
+            address = f"127.0.0.1:{head.getsockname()[1]}"
+            more = [f"cluster.address={address}", f"cluster.component_placement={placement}"]
+            return assemble(compose([*WORDS, "cluster.num_nodes=2", *more]))
+
+        yield made, there, head
+
+
+def test_as_many_nodes_as_before_are_taken_as_before(over_two):
+    made, _, _ = over_two
+    before = made("{env: 0, rollout: 0, actor: 3}")
+    after = remaining.on_what_is_left(before)
+    assert after.config == before.config and after.roster.members == before.roster.members
+
+
+def test_fewer_nodes_do_where_the_map_fits(over_two):
+    """The map has ranks 0 and 1, which the first node has alone."""
+    made, there, _ = over_two
+    before = made("{env: 0, rollout: 0, actor: 1}")
+    there[0] = 1
+    with pytest.warns(RunWarning, match="is 2, but 1 joined; the run goes on over 1"):
+        after = remaining.on_what_is_left(before)
+    assert after.config.cluster == replace(before.config.cluster, num_nodes=1)
+
+
+def test_where_it_does_not_fit_both_reasons_are_given(over_two):
+    made, there, _ = over_two
+    before = made("{env: 0, rollout: 0, actor: 3}")
+    there[0] = 1
+    with pytest.raises(PlacementError) as error:
+        remaining.on_what_is_left(before)
+    assert error.value.message == (
+        "cluster.num_nodes is 2, but 1 joined; the run can't go on over 1: "
+        "cluster.component_placement.actor: part '3': rank 3 is out of range; allowed: 0-1"
+    )
+
+
+def test_a_head_is_waited_for(over_two, capsys: pytest.CaptureFixture[str]):
+    made, _, head = over_two
+    before = made("{env: 0, rollout: 0, actor: 3}")
+    head.close()
+    with pytest.raises(WorkerError, match="no Ray cluster answers at"):
+        remaining.on_what_is_left(before)
+    assert "waiting up to 0.1 s (cluster.timeouts.nodes)" in capsys.readouterr().err
+
+
+def test_a_cluster_of_its_own_is_started_anew():
+    alone = assemble(compose([*WORDS[:3], "cluster.backend=local"]))
+    assert remaining.on_what_is_left(alone) is alone
