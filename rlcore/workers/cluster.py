@@ -181,9 +181,10 @@ def alive_nodes() -> list[dict[str, Any]]:
 
 
 def stores(ids: Sequence[str]) -> list[int]:
-    """Bytes of the object store of each of these nodes."""
-    bytes_of = {node["NodeID"]: node["Resources"]["object_store_memory"] for node in ray.nodes()}
-    return [int(bytes_of[name]) for name in ids]
+    """Bytes of the object store of each of these nodes that is there; Ray lists what has left too,
+    without its resources."""
+    found = {node["NodeID"]: node["Resources"]["object_store_memory"] for node in alive_nodes()}
+    return [int(found[name]) for name in ids if name in found]
 
 
 def nodes_for(roster: Roster) -> list[str]:
