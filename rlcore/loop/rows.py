@@ -6,6 +6,7 @@ says that it may differ: then the figures are marked as not the protocol's.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -117,11 +118,12 @@ def row_configs(
                 f"protocol {name!r} sets {key!r} for {row!r}, which env {spec.env} does not have."
                 f"{did_you_mean(key, keys)}"
             )
-        for key in asked.keys() & changes.keys() - set(spec.may_differ):
+        for key in sorted(asked.keys() & changes.keys() - set(spec.may_differ)):
             if asked[key] != changes[key]:
+                own, got = (json.dumps(each[key], default=str) for each in (changes, asked))
                 raise ConfigError(
-                    f"{EVALUATED}.{key} must be left out, or {changes[key]!r}: protocol={name} "
-                    f"sets it for {row!r}, got {asked[key]!r}",
+                    f"{EVALUATED}.{key} must be left out, or {own}: protocol={name} sets it for "
+                    f"{row!r}, got {got}",
                     hint=_may_be_set(spec),
                 )
         kept = {key: asked[key] for key in spec.may_differ if key in asked}

@@ -49,7 +49,9 @@ def test_its_time_limits_and_starts_can_be_others_and_its_suites_not(capsys) -> 
         "figures are not those of protocol=libero_130\n"
     )
     assert main([*words, "env.eval.suite=libero_90"]) == 2
-    assert "env.eval.suite must be left out, or 'libero_object'" in capsys.readouterr().err
+    assert 'env.eval.suite must be left out, or "libero_object": ' in capsys.readouterr().err
+    assert main([*words, "env.eval.tasks=[turn_on_the_stove]"]) == 2
+    assert "env.eval.tasks must be left out, or null: " in capsys.readouterr().err
 
 
 @needs_libero
