@@ -88,11 +88,14 @@ def parameters_can_be_divided(facts: Facts) -> Iterator[str]:
     if facts.policy is None or facts.config.divides == 1:
         return
     key = "actor.fsdp_config"
-    if config.sharding_strategy == "full_shard" and not facts.policy.blocks:
-        yield (
-            f"{key}.sharding_strategy must be shard_grad_op or no_shard: {facts.policy.name} names "
-            "no blocks that could be gathered one at a time, got full_shard"
-        )
+    if not facts.policy.blocks:
+        without = f"{facts.policy.name} names no blocks that could be gathered one at a time, got"
+        if config.sharding_strategy == "full_shard":
+            yield (
+                f"{key}.sharding_strategy must be shard_grad_op or no_shard: {without} full_shard"
+            )
+        elif config.reshard_after_forward:
+            yield f"{key}.reshard_after_forward must be null or false: {without} true"
     if config.sharding_strategy == "hybrid_shard":
         nodes = [seat.node for seat in facts.placement.seats("actor")]
         on_nodes = Counter(nodes)

@@ -169,6 +169,25 @@ def test_every_other_command_takes_its_checkpoint(
     assert main(["eval", run, "env.eval.trials_per_task=2"]) == 0
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["model=pi0_tiny", "algorithm=ppo"],
+     ["model=openvla_oft_tiny", "algorithm=grpo", "algorithm.group_size=2",
+      "actor.model.is_lora=true", "algorithm.kl_beta=0.01"]],
+    ids=["pi0", "OpenVLA-OFT with adapters"],
+)  # fmt: skip
+def test_models_of_ours_are_trained_saved_and_gone_on_with(tmp_path: Path, words: Sequence[str]):
+    """What acts after an update has the weights that were divided: an evaluation of the checkpoint
+    gives the episodes that the run ended with."""
+    plain = [word for word in TOY if not word.startswith(("model=", "algorithm", "sft", "collect"))]
+    where = [f"runner.logger.log_path={tmp_path}", "runner.logger.experiment_name=ours"]
+    where += ["runner.max_epochs=1", "runner.val_before_train=false"]
+    assert main([*plain, *words, *where, SHARDED, TWO]) == 0
+    run = str(tmp_path / "ours")
+    assert main(["eval", run, "--verify"]) == 0
+    assert main(["resume", run, "runner.max_epochs=2", WHOLE, ONE, LOCAL]) == 0
+
+
 def test_a_process_killed_within_a_checkpoint_costs_that_checkpoint(
     uninterrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlcore.checks.facts import gather_facts
@@ -98,3 +100,22 @@ def test_in_one_process_weights_take_no_way(facts):
     apart = "cluster.component_placement={env: 0, rollout: 1, actor: 2}"
     assert facts(apart).lanes
     assert not facts(apart, "cluster.backend=local").lanes
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("sharding_strategy=full_shard",
+         "sharding_strategy must be shard_grad_op or no_shard: toy names no blocks that could be "
+         "gathered one at a time, got full_shard"),
+        ("sharding_strategy=shard_grad_op reshard_after_forward=true",
+         "reshard_after_forward must be null or false: toy names no blocks that could be gathered"),
+        ("sharding_strategy=shard_grad_op", ""),
+    ],
+)  # fmt: skip
+def test_a_policy_without_blocks_is_gathered_as_a_whole(facts, problems, words, sentence):
+    found = facts(*(f"actor.fsdp_config.{word}" for word in words.split()))
+    known = replace(found, policy=replace(found.policy, blocks=False))
+    said = [each for each in problems(known) if "fsdp" in each]
+    assert len(said) == bool(sentence) and all(sentence in each for each in said)
+    assert not [each for each in problems(found) if "fsdp" in each]
