@@ -15,25 +15,21 @@ Environment variables:
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
-from typing import Any, get_args
+from typing import Any
 
 import pluggy
 
 from rlcore import extras, hookspecs
 from rlcore.errors import PluginError, did_you_mean, listing, nearest
 from rlcore.installed import BLOCK, Installed, installed
-from rlcore.specs import ComponentSpec, Kind
-
-API_VERSION = (0, 2)
-KINDS: tuple[Kind, ...] = get_args(Kind)
-_COMMAND = re.compile(r"[A-Za-z][\w-]*")
+from rlcore.plugin_answers import problem_of, require_api
+from rlcore.specs import KINDS, ComponentSpec, Kind
 
 
 @dataclass(frozen=True)
@@ -250,7 +246,7 @@ class Registry:
         module = None
         try:
             module = plugin.load()
-            _check_api(module, plugin.distribution)
+            require_api(module, plugin.distribution)
             self.manager.register(module, name=plugin.name)
             self._check_hooks(module)
             specs = self._call(module, "rlcore_components")
@@ -286,7 +282,7 @@ class Registry:
         return [item for result in results for item in result]
 
     def _register(self, spec: Any, plugin: str, origin: tuple[str, str]) -> None:
-        problem = _spec_problem(spec)
+        problem = problem_of(spec)
         if not isinstance(spec, ComponentSpec):
             self._rows.append(PluginRow("plugin", plugin, *origin, "BAD", problem))
         elif problem:
@@ -300,44 +296,6 @@ class Registry:
 def load_plugins() -> Registry:
     """The registry of this process, loaded once."""
     return Registry.load()
-
-
-def _check_api(module: Any, distribution: str) -> None:
-    """Raise where the plugin was written for another interface. While the major number is 0, every
-    minor one may change it."""
-    api = getattr(module, "RLCORE_API", None)  # a stranger's module: it may lack the name
-    if not (isinstance(api, tuple) and len(api) == 2 and all(isinstance(n, int) for n in api)):
-        raise PluginError(f"has no RLCORE_API = (major, minor), found {api!r}")
-    major, minor = API_VERSION
-    if api[0] != major or api[1] > minor or (major == 0 and api[1] != minor):
-        older = distribution if api < API_VERSION else "rlcore"
-        raise PluginError(
-            f"asks for plugin API {api[0]}.{api[1]}, this rlcore offers {major}.{minor}: "
-            f"pip install --upgrade {older}"
-        )
-
-
-def _spec_problem(spec: Any) -> str:
-    """Why `spec` can't be registered; empty if it can."""
-    if not isinstance(spec, ComponentSpec):
-        return f"rlcore_components listed a {type(spec).__name__}, not a ComponentSpec"
-    for field in fields(spec):
-        value = vars(spec)[field.name]
-        if isinstance(field.default, tuple):
-            if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
-                return f"{field.name} of a component must be a tuple of strings, got {value!r}"
-        elif not isinstance(value, str) and not (value is None and field.default is None):
-            return f"{field.name} of a component must be a string, got {type(value).__name__}"
-        if field.name in ("target", "config", "spec", "imports") and value is not None:
-            module, _, attribute = value.partition(":")
-            if not module or not attribute.isidentifier():
-                return f"{field.name} must read 'module:attr', got {value!r}"
-    if spec.kind not in KINDS:
-        guess = did_you_mean(spec.kind, KINDS)
-        return f"kind must be one of {', '.join(KINDS)}, got {spec.kind!r}.{guess}"
-    if spec.kind == "command" and not _COMMAND.fullmatch(spec.name):
-        return f"a command's name is letters, digits, - and _, got {spec.name!r}"
-    return "" if spec.name else "a component has an empty name"
 
 
 def _conflict(claims: list[Component]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlcore import hookspecs
-from rlcore.plugins import KINDS
+from rlcore.specs import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

@@ -7,7 +7,8 @@ import pytest
 from rlcore import extras
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.errors import PluginError
-from rlcore.plugins import KINDS, Registry, load_plugins
+from rlcore.plugins import Registry, load_plugins
+from rlcore.specs import KINDS
 
 REQUIRES = [
     "numpy>=1.26",
