@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ def checked(*overrides: str) -> RunConfig:
     return config
 
 
+@cache
 def recipe(name: str, *overrides: str) -> RunConfig:
     """With the answer to what recipes of published checkpoints ask."""
     return checked(f"experiment={name}", "env.train.sentences=own", *overrides)
@@ -59,8 +61,15 @@ def test_recipes_compose_pass_the_checks_and_fit_on_eight_gpus(name, capsys):
     assert "of 80.00 GiB" in said and "TOO MUCH" not in said
 
 
-@pytest.mark.parametrize("env", ENVS)
-@pytest.mark.parametrize("model", CATALOG.options("model"))
+# Every third pair at once, which is some models of each env and some envs of each model.
+PAIRS = [
+    pytest.param(env, model, marks=[] if (row + column) % 3 == 0 else [pytest.mark.long])
+    for row, env in enumerate(ENVS)
+    for column, model in enumerate(CATALOG.options("model"))
+]
+
+
+@pytest.mark.parametrize(("env", "model"), PAIRS)
 def test_any_installed_env_and_model_compose(env, model):
     config = compose([f"env={env}", f"model={model}"], require=("env", "model"))
     assert config.env.train.env_type in load_plugins().names("env")

@@ -72,7 +72,7 @@ def assert_kept(seen: dict[str, Any]) -> None:
         assert whole and whole == apart
 
 
-def test_as_rlcore_chooses():
+def test_as_rlcore_chooses(two_cores: None):
     """Whatever the processor."""
     assert_kept(found({}, "play"))
 
@@ -94,8 +94,9 @@ if HERE.setting:  # elsewhere there is no MKL to ask
     @pytest.mark.parametrize("mkl", SETTINGS)
     @pytest.mark.parametrize("shown", ["as it is", "as Intel's"])
     def test_all_kernels(
-        mkl: str, aten: str, onednn: str, shown: str, request: pytest.FixtureRequest
-    ):
+        mkl: str, aten: str, onednn: str, shown: str, request: pytest.FixtureRequest,
+        two_cores: None,
+    ):  # fmt: skip
         if shown == "as it is" and HERE.maker == "GenuineIntel":
             pytest.skip("the same")
         held = {MKL: mkl, "ATEN_CPU_CAPABILITY": aten, "ONEDNN_MAX_CPU_ISA": onednn}
