@@ -24,6 +24,7 @@ from rlcore.loop.assembly import assemble
 from rlcore.rollout.columns import canonical
 from rlcore.track.checkpoint import load_checkpoint
 
+pytestmark = pytest.mark.usefixtures("two_cores")
 SIZE, COLUMNS = 4, 24
 GROUPED = [
     "env=toy",
