@@ -17,9 +17,11 @@ from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.placement import (
     COMPONENTS,
     Lane,
+    Need,
     Plan,
     find_inventory,
     make_plan,
+    memory_per_process,
     parts,
     plan_lanes,
 )
@@ -91,6 +93,27 @@ class Facts:
         return min(rows, config.rollout.forward_batch or rows)
 
     @property
+    def counted(self) -> PolicySpec:
+        """The policy as memory is counted: an evaluation makes no optimizer."""
+        policy = self.policy or NO_POLICY
+        return replace(policy, trainable_parameters=0) if self.config.runner.only_eval else policy
+
+    @property
+    def memory(self) -> dict[str, Need]:
+        """What a process needs, by its role."""
+        return {
+            role: memory_per_process(
+                role,
+                self.counted,
+                self.config.actor.model.precision,
+                reference=self.needs is not None and self.needs.reference_logprobs,
+                rows=self.rows_per_forward,
+                shares=self.placement.shares,
+            )
+            for role, _ in self.placement.roles()
+        }
+
+    @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
         """`(path, settings, spec)` of both envs."""
         env = self.config.env
@@ -118,7 +141,12 @@ def gather_facts(
     further = further or {}
     said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
-    plan = plan or make_plan(config.cluster, find_inventory(config.cluster), divides=config.divides)
+    plan = plan or make_plan(
+        config.cluster,
+        find_inventory(config.cluster),
+        divides=config.divides,
+        offloads=config.offloads,
+    )
     trains = bool(config.algorithm.name) and not config.runner.only_eval
     return Facts(
         config=config,

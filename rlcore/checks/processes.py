@@ -34,6 +34,22 @@ def offloaded_envs_can_be_suspended(facts: Facts) -> Iterator[str]:
             )
 
 
+def offloads_in_vain(facts: Facts) -> Iterator[str]:
+    """A sentence for each policy that is asked to leave accelerators to others, and can't."""
+    plan = facts.placement
+    for name in plan.offloads:
+        said = f"{name}.enable_offload=true does nothing"
+        if all(plan.on_cores(process) for process in plan.processes(name)):
+            yield f"{said}: its processes sit on cores, and all their memory is the host's"
+        elif name == "rollout" and plan.fused:
+            yield (
+                f"{said}: rollout and actor are one process over one set of weights; what can "
+                "leave while it acts is the optimizer (actor.enable_offload)"
+            )
+        elif not any(plan.leaves(name, process) for process in plan.processes(name)):
+            yield f"{said}: nothing else is placed on its accelerators"
+
+
 @CHECKS.add
 def rollout_workers_have_rows(facts: Facts) -> Iterator[str]:
     """Where there are more rollout processes than stages, they share the rows of a stage."""

@@ -28,9 +28,10 @@ def main(arguments: Sequence[str]) -> int:
         print("this machine alone; cluster.address=auto shows the Ray cluster that it is part of")
     if config.env.train.env_type:
         registry = load_plugins()
-        facts = check(
-            config, registry, make_plan(config.cluster, inventory, registry, divides=config.divides)
+        plan = make_plan(
+            config.cluster, inventory, registry, divides=config.divides, offloads=config.offloads
         )
+        facts = check(config, registry, plan)
         announce(facts)
         print()
         print(placement_table(facts))

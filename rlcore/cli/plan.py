@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore.checks import check
-from rlcore.checks.facts import NO_POLICY, Facts
+from rlcore.checks.facts import Facts
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb
 from rlcore.config.schema import WHOLE, RunConfig
 from rlcore.errors import UserError
-from rlcore.placement import Inventory, find_inventory, make_plan, memory_per_process
+from rlcore.placement import Inventory, Plan, find_inventory, make_plan
+from rlcore.placement.memory import on_host, worth_leaving
 from rlcore.placement.pretend import pretended
 from rlcore.placement.propose import PRESETS, Fill, fill, layouts, micro_batch
 from rlcore.placement.show import size
@@ -31,12 +32,20 @@ STAGES = (2, 1)  # two let env and policy overlap; one does with fewer envs
 
 @dataclass(frozen=True)
 class Tried:
-    """A layout on some machines: the keys that make it, how full it is, or why it can't be."""
+    """A layout on some machines.
+
+    Attributes:
+        keys: that make it.
+        fill: how full it is; None: it can't be.
+        refused: why it can't be.
+        other: the same where as many leave as make it less full; None: that changes nothing.
+    """
 
     name: str
     keys: dict[str, Any]
     fill: Fill | None = None
     refused: str = ""
+    other: Tried | None = None
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -88,16 +97,18 @@ def _fitting(
         changes: keys that `config` has besides what was asked.
     """
     own = config.actor.fsdp_config.sharding_strategy
-    tries = (
-        _try(config, registry, inventory, *layout, strategy)
-        for strategy in (dict.fromkeys((own, DIVIDED)) if inventory.total > 1 else (WHOLE,))
-        for layout in layouts(inventory).items()
-    )
     lines: list[str] = []
-    for one in tries:
-        if one.fill is not None and one.fill.fits:
-            return [*lines, *_words(one, changes), _left(one.fill)], True
-        lines += _why_not(one)
+    for strategy in dict.fromkeys((own, DIVIDED)) if inventory.total > 1 else (WHOLE,):
+        found = [
+            _try(config, registry, inventory, *layout, strategy)
+            for layout in layouts(inventory).items()
+        ]
+        # moving weights to and fro takes time, so only where it makes the difference
+        found += [one.other for one in found if one.other is not None]
+        for one in found:
+            if one.fill is not None and one.fill.fits:
+                return [*lines, *_words(one, changes), _left(one.fill)], True
+            lines += _why_not(one)
     return lines, False
 
 
@@ -129,7 +140,9 @@ def _try(
                 rollout=replace(config.rollout, pipeline_stage_num=stages),
                 actor=replace(config.actor, fsdp_config=fsdp),
             )
-            plan = make_plan(cluster, inventory, registry, divides=placed.divides)
+            plan = make_plan(
+                cluster, inventory, registry, divides=placed.divides, offloads=placed.offloads
+            )
             wanted, batch = config.actor.micro_batch_size, config.actor.global_batch_size
             micro = micro_batch(wanted, batch, plan.world_size("actor")) or wanted
             keys["actor.micro_batch_size"] = micro
@@ -138,23 +151,24 @@ def _try(
         except UserError as error:
             refused = Tried(name, keys, refused="; ".join(error.message.splitlines()))
         else:
-            return Tried(name, keys, fill(plan, _memory(facts)))
+            full = fill(plan, facts.memory)
+            return Tried(name, keys, full, other=_leaving(name, keys, plan, facts))
     return refused
 
 
-def _memory(facts: Facts) -> dict[str, int]:
-    """Bytes of a process, by role."""
-    return {
-        role: memory_per_process(
-            role,
-            facts.policy or NO_POLICY,
-            facts.config.actor.model.precision,
-            reference=facts.needs is not None and facts.needs.reference_logprobs,
-            rows=facts.rows_per_forward,
-            shares=facts.placement.shares,
-        )
-        for role, _ in facts.placement.roles()
-    }
+def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried | None:
+    """The layout where who does not work leaves accelerators; None: it is so already, in vain, or
+    more than main memory takes."""
+    asked = worth_leaving(plan, facts.memory)
+    if not asked or set(asked) <= set(plan.offloads):
+        return None
+    plan = replace(plan, offloads=asked)
+    nodes = enumerate(plan.inventory.nodes)
+    if any(0 < node.memory < on_host(plan, index, facts.memory) for index, node in nodes):
+        return None
+    offload = {f"{name}.enable_offload": "true" for name in asked}
+    full = fill(plan, facts.memory)
+    return Tried(f"{name.rstrip(',')}, with offload,", keys | offload, full)
 
 
 def _words(one: Tried, changes: Mapping[str, str]) -> Iterator[str]:

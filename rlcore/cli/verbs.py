@@ -215,7 +215,9 @@ def show_plan(
     from rlcore.placement.show import TOO_MUCH
 
     inventory = find_inventory(config.cluster, only_look=True)
-    plan = make_plan(config.cluster, inventory, registry, divides=config.divides)
+    plan = make_plan(
+        config.cluster, inventory, registry, divides=config.divides, offloads=config.offloads
+    )
     facts = check(config, registry, plan, further, collects=collects)
     announce(facts, collects=collects)
     print(to_yaml(config))
@@ -242,18 +244,13 @@ def _show_machine(config: RunConfig, registry: Registry) -> None:
 
 def placement_table(facts: Facts) -> str:
     """Which process runs where, and an estimate of what each holds."""
-    from rlcore.checks.facts import NO_POLICY
     from rlcore.placement import render
 
-    policy = facts.policy or NO_POLICY
-    if facts.config.runner.only_eval:  # which makes no optimizer
-        policy = replace(policy, trainable_parameters=0)
     return render(
         facts.placement,
-        policy,
+        facts.counted,
+        facts.memory,
         facts.config.actor.model.precision,
-        reference=facts.needs is not None and facts.needs.reference_logprobs,
-        rows=facts.rows_per_forward,
         lanes=facts.lanes,
     )
 

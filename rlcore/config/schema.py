@@ -261,6 +261,10 @@ class RolloutConfig(Settings):
     pipeline_stage_num: int = key(
         "stages: one simulates while the policy answers another", 1, least=1
     )
+    enable_offload: bool = key(
+        "the weights that act lie in host memory while an actor on the same accelerator updates",
+        False,
+    )
     forward_batch: int | None = key(
         "fixed forward batch (padded), for bitwise equal trajectories; null: all that wait",
         least=1,
@@ -404,6 +408,11 @@ class ActorConfig(Settings):
     model: ModelConfig = key("the model", ModelConfig())
     optim: OptimConfig = key("the optimizer", OptimConfig())
     fsdp_config: FSDPConfig = key("parameter placement", FSDPConfig())
+    enable_offload: bool = key(
+        "weights, gradients and optimizer lie in host memory while a rollout or an env on the same "
+        "accelerator works; the weights stay where one process acts and learns",
+        False,
+    )
     micro_batch_size: int = key("chunks per forward and backward of a rank", 128, least=1)
     global_batch_size: int = key("chunks per optimizer step over all ranks", 1024, least=1)
 
@@ -550,3 +559,9 @@ class RunConfig(Settings):
     def divides(self) -> int:
         """How many actor processes divide one copy of the parameters, as a plan takes it."""
         return 1 if self.runner.only_eval else self.actor.fsdp_config.divides
+
+    @property
+    def offloads(self) -> tuple[str, ...]:
+        """Which of "rollout" and "actor" are asked to leave accelerators to others meanwhile."""
+        asked = {"rollout": self.rollout.enable_offload, "actor": self.actor.enable_offload}
+        return tuple(name for name, leaves in asked.items() if leaves)

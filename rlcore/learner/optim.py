@@ -11,7 +11,7 @@ needs no pickle.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,6 +177,15 @@ class PolicyOptimizer:
         """Whether any weight differs from an earlier :meth:`sample`."""
         pairs = zip(before, self.sample(), strict=True)
         return not all(torch.equal(then, now) for then, now in pairs)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Gradients, moments and master copies that there are now."""
+        for parameters in self._parameters.values():
+            for parameter in parameters:
+                stepped = self._stepped(parameter)
+                yield from (one.grad for one in (parameter, stepped) if one.grad is not None)
+                yield from self._adam.state.get(stepped, {}).values()
+        yield from self._masters.values()
 
     def state_dict(self) -> dict[str, Any]:
         """`{"tensors": {"GROUP.INDEX.MOMENT": tensor}, "state": json-able}`; copies on the host. A

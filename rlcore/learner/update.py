@@ -292,6 +292,11 @@ class Learner:
         groups = [self._optimizer.parameters(name) for name in ("policy", "value")]
         return [parameter for group in groups for parameter in group if parameter.requires_grad]
 
+    def tensors(self) -> Iterator[Tensor]:
+        """All that it holds besides the policy's weights."""
+        yield from self._optimizer.tensors()
+        yield from self._reference or []
+
     @property
     def share(self) -> tuple[int, int] | None:
         """Which part of how many :meth:`state_dict` gives here; None: another rank gives it."""

@@ -11,7 +11,7 @@ from rlcore.checks.interpreters import interpreters_of
 from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
 from rlcore.interpreters import Interpreter
-from rlcore.placement import Plan, Seat, find_inventory, make_plan
+from rlcore.placement import Plan, Process, find_inventory, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.venvs import note
@@ -74,7 +74,9 @@ def assemble(
     """
     registry = registry or load_plugins()
     inventory = find_inventory(config.cluster)
-    placement = make_plan(config.cluster, inventory, registry, divides=config.divides)
+    placement = make_plan(
+        config.cluster, inventory, registry, divides=config.divides, offloads=config.offloads
+    )
     further = further or {}
     facts = check(config, registry, placement, further, collects=collects)
     announce(facts, collects=collects)
@@ -142,12 +144,14 @@ def _policy_workers(
         divided_by=placement.shares,
     )
 
-    def member(seat: Seat) -> Member:
+    def member(role: str, process: Process) -> Member:
+        seat = placement.seat(process)
         threads = config.cluster.torch_threads or placement.cores(seat)
-        return Member(replace(settings, threads=threads), seat)
+        offload = placement.leaves(role, process)
+        return Member(replace(settings, threads=threads, offload=offload), seat)
 
     return {
-        role: tuple(member(placement.seat(process)) for process in processes)
+        role: tuple(member(role, process) for process in processes)
         for role, processes in placement.roles()
         if role != "env"
     }

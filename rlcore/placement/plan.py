@@ -52,12 +52,15 @@ class Plan:
         groups: the node groups of the configuration, by label.
         divides: how many actor processes divide one copy of the parameters: all of them (0), none
             (1), those of a node (-1), or so many.
+        offloads: which of "rollout" and "actor" are asked to leave accelerators to others while
+            these work.
     """
 
     inventory: Inventory
     placement: Placement
     groups: Mapping[str, NodeGroup] = field(default_factory=dict)
     divides: int = 1
+    offloads: tuple[str, ...] = ()
 
     @property
     def fused(self) -> bool:
@@ -125,6 +128,15 @@ class Plan:
         """Whether it sits on CPU slots."""
         return self.inventory.is_core(process.resources[0])
 
+    def leaves(self, role: str, process: Process) -> bool:
+        """Whether a process of a role leaves its memory on accelerators to others: it is asked to,
+        and there are such that work there while it does not."""
+        own, others = ("actor", ("env", "rollout")) if "actor" in role else ("rollout", ("actor",))
+        if role == "env" or own not in self.offloads or self.on_cores(process):
+            return False
+        there = {r for name in others for other in self.processes(name) for r in other.resources}
+        return not there.isdisjoint(process.resources)
+
     def _sharers(self, rank: int) -> int:
         """How many processes use a resource rank."""
         return sum(rank in p.resources for _, processes in self.roles() for p in processes)
@@ -182,13 +194,14 @@ def make_plan(
     registry: Registry | None = None,
     *,
     divides: int = 1,
+    offloads: tuple[str, ...] = (),
 ) -> Plan:
     """Lay out the processes of a run.
 
     `cluster.component_placement` is a map, or the name of a placement that a plugin registered.
 
     Args:
-        divides: see :class:`Plan`.
+        divides, offloads: see :class:`Plan`.
 
     Raises:
         PlacementError: a bad map, nodes that have not joined, a process that spans two nodes.
@@ -209,7 +222,7 @@ def make_plan(
         mapping = load_target(component.spec.target)(inventory, cluster)
     groups = read_groups(cluster.node_groups, inventory)
     ranks = {label: group.ranks for label, group in groups.items()}
-    plan = Plan(inventory, parse(mapping, inventory.total, ranks), groups, divides)
+    plan = Plan(inventory, parse(mapping, inventory.total, ranks), groups, divides, offloads)
     for name, processes in plan.placement.processes.items():
         for process in processes:
             _on_one_node(name, process, inventory)

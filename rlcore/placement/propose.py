@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlcore.placement.inventory import Inventory
+from rlcore.placement.memory import Need, load
 from rlcore.placement.plan import Plan
-from rlcore.placement.show import load
 
 PRESETS = ("1x24GB", "1x80GB", "8x80GB", "2x8x80GB")
 """Machines that many have, as `cluster.inventory` describes them."""
@@ -59,11 +59,11 @@ def micro_batch(wanted: int, global_batch: int, ranks: int) -> int | None:
     return max(fitting, default=None)
 
 
-def fill(plan: Plan, memory: Mapping[str, int]) -> Fill:
+def fill(plan: Plan, memory: Mapping[str, Need]) -> Fill:
     """How full a plan makes its machines.
 
     Args:
-        memory: bytes of each process by its role.
+        memory: what a process needs, by its role.
     """
     found = []
     for index, node in enumerate(plan.inventory.nodes):

@@ -1,9 +1,10 @@
-"""A plan as a table, with an estimate of the memory each process takes."""
+"""A plan as a table, with the memory that its processes take and how full machines get."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
@@ -11,85 +12,33 @@ from rich.table import Table
 from rlcore.placement.grammar import Process
 from rlcore.placement.inventory import Inventory
 from rlcore.placement.lanes import Lane, in_words
+from rlcore.placement.memory import BYTES, Need, fullest, load, on_host, worth_leaving
 from rlcore.placement.plan import Plan
 from rlcore.specs import PolicySpec
 
 GIB = 2**30
-BYTES = {"fp32": 4, "bf16": 2}
 WIDTH = 100
 TOO_MUCH = "TOO MUCH"
 """How the line of a node ends whose memory can't hold the weights."""
-_ADAMW_MOMENTS = 2
-_FP32 = BYTES["fp32"]
-
-
-def memory_per_process(
-    role: str,
-    spec: PolicySpec,
-    precision: str,
-    *,
-    reference: bool = False,
-    rows: int = 0,
-    shares: int = 1,
-) -> int:
-    """Bytes that a process holds besides activations.
-
-    With P parameters, T of them trained, b bytes each (4 in fp32, 2 in bf16), R rows that a forward
-    decides at once and K numbers cached for each:
-
-        rollout                  P b  +  R K b (keys and values)
-        actor                    P b  +  12 T (gradients and AdamW's two moments, in fp32)
-                                 +  4 T (master copies in fp32, where b = 2)
-                                 +  T b (reference weights, where algorithm.kl_beta wants them)
-        rollout+actor            as the actor, + R K b
-        env                      0: the simulator's own, unknown here
-
-    Where n processes divide the parameters, an actor holds the n-th part of all that, and G b of
-    what is gathered to compute with, G parameters at once.
-
-    Parameters a model keeps in fp32 within bf16 (adapters: they need no master copies) are counted
-    like the others; activations and rendering are not counted.
-    """
-    if role == "env":
-        return 0
-    size = BYTES[precision]
-    held = spec.parameters * size
-    if "rollout" in role:
-        held += rows * spec.cache_numbers * size
-    if "actor" in role:
-        masters = 1 if size < _FP32 else 0
-        each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
-        held += each * spec.trainable_parameters
-    if "actor" in role and shares > 1:
-        held = -(-held // shares) + (spec.gathered_parameters or spec.parameters) * size
-    return held
 
 
 def render(
     plan: Plan,
     spec: PolicySpec,
+    memory: Mapping[str, Need],
     precision: str = "fp32",
     *,
-    reference: bool = False,
-    rows: int = 0,
     lanes: Sequence[Lane] = (),
 ) -> str:
     """The plan as text: a row per process, then what each node would hold.
 
     Args:
         plan: the plan.
-        spec: of the policy, for the estimate.
+        spec: of the policy.
+        memory: what a process needs, by its role.
         precision: `actor.model.precision`, "fp32" or "bf16".
-        reference: whether the actor keeps the weights that training began with.
-        rows: decided in a forward.
         lanes: how weights get to rollout processes of their own.
     """
-    memory = {
-        role: memory_per_process(
-            role, spec, precision, reference=reference, rows=rows, shares=plan.shares
-        )
-        for role, _ in plan.roles()
-    }
     kind = plan.inventory.kind
     table = Table(title="placement", title_justify="left")
     for heading in ("component", "process", "node", kind, "cores"):
@@ -104,7 +53,7 @@ def render(
                 str(seat.node),
                 _ranks(plan, process),
                 f"{seat.cpus:.4g}",
-                size(memory[role]) if memory[role] else "-",
+                size(memory[role].most) if memory[role].most else "-",
             )
         table.add_section()
     console = Console(file=io.StringIO(), width=WIDTH, color_system=None)
@@ -143,7 +92,7 @@ def _summary(
     plan: Plan,
     spec: PolicySpec,
     precision: str,
-    memory: Mapping[str, int],
+    memory: Mapping[str, Need],
     lanes: Sequence[Lane],
 ) -> list[str]:
     """What the table does not say: totals, and nodes whose memory can't hold the weights."""
@@ -165,29 +114,41 @@ def _summary(
     for index, node in enumerate(plan.inventory.nodes):
         held = []
         if plan.inventory.kind == "GPU" and (node.gpus or len(plan.inventory.nodes) == 1):
-            loads = [load(plan, rank, memory) for rank in plan.inventory.ranks(index)]
-            held.append(_held("the fullest GPU holds", max(loads, default=0.0), node.gpu_memory))
+            held.append(
+                _held("the fullest GPU holds", fullest(plan, index, memory), node.gpu_memory)
+            )
         on_cores = sum(load(plan, rank, memory) for rank in plan.inventory.cores(index))
         if not held or on_cores:
             held.append(_held("its processes hold", on_cores, node.memory))
         named = f"node {index}" + (f" ({node.name})" if node.name else "")
         lines.append(f"{named}: {node.cpus} cores, {node.gpus} GPUs; {'; '.join(held)}")
-    return lines
+    return [*lines, *_offload(plan, memory)]
+
+
+def _offload(plan: Plan, memory: Mapping[str, Need]) -> list[str]:
+    """What leaving accelerators to others makes of the fullest GPU, or would make of it."""
+
+    def most(offloads: tuple[str, ...]) -> str:
+        asked, nodes = replace(plan, offloads=offloads), range(len(plan.inventory.nodes))
+        return size(max(fullest(asked, node, memory) for node in nodes))
+
+    if plan.inventory.kind != "GPU":
+        return []
+    held = [on_host(plan, node, memory) for node in range(len(plan.inventory.nodes))]
+    if any(held):
+        lines = [f"offload: the fullest GPU holds {most(plan.offloads)}, without it {most(())}"]
+        for index, node in enumerate(plan.inventory.nodes):
+            said = _held("what leaves its GPUs takes main memory:", held[index], node.memory)
+            lines.append(f"node {index}: {said}")
+        return lines
+    best = worth_leaving(plan, memory)
+    named = " ".join(f"{name}.enable_offload=true" for name in best)
+    return [f"with {named} the fullest GPU holds {most(best)}"] if best else []
 
 
 def _held(what: str, need: float, have: int) -> str:
     text = f"{what} {size(need)}" + (f" of {size(have)}" if have else "")
     return text + (f": {TOO_MUCH}" if have and need > have else "")
-
-
-def load(plan: Plan, rank: int, memory: Mapping[str, int]) -> float:
-    """Bytes on one rank; a process spreads evenly over the ranks it owns."""
-    return sum(
-        memory[role] / len(process.resources)
-        for role, processes in plan.roles()
-        for process in processes
-        if rank in process.resources
-    )
 
 
 def _ranks(plan: Plan, process: Process) -> str:

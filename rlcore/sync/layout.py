@@ -6,7 +6,7 @@ that is missing, unexpected or of another shape is an error that names it, never
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -99,7 +99,19 @@ def held(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[Span, Tensor]]
         yield Span(name, parts.first_row(tensor) * row, own.nbytes), own
 
 
-def fitting(news: Sequence[Announcement], policy: Policy) -> list[list[Tensor]]:
+AtHand = Callable[[Tensor], Tensor]
+"""Gives the memory in which a weight can be read and written now, as tensors may be away from their
+device: :meth:`rlcore.learner.host_copies.HostCopies.at_hand`."""
+
+
+def as_it_is(weight: Tensor) -> Tensor:
+    """Of weights that are where they compute."""
+    return weight
+
+
+def fitting(
+    news: Sequence[Announcement], policy: Policy, at_hand: AtHand = as_it_is
+) -> list[list[Tensor]]:
     """The memory that the senders' bytes belong in: for each sender its spans, as uint8 `[n]` over
     the policy's own memory.
 
@@ -116,7 +128,7 @@ def fitting(news: Sequence[Announcement], policy: Policy) -> list[list[Tensor]]:
                 f"actor workers send different weights: version {first.version} "
                 f"({first.subset}) and version {other.version} ({other.subset})"
             )
-    memory = {name: as_bytes(tensor) for name, tensor in mine.items()}
+    memory = {name: as_bytes(at_hand(tensor)) for name, tensor in mine.items()}
     _require_each_byte_once(news, memory)
     return [[memory[name][first : first + size] for name, first, size in one.spans] for one in news]
 

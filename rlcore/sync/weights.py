@@ -19,12 +19,27 @@ from rlcore.placement.lanes import Lane
 from rlcore.protocols import Policy
 from rlcore.rollout.messages import Conversation, Publish, Receive
 from rlcore.sync.arrays import Stream, as_bytes
-from rlcore.sync.layout import Announcement, Kind, Subset, fitting, held, weights
+from rlcore.sync.layout import (
+    Announcement,
+    AtHand,
+    Kind,
+    Subset,
+    as_it_is,
+    fitting,
+    held,
+    weights,
+)
 from rlcore.sync.ways import INLETS, OUTLETS, WAITING_FOR, Inlet, Outlet, Wiring
 
 
 def publish(
-    policy: Policy, *, version: int, subset: Subset, lanes: Sequence[Lane], wiring: Wiring
+    policy: Policy,
+    *,
+    version: int,
+    subset: Subset,
+    lanes: Sequence[Lane],
+    wiring: Wiring,
+    at_hand: AtHand = as_it_is,
 ) -> Conversation:
     """Send what this process holds of the weights.
 
@@ -33,6 +48,7 @@ def publish(
         subset: which of them.
         lanes: those that begin here, in their order.
         wiring: of this worker.
+        at_hand: see :data:`AtHand`.
     """
     sent = weights(policy, subset)
     kinds = {name: Kind.of(tensor) for name, tensor in sent.items()}
@@ -48,12 +64,19 @@ def publish(
         for outlet, news in outlets:
             yield Publish(outlet.lane.keys, news)
         for outlet, news in outlets:
-            own = (as_bytes(tensor.contiguous()) for _, tensor in held(sent, outlet.lane.part))
+            here = (at_hand(tensor) for _, tensor in held(sent, outlet.lane.part))
+            own = (as_bytes(tensor.contiguous()) for tensor in here)
             yield from outlet.pour(news.counts, Stream(own))
 
 
 def pull(
-    policy: Policy, *, reader: int, lanes: Sequence[Lane], wiring: Wiring, timeout: float
+    policy: Policy,
+    *,
+    reader: int,
+    lanes: Sequence[Lane],
+    wiring: Wiring,
+    timeout: float,
+    at_hand: AtHand = as_it_is,
 ) -> Conversation:
     """Take over what is published, in place; returns its :class:`Announcement`.
 
@@ -62,6 +85,7 @@ def pull(
         lanes: those that end here, in their order.
         wiring: of this worker.
         timeout: seconds to wait until weights are announced.
+        at_hand: see :data:`AtHand`.
 
     Raises:
         WorkerError: what is announced is not exactly what the policy has; nothing was written.
@@ -69,7 +93,7 @@ def pull(
     news = []
     for lane in lanes:
         news.append((yield Receive(lane.key(reader), timeout, WAITING_FOR)))
-    places = fitting(news, policy)
+    places = fitting(news, policy, at_hand)
     inlets = [
         INLETS[lane.way](lane, reader, one, Stream(pieces), wiring)
         for lane, one, pieces in zip(lanes, news, places, strict=True)

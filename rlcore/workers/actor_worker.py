@@ -6,7 +6,7 @@ produces   weights/LANE/ROLLOUT_RANK      its weights, or its part, by version, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from rlcore.targets import load_target
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rlcore.learner.supervised import OnProgress
     from rlcore.learner.update import Learner
     from rlcore.placement.lanes import Lane
@@ -34,6 +36,7 @@ class ActorWorker(PolicyWorker):
     @property
     def learner(self) -> Learner:
         """Built when first needed, so that an evaluation holds no optimizer."""
+        self._arrive()
         if self._learner is None:
             from rlcore.learner.algorithm_answers import checked_algorithm
             from rlcore.learner.update import Learner
@@ -69,7 +72,7 @@ class ActorWorker(PolicyWorker):
 
         ranks.meet(self.device, url=url, rank=rank, world_size=world_size, timeout=timeout)
         if self._divides:
-            self._policy = self._placed(self.policy)
+            self._place()
         else:
             assert isinstance(self.policy, nn.Module)  # as every policy is
             ranks.take_weights(self.policy)
@@ -166,8 +169,8 @@ class ActorWorker(PolicyWorker):
 
     def load(self, path: str) -> None:
         """A saved policy; the optimizer starts afresh."""
+        self._learner = None  # it holds the policy that is given up
         super().load(path)
-        self._learner = None
         self._changed("all")
 
     # -- what the rollout workers get and give ------------------------------------------------
@@ -205,6 +208,15 @@ class ActorWorker(PolicyWorker):
 
         self._trajectory = yield from take_over(keys, timeout)
         self._gathered = True
+
+    def _leaving(self) -> Iterator[Tensor]:
+        yield from super()._leaving()
+        yield from self._learned()
+
+    def _learned(self) -> Iterator[Tensor]:
+        """What only learning needs."""
+        if self._learner is not None:
+            yield from self._learner.tensors()
 
     def _changed(self, subset: Subset) -> None:
         self._version += 1

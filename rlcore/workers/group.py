@@ -15,7 +15,7 @@ One update, where rollout and actor are one process, and where they are not:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from rlcore.kernels import Rounding, processor, settle
 from rlcore.placement import Lane
 from rlcore.rollout.messages import InteractJob, InteractReport
+from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.rollout_worker import RolloutSummary
 from rlcore.workers.roster import OnCount, Part, Roster
 
@@ -103,6 +104,7 @@ class WorkerGroup(ABC):
 
     def actor(self, method: str, *, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
         """Call a method of every worker that learns with the same arguments; results by rank."""
+        self._turn("actor")
         every = [arguments] * self.ranks("actor")
         return self._call("actor", method, every, on_count)
 
@@ -114,6 +116,7 @@ class WorkerGroup(ABC):
         """Call a method of every worker that holds a policy, acting or learning, once each."""
         self.actor(method, **arguments)
         if self._roster.separate:
+            self._turn("rollout")
             self._call("rollout", method, [arguments] * self.ranks("rollout"))
 
     def rounding(self, forward_batch: int | None) -> list[Rounding]:
@@ -121,8 +124,10 @@ class WorkerGroup(ABC):
         acting, learning = self.ranks("rollout"), self.ranks("actor")
         if not acting:
             return []
+        self._turn("rollout")
         found = self._call("rollout", "check_rounding", [{"forward_batch": forward_batch}] * acting)
         if self._roster.separate:
+            self._turn("actor")
             found += self._call("actor", "check_rounding", [{"forward_batch": None}] * learning)
         return found
 
@@ -134,6 +139,7 @@ class WorkerGroup(ABC):
     ) -> tuple[list[InteractReport], list[RolloutSummary]]:
         """Let env workers and rollout workers play: one job per rank each."""
         due = self.actor_on_first("version") if self._roster.separate else None
+        self._turn("rollout")
         results = self._talk(
             [
                 *(Part("env", rank, "converse", {"job": job}) for rank, job in enumerate(interact)),
@@ -178,6 +184,7 @@ class WorkerGroup(ABC):
         Where they are the same weights there is nothing to do."""
         if not self._roster.separate:
             return
+        self._turn("actor")  # who receives can do so on the host
         shared = {"timeout": self._timeouts.sync, "bucket": self._bucket()}
         parts = [
             Part("actor", rank, "publish", {"lanes": self._lanes_from("actor", rank), **shared})
@@ -207,6 +214,21 @@ class WorkerGroup(ABC):
     def _bucket(self) -> int:
         """Bytes of weights in one message, at most."""
         return BUCKET_BYTES
+
+    def _turn(self, component: str) -> None:
+        """Whose turn it is to compute: before "rollout" does, the actor leaves the accelerators
+        that they share, and the reverse, where the settings say so. A worker comes back by itself
+        when it is asked to compute."""
+        other = "actor" if component == "rollout" else "rollout"
+        if other == "rollout" and not self._roster.separate:
+            return
+        if any(settings.offload for settings in self._policies(other)):
+            self._call(other, "suspend", [{}] * self.ranks(other))
+
+    def _policies(self, component: str) -> Iterator[PolicyWorkerSettings]:
+        for member in self._roster.of(component):
+            if isinstance(member.settings, PolicyWorkerSettings):
+                yield member.settings
 
 
 def _pieces(rollout_rank: int, actor_rank: int) -> str:

@@ -11,6 +11,7 @@ can be named by a process that has none.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,9 @@ from rlcore.targets import load_target
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
+    from rlcore.learner.host_copies import HostCopies
     from rlcore.placement.lanes import Way
     from rlcore.protocols import Policy
     from rlcore.sync.memory import Lent, Place
@@ -43,6 +46,7 @@ class PolicyWorkerSettings:
         seed: root seed.
         threads: torch threads of this process.
         divided_by: how many actor processes divide one copy of the parameters; 1: each holds all.
+        offload: whether what it holds on its accelerator lies on the host while others work there.
     """
 
     policy_target: str
@@ -53,14 +57,18 @@ class PolicyWorkerSettings:
     seed: int
     threads: int
     divided_by: int = 1
+    offload: bool = False
 
 
 class PolicyWorker:
-    """Holds a policy."""
+    """Holds a policy. What others on its accelerator may have in the meantime (`suspend`) comes
+    back by itself when it is asked for: a method that computes says `self.policy`."""
 
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         self._settings = settings
         self._policy: Policy | None = None
+        self._placed_yet = False
+        self._away: HostCopies | None = None
         # gathered by who acts, used up by who learns; where one does both it stays where it is
         self._trajectory: Trajectory | None = None  # also if none of the columns came its way
         self._gathered = False
@@ -73,15 +81,25 @@ class PolicyWorker:
             # Threads that wait must not spin: simulators share these cores. Read by the OpenMP
             # runtime when the tensor library loads it, so set before.
             os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+            if self._settings.offload:
+                # memory that comes and goes in pieces of all sizes would be left in splinters
+                os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
             import torch
 
             # Ray sets OMP_NUM_THREADS for its workers; what was planned must hold
             torch.set_num_threads(self._settings.threads)
-            self._policy = self._placed(self._make(self._settings.actor.model))
-        return self.policy.spec
+            self._take(self._make(self._settings.actor.model))
+        return self._held.spec
 
     @property
     def policy(self) -> Policy:
+        """Where it computes."""
+        self._arrive()
+        return self._held
+
+    @property
+    def _held(self) -> Policy:
+        """Wherever it is: here, or on the host while others work."""
         if self._policy is None:
             raise WorkerError("the policy worker was asked to work before it was started")
         return self._policy
@@ -108,7 +126,8 @@ class PolicyWorker:
         """Replace the policy by a saved one: weights, and whatever else it saves (statistics)."""
         model = self._settings.actor.model.beginning_with(path)
         self._policy = None  # two of them may be more than there is room for
-        self._policy = self._placed(self._make(model))
+        self._copies.forget()
+        self._take(self._make(model))
 
     def check_rounding(self, forward_batch: int | None) -> Rounding:
         """Whether rows come out the same at every place here; see :mod:`rlcore.rollout.rounding`.
@@ -169,6 +188,49 @@ class PolicyWorker:
 
     def stop(self) -> None:
         """Nothing outlives the process."""
+
+    # -- memory that others may have meanwhile ------------------------------------------------
+
+    def suspend(self) -> None:
+        """Where the settings say so, leave the accelerator to the others on it until there is
+        something to compute here again."""
+        if self._settings.offload and self._placed_yet:
+            self._copies.leave(self._leaving(), self.device)
+
+    def _leaving(self) -> Iterator[Tensor]:
+        """What leaves."""
+        from torch import nn
+
+        policy = self._held
+        assert isinstance(policy, nn.Module)  # as every policy is
+        yield from policy.parameters()
+        yield from policy.buffers()
+
+    def _arrive(self) -> None:
+        """Have on the device what has left it, or never was there."""
+        if not self._placed_yet and self._policy is not None:
+            self._place()
+        if self._away is not None:
+            self._away.back()
+
+    @property
+    def _copies(self) -> HostCopies:
+        if self._away is None:
+            from rlcore.learner.host_copies import HostCopies
+
+            self._away = HostCopies()
+        return self._away
+
+    def _take(self, policy: Any) -> None:
+        """Hold a policy that was made on the host. One that leaves the device to others waits
+        there: they may be at work."""
+        self._policy, self._placed_yet = policy, False
+        if not self._settings.offload:
+            self._place()
+
+    def _place(self) -> None:
+        """Put the policy where it computes."""
+        self._policy, self._placed_yet = self._placed(self._policy), True
 
     def _placed(self, policy: Any) -> Any:
         """A policy that was made on the host, where it is to be."""

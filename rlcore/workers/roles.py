@@ -52,6 +52,7 @@ _POLICY: Methods = {
     "lend": PolicyWorker.lend,
     "reaches": PolicyWorker.reaches,
     "take_back": PolicyWorker.take_back,
+    "suspend": PolicyWorker.suspend,
     "stop": PolicyWorker.stop,
 }
 _ROLLOUT = Role(

@@ -106,17 +106,18 @@ class RolloutWorker(PolicyWorker):
         from rlcore.sync.weights import publish, pull
 
         self._pulled = None  # a transfer that breaks off leaves neither the old nor the new ones
-        wiring = self._wired(timeout, bucket)
+        wiring, at_hand = self._wired(timeout, bucket), self._copies.at_hand
         news = yield from pull(
-            self.policy, reader=rank, lanes=lanes, wiring=wiring, timeout=patience
+            self._held, reader=rank, lanes=lanes, wiring=wiring, timeout=patience, at_hand=at_hand
         )
         if hands_on:
             yield from publish(
-                self.policy,
+                self._held,
                 version=news.version,
                 subset=news.subset,
                 lanes=hands_on,
                 wiring=wiring,
+                at_hand=at_hand,
             )
         self._pulled = news.version
         return self._pulled

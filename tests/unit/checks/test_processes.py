@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rlcore.checks.facts import gather_facts
+from rlcore.checks.processes import offloads_in_vain
 from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan
 
@@ -119,3 +120,28 @@ def test_a_policy_without_blocks_is_gathered_as_a_whole(facts, problems, words, 
     said = [each for each in problems(known) if "fsdp" in each]
     assert len(said) == bool(sentence) and all(sentence in each for each in said)
     assert not [each for each in problems(found) if "fsdp" in each]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "key", "reason"),
+    [
+        ("{env: 0-1, rollout: 2, actor: 2}", "rollout", "rollout and actor are one process"),
+        ("{env: 0-1, rollout: 2, actor: 3}", "rollout", "nothing else is placed on its"),
+        ("{env: 0-1, rollout: 2, actor: 3}", "actor", "nothing else is placed on its"),
+        ("{env: 0-1, rollout: 2-3, actor: 3}", "rollout", None),
+        ("{env: 0-1, rollout: 2, actor: 1}", "actor", None),  # it leaves to an env
+        ("{env: 0-1, rollout: 2, actor: 2}", "actor", None),  # its optimizer leaves while it acts
+    ],
+)
+def test_who_can_not_leave_is_told_so(facts, mapping, key, reason):
+    asked = [f"cluster.component_placement={mapping}", f"{key}.enable_offload=true"]
+    found = facts(*asked)
+    found = replace(found, placement=replace(found.placement, offloads=found.config.offloads))
+    said = list(offloads_in_vain(found))
+    assert bool(said) == bool(reason)
+    assert not reason or f"{key}.enable_offload=true does nothing: {reason}" in said[0]
+    cores = make_plan(
+        found.config.cluster, Inventory.uniform(1, Node(cpus=4)), offloads=found.config.offloads
+    )
+    (said,) = offloads_in_vain(replace(found, placement=cores))
+    assert "its processes sit on cores, and all their memory is the host's" in said

@@ -6,6 +6,7 @@ share of the columns. Rank r writes what came out to FOLDER/CASE-SIZE-r.pt.
 
 A CASE is a name, and how it is run: `pi0` with divided parameters, `pi0:copies` with whole ones;
 `pi0:keep` leaves a checkpoint after the first update, `pi0:resume-2` begins with that of two ranks;
+`pi0:offload` leaves the device after each update, as others would work there meanwhile;
 `whole:supervised` learns from demonstrations instead, `whole:supervised-copies` with whole ones.
 """
 
@@ -34,6 +35,7 @@ from rlcore.config.schema import (
     SFTConfig,
 )
 from rlcore.learner import parts, ranks
+from rlcore.learner.host_copies import HostCopies
 from rlcore.learner.supervised import SupervisedSamples, SupervisedTrainer
 from rlcore.learner.update import Learner
 from rlcore.rng import RowKeys
@@ -330,10 +332,23 @@ def run(
     metrics = []
     for update in range(int(how == "resume"), case.updates):
         metrics.append(trainer.update(mine, update))
+        if how == "offload":
+            be_away(policy, trainer)
         if how == "keep" and not update:
             assert folder is not None
             keep(policy, trainer, kept(folder, name, size))
     return {"metrics": metrics, **outcome(policy, trainer)}
+
+
+def be_away(policy: nn.Module, trainer: Learner) -> None:
+    """Free all memory of weights, gradients and optimizer, and have it again."""
+    everything = [*policy.parameters(), *policy.buffers(), *trainer.tensors()]
+    copies = HostCopies()
+    copies.leave(everything, CPU)
+    assert len(copies) and not any(
+        parts.part(one.detach()).untyped_storage().nbytes() for one in everything
+    )
+    copies.back()
 
 
 def kept(folder: Path, name: str, size: int) -> Path:

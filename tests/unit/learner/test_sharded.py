@@ -94,6 +94,15 @@ def require_same(name: str, alone: dict[str, Any], there: Sequence[dict[str, Any
         assert rank["metrics"] == there[0]["metrics"]
 
 
+def require_equal(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """To the bit: weights, moments and metrics."""
+    assert one["metrics"] == other["metrics"] and one["weights"].keys() == other["weights"].keys()
+    for name, weight in one["weights"].items():
+        assert torch.equal(weight, other["weights"][name]), name
+    pairs = zip(one["moments"], other["moments"], strict=True)
+    assert one["moments"] and all(torch.equal(a, b) for a, b in pairs)
+
+
 def test_ranks_with_many_rows_few_and_none(tmp_path):
     """With epochs, micro-batches, a KL to weights that have moved, a critic's warm-up; parameters
     of fewer rows than there are ranks, tied, frozen and in bf16; a critic trained alone; a
@@ -102,7 +111,9 @@ def test_ranks_with_many_rows_few_and_none(tmp_path):
     names = ["uneven", "uneven:copies", "warm-up", "reference:keep", "tied:keep"]
     names += ["narrow:keep", "head", "frozen", "half-bf16", "summed-bf16", "kept"]
     taught = ["whole:supervised", "whole:supervised-copies"]
-    results = together(tmp_path, 3, [*names, *taught])
+    results = together(tmp_path, 3, [*names, *taught, "reference:offload"])
+    for stayed, left in zip(results["reference:keep"], results["reference:offload"], strict=True):
+        require_equal(stayed, left)
     one = run("whole", "supervised")
     for rank in (rank for name in taught for rank in results[name]):
         assert rank["losses"] == pytest.approx(one["losses"], rel=1e-5)
@@ -151,6 +162,23 @@ def test_two_ranks(of_two, name):
 def test_four_ranks(of_four, name):
     """Two copies of the parameters; ranks without a row."""
     require_same(name, run(name), of_four[name])
+
+
+LEAVING = ["pi0-lora", "pi0-expert", "pi0-vlm-critic", "openvla-lora", "oft"]
+
+
+@pytest.mark.parametrize("name", ["reference", "pi0-lora", "pi0-bf16"])
+def test_who_leaves_the_device_between_updates_learns_the_same(name):
+    require_equal(run(name), run(name, "offload"))
+
+
+@pytest.mark.long
+def test_who_leaves_the_device_between_updates_learns_the_same_in_parts(tmp_path):
+    """Adapters, the expert alone, a critic, reference weights; parameters that two divide."""
+    results = together(tmp_path, 2, [*LEAVING, *(f"{name}:offload" for name in LEAVING)])
+    for name in LEAVING:
+        for stayed, left in zip(results[name], results[f"{name}:offload"], strict=True):
+            require_equal(stayed, left)
 
 
 @pytest.mark.long

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Inventory, Node, make_plan
+from rlcore.placement import Inventory, Need, Node, make_plan
 from rlcore.placement.propose import Fill, fill, layouts, micro_batch
 from rlcore.plugins import load_plugins
 
@@ -36,12 +38,15 @@ def test_the_micro_batch_divides_what_a_rank_gets(wanted, batch, ranks, most):
 
 def test_the_fullest_counts():
     mapping = {"env": 0, "rollout": "1-2", "actor": "2"}
-    memory = {"env": 0, "rollout": 30, "actor": 50}
+    memory = {"env": Need(), "rollout": Need(30, acts=True), "actor": Need(20, 30, learns=True)}
     plan = make_plan(
         ClusterConfig(component_placement=mapping),
         Inventory((Node(cpus=4, gpus=3, gpu_memory=100),)),
     )
     assert fill(plan, memory) == Fill(80, 100) and fill(plan, memory).fits
+    # 50 where the actor learns, 30 where the rollout acts
+    left = replace(plan, offloads=("rollout", "actor"))
+    assert fill(left, memory) == Fill(50, 100)
     cores = make_plan(
         ClusterConfig(component_placement=mapping), Inventory((Node(cpus=3, memory=100),))
     )
@@ -65,6 +70,21 @@ def test_what_binds_is_said(capsys):
     assert main([*TOY, "cluster.inventory=1x0.5MB"]) == 1
     said = capsys.readouterr().out
     assert "shared does not fit: memory binds, the fullest would hold 0.83 MiB of 0.50 MiB" in said
+
+
+def test_offload_is_proposed_where_it_makes_the_difference(capsys):
+    """Two actor processes divide 0.83 MiB and gather 0.21, a rollout process beside each holds
+    0.21: 0.83 MiB in all, and 0.62 where the rollout leaves to the actor, and the reverse."""
+    divided = [*TOY, "actor.fsdp_config.sharding_strategy=shard_grad_op"]
+    offload = ["    actor.enable_offload=true", "    rollout.enable_offload=true"]
+    assert main([*divided, "cluster.inventory=2x0.7MB"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  shared, shard_grad_op, with offload, fits:" in lines
+    assert sorted(line for line in lines if "offload=" in line) == offload
+    assert main([*divided, "cluster.inventory=2x1MB"]) == 0
+    assert "offload" not in capsys.readouterr().out
+    assert main([*divided, *(line.strip() for line in offload), "cluster.inventory=2x0.7MB"]) == 0
+    assert "  shared, shard_grad_op, fits:" in capsys.readouterr().out.splitlines()
 
 
 def test_machines_that_many_have(capsys):

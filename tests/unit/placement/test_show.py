@@ -24,31 +24,43 @@ def policy(parameters, trained):
     )
 
 
+def most(role, spec, precision="fp32", **more):
+    return memory_per_process(role, spec, precision, **more).most
+
+
+def shown(plan, spec, precision="fp32", *, lanes=(), **more):
+    needs = {
+        role: memory_per_process(role, spec, precision, shares=plan.shares, **more)
+        for role, _ in plan.roles()
+    }
+    return render(plan, spec, needs, precision, lanes=lanes)
+
+
 def test_the_estimate():
     spec = policy(1000, 100)
-    assert memory_per_process("env", spec, "fp32") == 0
-    assert memory_per_process("rollout", spec, "fp32") == 4000
+    assert most("env", spec) == 0
+    assert most("rollout", spec) == 4000
     # weights 4000, gradients 400, two moments 800
-    assert memory_per_process("actor", spec, "fp32") == 5200
-    assert memory_per_process("rollout+actor", spec, "fp32") == 5200
+    assert most("actor", spec) == 5200
+    assert most("rollout+actor", spec) == 5200
     # weights 2000, gradients, moments and master copies in fp32: 400 + 800 + 400
-    assert memory_per_process("actor", spec, "bf16") == 3600
+    assert most("actor", spec, "bf16") == 3600
 
 
 def test_parameters_that_actors_divide():
     spec = replace(policy(1000, 100), gathered_parameters=300)
     # of the 5200 bytes above a fourth, and 300 parameters gathered: 1300 + 1200
-    assert memory_per_process("actor", spec, "fp32", shares=4) == 2500
-    assert memory_per_process("rollout", spec, "fp32", shares=4) == 4000
+    assert most("actor", spec, shares=4) == 2500
+    assert most("rollout", spec, shares=4) == 4000
     # gathered as a whole where nothing is said
-    assert memory_per_process("actor", policy(1000, 100), "fp32", shares=4) == 5300
+    assert most("actor", policy(1000, 100), shares=4) == 5300
     plan = make_plan(
         ClusterConfig(component_placement={"env,rollout,actor": "all"}),
         Inventory.uniform(1, Node(cpus=4)),
         divides=0,
     )
     assert [role for role, _ in plan.roles()] == ["env", "rollout", "actor"]
-    assert "4 actor processes divide the parameters" in render(plan, spec)
+    assert "4 actor processes divide the parameters" in shown(plan, spec)
 
 
 def test_what_is_gathered_at_once():
@@ -62,16 +74,16 @@ def test_reference_weights_and_what_acting_caches():
     spec = replace(policy(1000, 100), cache_numbers=30)
     # 8 rows of 30 numbers: 960 bytes, where there is a rollout; 400 of reference weights
     more = {"reference": True, "rows": 8}
-    assert memory_per_process("rollout", spec, "fp32", **more) == 4960
-    assert memory_per_process("actor", spec, "fp32", **more) == 5600
-    assert memory_per_process("rollout+actor", spec, "fp32", **more) == 6560
-    assert memory_per_process("env", spec, "fp32", **more) == 0
+    assert most("rollout", spec, **more) == 4960
+    assert most("actor", spec, **more) == 5600
+    assert most("rollout+actor", spec, **more) == 6560
+    assert most("env", spec, **more) == 0
     plan = make_plan(
         ClusterConfig(component_placement={"env,rollout,actor": "all:0"}),
         Inventory.uniform(1, Node(cpus=2)),
     )
     large = replace(policy(2**28, 2**28), cache_numbers=2**25)
-    lines = render(plan, large, **more).splitlines()
+    lines = shown(plan, large, **more).splitlines()
     # 1 GiB of weights, 1 of gradients, 2 of moments, 1 of reference, 1 of cache
     assert cells(lines, "rollout+actor")[0][-1] == "6.00 GiB"
 
@@ -85,14 +97,14 @@ def test_over_what_weights_go():
     # 2**20 trained numbers of 4 bytes
     assert (
         "an update sends about 4.00 MiB of weights to each rollout process, over shared memory\n"
-        in render(plan, policy(2**21, 2**20), lanes=lanes)
+        in shown(plan, policy(2**21, 2**20), lanes=lanes)
     )
 
 
 def lines_of(mapping, node, spec, precision="fp32", nodes=1):
     cluster = ClusterConfig(component_placement=mapping, num_nodes=nodes)
     plan = make_plan(cluster, Inventory.uniform(nodes, node))
-    return render(plan, spec, precision).splitlines()
+    return shown(plan, spec, precision).splitlines()
 
 
 def cells(lines, component):

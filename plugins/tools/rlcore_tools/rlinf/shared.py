@@ -15,9 +15,7 @@ NAMES_OF_RAY = "a name inside Ray, which nobody needs"
 NOT_READ = "embodied training does not read it there"
 BY_ADDRESS = "which starts are played is fixed by task and trial (env.*.split)"
 ONE_PASS = "an evaluation plays each (task, trial) once, until its episode ends"
-LIGHT_MEMORY = (
-    "where actor and rollout share a GPU they share the weights; --dry-run shows the memory"
-)
+OFFLOAD = "not where one process acts and learns: it keeps the weights, the optimizer leaves"
 NO_RTC = "there is no real-time chunking"
 CO_TRAINING = "there is no supervised loss beside RL"
 LOSES = {
@@ -110,7 +108,7 @@ RULES = (
     ImportRule("rollout.group_name", None, NAMES_OF_RAY),
     ImportRule("rollout.generation_backend", None, NOT_READ),
     ImportRule("rollout.backend", None, "policies act in the rollout's own process"),
-    ImportRule("rollout.enable_offload", None, LIGHT_MEMORY),
+    ImportRule("rollout.enable_offload", "rollout.enable_offload", OFFLOAD),
     ImportRule(
         "rollout.recompute_logprobs", None, NOT_READ + "; algorithm.recompute_logprobs does it here"
     ),
@@ -126,7 +124,7 @@ RULES = (
     ImportRule("actor.sft_data_path", None, CO_TRAINING),
     ImportRule("actor.sft_loss_weight", None, CO_TRAINING),
     ImportRule("actor.seed", "runner.seed", "the root of all randomness"),
-    ImportRule("actor.enable_offload", None, LIGHT_MEMORY),
+    ImportRule("actor.enable_offload", "actor.enable_offload", OFFLOAD),
     ImportRule(
         "actor.model.precision",
         "actor.model.precision",

@@ -1,0 +1,86 @@
+"""Memory on an accelerator that is given up for a while: the numbers wait on the host.
+
+What is given up is the memory, not the tensors: names, shapes and whoever holds them stay as they
+are, and so do tensors over the same memory, such as tied weights and the part of a divided
+parameter that the optimizer steps. Nobody may read or write them meanwhile: there is no memory
+behind them, and the process ends.
+
+Knows nothing of policies and optimizers, nor who works when: :mod:`rlcore.workers.policy_worker`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from rlcore.learner import parts
+
+
+class HostCopies:
+    """What has left a device. Its host memory is kept for the next time."""
+
+    def __init__(self) -> None:
+        self._away: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
+        self._spare: dict[int, list[Tensor]] = {}
+
+    def __len__(self) -> int:
+        """Bytes that are away now."""
+        return sum(len(copy) for _, copy in self._away.values())
+
+    def leave(self, tensors: Iterable[Tensor], device: torch.device) -> None:
+        """Copy tensors to the host and free their memory on `device`.
+
+        Tensors that are elsewhere stay, as those that already lie on the host do, and so does
+        memory that is not torch's own.
+        """
+        left = {}
+        for tensor in tensors:
+            storage = parts.part(tensor.detach()).untyped_storage()
+            moves = storage.device.type == device.type and storage.resizable()
+            if moves and storage.nbytes():
+                left[storage._cdata] = storage
+        for key, storage in left.items():
+            spare = self._spare.get(storage.nbytes())
+            copy = spare.pop() if spare else torch.empty(storage.nbytes(), dtype=torch.uint8)
+            copy.copy_(_bytes(storage))
+            self._away[key] = (storage, copy)
+            storage.resize_(0)
+        if left:
+            self._spare.clear()
+            _give_back(device)
+
+    def back(self) -> None:
+        """All of it where it was. Where it does not fit, torch's error; what is not back yet can
+        be fetched later."""
+        for key, (storage, copy) in list(self._away.items()):
+            storage.resize_(len(copy))
+            _bytes(storage).copy_(copy)
+            del self._away[key]
+            self._spare.setdefault(len(copy), []).append(copy)
+
+    def forget(self) -> None:
+        """Give up the copies: nobody needs the tensors any more."""
+        self._away.clear()
+        self._spare.clear()
+
+    def at_hand(self, tensor: Tensor) -> Tensor:
+        """The tensor; while it is away, one over its copy on the host, to read and to write."""
+        held = self._away.get(tensor.detach().untyped_storage()._cdata)
+        if held is None:
+            return tensor
+        there = torch.empty(0, dtype=tensor.dtype)
+        place, shape, stride = tensor.storage_offset(), tensor.shape, tensor.stride()
+        return there.set_(held[1].untyped_storage(), place, shape, stride)
+
+
+def _bytes(storage: torch.UntypedStorage) -> Tensor:
+    """uint8 over a whole storage."""
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def _give_back(device: torch.device) -> None:
+    """To the driver, so that another process can have it: torch keeps what was freed."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

@@ -1,0 +1,85 @@
+"""Memory that is given up and comes back. The host stands for the accelerator: what leaves it is
+really freed there, and waits in other memory of the same machine."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from rlcore.config.schema import OptimConfig
+from rlcore.learner.host_copies import HostCopies
+from rlcore.learner.optim import PolicyOptimizer
+
+HERE = torch.device("cpu")
+
+
+def held(*tensors: torch.Tensor) -> int:
+    """Bytes of memory behind tensors, shared memory once."""
+    found = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
+    return sum(found.values())
+
+
+def test_all_bytes_leave_and_come_back_as_they_were():
+    plain, half = torch.arange(6.0), torch.arange(4).to(torch.bfloat16)
+    row, same = plain.view(2, 3)[1], plain.detach()
+    copies = HostCopies()
+    copies.leave([plain, half, row, plain], HERE)
+    # 6 numbers of 4 bytes and 4 of 2, each memory once
+    assert len(copies) == 32 and held(plain, half, row, same) == 0
+    assert plain.shape == (6,) and half.dtype == torch.bfloat16
+    copies.leave([plain, half], HERE)  # they are away already
+    assert len(copies) == 32
+    copies.back()
+    assert len(copies) == 0 and held(plain, half, row, same) == 32
+    assert plain.tolist() == [0, 1, 2, 3, 4, 5] and half.tolist() == [0, 1, 2, 3]
+    assert row.tolist() == [3, 4, 5] and same.tolist() == plain.tolist()
+    plain += 1
+    copies.leave([plain], HERE)  # what was copied before is not taken for what is there now
+    copies.back()
+    assert row.tolist() == [4, 5, 6]
+
+
+def test_what_is_away_can_be_read_and_written_on_the_host():
+    whole = torch.arange(6.0)
+    row = whole.view(2, 3)[1]
+    copies = HostCopies()
+    assert copies.at_hand(row) is row
+    copies.leave([whole], HERE)
+    there = copies.at_hand(row)
+    assert there.tolist() == [3, 4, 5]
+    there[0] = 9
+    assert copies.at_hand(whole).tolist() == [0, 1, 2, 9, 4, 5]
+    copies.back()
+    assert whole.tolist() == [0, 1, 2, 9, 4, 5]
+
+
+def test_what_lies_elsewhere_or_is_not_torchs_own_stays():
+    import numpy as np
+
+    borrowed, empty = torch.from_numpy(np.arange(3.0)), torch.empty(0)
+    copies = HostCopies()
+    copies.leave([borrowed, empty], HERE)
+    copies.leave([torch.ones(3)], torch.device("cuda"))
+    copies.leave([torch.empty(3, device="meta")], HERE)
+    assert len(copies) == 0 and borrowed.tolist() == [0, 1, 2]
+
+
+def test_what_was_forgotten_does_not_come_back():
+    one = torch.ones(2)
+    copies = HostCopies()
+    copies.leave([one], HERE)
+    copies.forget()
+    copies.back()
+    assert held(one) == 0 and len(copies) == 0
+
+
+def test_an_optimizer_names_gradients_moments_and_master_copies():
+    full, half = nn.Parameter(torch.ones(5)), nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    optimizer = PolicyOptimizer({"policy": [full, half], "value": []}, OptimConfig())
+    # a master copy of 3 numbers in fp32, and nothing else yet
+    assert held(*optimizer.tensors()) == 12
+    full.grad, half.grad = torch.ones(5), torch.ones(3, dtype=torch.bfloat16)
+    assert held(*optimizer.tensors()) == 12 + 20 + 6
+    optimizer.step()
+    # two moments of 8 numbers and a step count for each of the two, all in fp32
+    assert held(*optimizer.tensors()) == 12 + 2 * 32 + 2 * 4

@@ -1,0 +1,85 @@
+"""What accelerators hold in turns, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rlcore.config.schema import ClusterConfig
+from rlcore.placement import Inventory, Need, Node, make_plan, render
+from rlcore.placement.memory import load, on_host, worth_leaving
+from rlcore.specs import PolicySpec
+
+GIB = 2**30
+BOTH = ("rollout", "actor")
+APART = {
+    "env": Need(),
+    "rollout": Need(4 * GIB, acting=1 * GIB, acts=True),
+    "actor": Need(4 * GIB, state=2 * GIB, learns=True),
+}
+FUSED = {"env": Need(), "rollout+actor": Need(4, state=3, acting=2, acts=True, learns=True)}
+
+
+def planned(mapping, *, offloads=(), gpus=4, divides=1):
+    cluster = ClusterConfig(component_placement=mapping)
+    inventory = Inventory((Node(cpus=8, gpus=gpus, gpu_memory=20 * GIB),))
+    return make_plan(cluster, inventory, divides=divides, offloads=offloads)
+
+
+@pytest.mark.parametrize(
+    ("offloads", "gib"),
+    # 5 and 6 side by side; who leaves holds nothing in the other's turn
+    [((), 11), (("rollout",), 11), (("actor",), 11), (BOTH, 6)],
+)
+def test_two_processes_on_one_accelerator(offloads, gib):
+    plan = planned({"env,rollout,actor": "all"}, offloads=offloads, divides=0)
+    assert load(plan, 0, APART) == gib * GIB
+    # what leaves waits on the host: weights of 4, and of 4 + 2, from each of 4 accelerators
+    waits = {(): 0, ("rollout",): 16, ("actor",): 24, BOTH: 40}[offloads]
+    assert on_host(plan, 0, APART) == waits * GIB
+
+
+def test_only_who_shares_an_accelerator_leaves_it():
+    plan = planned({"env": 0, "rollout": 1, "actor": "2-3"}, offloads=BOTH)
+    assert [load(plan, rank, APART) / GIB for rank in range(4)] == [0, 5, 6, 6]
+    assert not on_host(plan, 0, APART) and worth_leaving(plan, APART) == ()
+    hybrid = planned({"env": "0-1", "rollout": "2-3", "actor": "all"}, offloads=BOTH)
+    # the actor leaves to an env as well
+    assert all(hybrid.leaves("actor", process) for process in hybrid.processes("actor"))
+    assert [load(hybrid, rank, APART) / GIB for rank in range(4)] == [6, 6, 6, 6]
+    assert on_host(hybrid, 0, APART) == (4 * 6 + 2 * 4) * GIB
+
+
+def test_of_one_process_the_weights_stay():
+    plan = planned({"env,rollout,actor": "all"}, offloads=("actor",))
+    # acting 4 + 2, learning 4 + 3; without offload the state stays while it acts
+    assert load(plan, 0, FUSED) == 7 and load(replace(plan, offloads=()), 0, FUSED) == 9
+    assert on_host(plan, 0, FUSED) == 4 * 3
+    assert load(replace(plan, offloads=("rollout",)), 0, FUSED) == 9
+    assert worth_leaving(plan, FUSED) == ("actor",)
+
+
+def test_cores_have_no_other_memory_to_leave_to():
+    cluster = ClusterConfig(component_placement={"env": 0, "rollout": 1, "actor": "0-1"})
+    plan = make_plan(cluster, Inventory((Node(cpus=2),)), offloads=BOTH)
+    assert load(plan, 1, APART) == 11 * GIB and not on_host(plan, 0, APART)
+
+
+def test_the_peak_is_said_with_and_without():
+    spec = PolicySpec("arm", 1, 4, 4, 5, 5, parameters=2**30, trainable_parameters=2**29)
+    plan = planned({"env,rollout,actor": "all"}, divides=0)
+    assert (
+        "with rollout.enable_offload=true actor.enable_offload=true the fullest GPU holds 6.00 GiB"
+        in render(plan, spec, APART).splitlines()
+    )
+    asked = replace(plan, offloads=BOTH)
+    lines = render(asked, spec, APART).splitlines()
+    assert "offload: the fullest GPU holds 6.00 GiB, without it 11.00 GiB" in lines
+    assert "node 0: what leaves its GPUs takes main memory: 40.00 GiB" in lines
+    assert any("the fullest GPU holds 6.00 GiB of 20.00 GiB" in line for line in lines)
+    small = replace(asked, inventory=Inventory((replace(*asked.inventory.nodes, memory=30 * GIB),)))
+    assert any(
+        line.endswith("takes main memory: 40.00 GiB of 30.00 GiB: TOO MUCH")
+        for line in render(small, spec, APART).splitlines()
+    )

@@ -1,0 +1,129 @@
+"""Policies that leave an accelerator to others while these work, on the toy. The host stands for
+the accelerator: what leaves it is really freed, and waits in other memory of the same machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlcore.config.compose import compose
+from rlcore.learner.update import Learner
+from rlcore.loop import train
+from rlcore.loop.assembly import Assembly, assemble
+from rlcore.rollout import converse
+from rlcore.workers.policy_worker import PolicyWorker
+
+WORDS = [
+    "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=2",
+    "runner.save_interval=1", "runner.val_check_interval=1", "env.eval.trials_per_task=2",
+    "algorithm.kl_beta=0.1", "algorithm.update_epoch=2",
+    "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+]  # fmt: skip
+
+
+def assembled(
+    logs: Path, *, apart: bool, offload: bool, words: list[str] | None = None
+) -> Assembly:
+    """A run of two updates: one process acts and learns, or two on one place do."""
+    made = assemble(compose([*WORDS, f"runner.logger.log_path={logs}"]))
+    (member,) = made.roster.members["rollout+actor"]
+    member = replace(member, settings=replace(member.settings, offload=offload))
+    members = {"env": made.roster.members["env"]}
+    for role in ("rollout", "actor") if apart else ("rollout+actor",):
+        members[role] = (member,)
+    return replace(made, roster=replace(made.roster, members=members))
+
+
+def left_behind(logs: Path) -> dict[str, Any]:
+    """What the updates measured, but for times, and the bytes of the last checkpoint."""
+    lines = (logs / "run/metrics.jsonl").read_text().splitlines()
+    measured = [
+        {
+            k: v
+            for k, v in json.loads(line).items()
+            if not k.startswith("time") and "second" not in k
+        }
+        for line in lines
+    ]
+    last = logs / "run/checkpoints/step_000002"
+    files = {file.name: file.read_bytes() for file in last.rglob("*.safetensors")}
+    assert len(measured) >= 2 and len(files) >= 2
+    return {"measured": measured, "files": files}
+
+
+def on_device(worker: PolicyWorker) -> dict[str, int]:
+    """Bytes of weights, and of all else that learning needs."""
+    policy, learner = worker._policy, getattr(worker, "_learner", None)
+    assert isinstance(policy, torch.nn.Module)
+    held = {"weights": policy.parameters(), "learner": learner.tensors() if learner else ()}
+    return {
+        name: sum(one.untyped_storage().nbytes() for one in tensors)
+        for name, tensors in held.items()
+    }
+
+
+@pytest.fixture
+def moments(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, dict[str, int]]]]:
+    """What each worker had on the device when one began to act, and when one had learnt."""
+    workers: list[PolicyWorker] = []
+    seen: dict[str, list[dict[str, dict[str, int]]]] = {"act": [], "learn": []}
+    make, act, learn = PolicyWorker.__init__, converse.converse, Learner.update
+
+    def made(self: PolicyWorker, settings: Any) -> None:
+        make(self, settings)
+        workers.append(self)
+
+    def note(what: str) -> None:
+        seen[what].append({type(worker).__name__: on_device(worker) for worker in workers})
+
+    def acting(policy: Any, job: Any) -> Any:
+        note("act")
+        return (yield from act(policy, job))
+
+    def learning(self: Learner, *arguments: Any) -> Any:
+        try:
+            return learn(self, *arguments)
+        finally:
+            note("learn")
+
+    monkeypatch.setattr(PolicyWorker, "__init__", made)
+    monkeypatch.setattr(converse, "converse", acting)
+    monkeypatch.setattr(Learner, "update", learning)
+    return seen
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_run_comes_out_the_same_to_the_bit(tmp_path: Path, apart: bool) -> None:
+    for offload in (False, True):
+        train.run(assembled(tmp_path / str(offload), apart=apart, offload=offload))
+    assert left_behind(tmp_path / "True") == left_behind(tmp_path / "False")
+
+
+def test_two_processes_are_never_there_together(tmp_path: Path, moments) -> None:
+    train.run(assembled(tmp_path, apart=True, offload=True))
+    assert len(moments["act"]) >= 4 and len(moments["learn"]) == 2  # and evaluations
+    for there in moments["act"]:
+        assert there["RolloutWorker"]["weights"] > 0
+        assert there["ActorWorker"] == {"weights": 0, "learner": 0}
+    for there in moments["learn"]:
+        assert there["ActorWorker"]["weights"] > 0 and there["ActorWorker"]["learner"] > 0
+        assert there["RolloutWorker"]["weights"] == 0
+
+
+def test_of_one_process_what_only_learning_needs_leaves(tmp_path: Path, moments) -> None:
+    train.run(assembled(tmp_path, apart=False, offload=True))
+    for there in moments["act"]:
+        assert there["FusedWorker"]["weights"] > 0 and there["FusedWorker"]["learner"] == 0
+    assert all(there["FusedWorker"]["learner"] > 0 for there in moments["learn"])
+
+
+def test_nothing_leaves_unasked(tmp_path: Path, moments) -> None:
+    train.run(assembled(tmp_path, apart=True, offload=False))
+    last = moments["act"][-1]
+    assert last["ActorWorker"]["weights"] > 0 and last["ActorWorker"]["learner"] > 0
+    assert moments["learn"][-1]["RolloutWorker"]["weights"] > 0
