@@ -31,7 +31,8 @@ METAWORLD = [
     "env.eval.max_episode_steps=40", "env.eval.trials_per_task=1",
     "env.eval.video_cfg.save_video=false", "actor.global_batch_size=16",
     "actor.micro_batch_size=16", "algorithm.update_epoch=1", "cluster.torch_threads=1",
-    "runner.logger.log_path=logs", "algorithm.critic_warmup_updates=0",
+    "runner.logger.log_path=logs", "cluster.timeouts.start=900",
+    "algorithm.critic_warmup_updates=0",
     "cluster.component_placement={env: 0-1, rollout: 2, actor: 3}",
 ]  # fmt: skip
 SEPARATE = "{env: 0, rollout: 1-2, actor: 3}"
@@ -113,6 +114,7 @@ def test_two_actor_ranks_finish_two_updates(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_metaworld_and_a_tiny_pi0_make_two_updates(two_nodes: Cluster, tmp_path: Path):
     """Both env processes are on the first node, the policies on the second."""
     ended = run([*METAWORLD, "cluster.num_nodes=2"], two_nodes, tmp_path)
