@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from rlcore import venvs
-from rlcore.errors import AssetError
+from rlcore.errors import AssetError, ConfigError
 from rlcore.placement.inventory import local_cpus
 from rlcore.specs import ComponentSpec
 
@@ -89,7 +89,7 @@ def notes_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def other_venv() -> Callable[..., Path]:
     """`other_venv(NAME, *REQUIREMENTS, requires_python=None)`: the folder of an environment of its
     own with these; see the top of this file. One process makes it, others wait. Where it can't be
-    made (no network, no such Python, no wheels for it) the test is skipped with the reason."""
+    made (no network, no such Python, a folder of others) the test is skipped with the reason."""
 
     def made(name: str, *requirements: str, requires_python: str | None = None) -> Path:
         folder = BESIDE / f".venv-{name}"
@@ -98,7 +98,7 @@ def other_venv() -> Callable[..., Path]:
         )
         try:
             venvs.make(spec, folder)
-        except AssetError as error:
+        except (AssetError, ConfigError) as error:
             pytest.skip(f"{folder.name} can't be made here: {error.message}")
         return folder
 

@@ -73,7 +73,7 @@ def _hub_snapshots() -> Iterator[Path]:
     """The data set in the hub's own cache, newest first."""
     snapshots = _hub_cache() / f"datasets--{DATA_SET.replace('/', '--')}" / "snapshots"
     if snapshots.is_dir():
-        yield from sorted(snapshots.iterdir(), key=lambda one: -one.stat().st_mtime)
+        yield from sorted(snapshots.iterdir(), key=lambda one: (-one.stat().st_mtime, one.name))
 
 
 def _hub_cache() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import zipfile
@@ -92,6 +93,12 @@ def test_assets_are_found_where_the_hub_keeps_them(
     snapshot = tmp_path / "hub" / "datasets--lerobot--libero-assets" / "snapshots" / "abc"
     (snapshot / "scenes").mkdir(parents=True)
     assert assets_folder(None) == snapshot
+    other = snapshot.with_name("abb")
+    (other / "scenes").mkdir(parents=True)
+    for moment, newest in ((1, other), (2, snapshot)):  # of one age: by name, wherever it lies
+        os.utime(snapshot, (moment, moment))
+        os.utime(other, (1, 1))
+        assert assets_folder(None) == newest
     own = tmp_path / ".cache" / "libero" / "assets"
     own.mkdir(parents=True)
     assert assets_folder(None) == snapshot  # LIBERO makes an empty folder before it downloads
