@@ -73,6 +73,12 @@ class Route(NamedTuple):
         return f"act/{self.env_rank}/{self.stage}/{self.part}"
 
 
+def env_rank_of(key: str) -> int | None:
+    """The env worker that a queue of a :class:`Route` belongs to; None for any other queue."""
+    kind, _, rest = key.partition("/")
+    return int(rest.partition("/")[0]) if kind in ("obs", "act") else None
+
+
 @dataclass
 class ChunkOutcome:
     """What came of the last actions, for R rows that acted.

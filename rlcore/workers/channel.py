@@ -5,9 +5,10 @@
     rollout worker --- trajectory/RANK/RANK --> actor worker    (where these two are processes
     rollout worker <-- weights/LANE/RANK ------ actor worker     of their own)
 
-Neither end knows where the other one runs. Under Ray the queues live in an actor that passes
-references, so arrays go through shared memory once and are never copied by it. In one process
-they are deques, and :func:`interleave` runs the conversations in turn.
+Neither end knows where the other one runs. Under Ray the queues live in actors that pass
+references (:mod:`rlcore.workers.queues`), so arrays go through shared memory once and are never
+copied by them. In one process they are deques, and :func:`interleave` runs the conversations in
+turn.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from math import inf
 from typing import Any, Protocol
 
 from rlcore.errors import StuckError, WorkerError
-from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send
+from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send, env_rank_of
 
 TELL_SECONDS = 0.5
 QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run ahead
+
+
+class WorkerLost(WorkerError):
+    """A process of the run that is gone."""
 
 
 class Channel(Protocol):
@@ -190,34 +195,46 @@ class ChannelActor:
 
 
 class RayChannel:
-    """A worker's end of the queues of a :class:`ChannelActor`."""
+    """A worker's end of the queues.
 
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
+    Args:
+        hub: the :class:`ChannelActor` of all queues that are no env worker's own.
+
+    Attributes:
+        of: those with the queues of an env worker, by its rank; the others are in the hub.
+    """
+
+    def __init__(self, hub: Any) -> None:
+        self._hub = hub
+        self.of: Mapping[int, Any] = {}
         self._told = -inf
+
+    def _at(self, key: str) -> Any:
+        rank = env_rank_of(key)
+        return self._hub if rank is None else self.of.get(rank, self._hub)
 
     def send(self, keys: Sequence[str], message: Any) -> None:
         import ray
 
         # boxed in a list, a reference travels as a reference instead of being resolved
         boxed = [ray.put(message)]
-        self._answer([self._actor.put.remote(key, boxed) for key in keys])
+        self._answer([self._at(key).put.remote(key, boxed) for key in keys])
 
     def count(self, amounts: Mapping[str, int]) -> None:
         # waited for, so that no count arrives after its conversation has ended
-        self._answer(self._actor.count.remote(dict(amounts)))
+        self._answer(self._hub.count.remote(dict(amounts)))
 
     def tell(self, values: Mapping[str, float]) -> None:
         """Let the driver know how a call gets on; more often than it looks is of no use."""
         now = time.monotonic()
         if now - self._told >= TELL_SECONDS:
-            self._answer(self._actor.tell.remote(dict(values)))
+            self._answer(self._hub.tell.remote(dict(values)))
             self._told = now
 
     def receive(self, request: Receive) -> Any:
         import ray
 
-        boxed = self._answer(self._actor.get.remote(request.key, request.timeout))
+        boxed = self._answer(self._at(request.key).get.remote(request.key, request.timeout))
         if boxed is None:
             raise StuckError(
                 f"waited {request.timeout:.0f} s for {request.waiting_for} and nothing came",
@@ -245,4 +262,4 @@ def queues_lost(error: Exception, seconds: float | None = None) -> WorkerError:
             f"{name} have not answered for {seconds:g} s (cluster.timeouts.ray)",
             hint="stopped, or an overloaded machine? rlcore resume RUN goes on",
         )
-    return WorkerError(f"{name} died (killed, or out of memory?)", hint="rlcore resume RUN goes on")
+    return WorkerLost(f"{name} died (killed, or out of memory?)", hint="rlcore resume RUN goes on")

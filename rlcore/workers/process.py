@@ -56,7 +56,9 @@ class WorkerProcess:
         """Ask the :class:`Depot` of this process."""
         return QUESTIONS[question](self._depot, *arguments)
 
-    def talk(self, method: str, arguments: Mapping[str, Any]) -> Any:
+    def talk(self, method: str, arguments: Mapping[str, Any], queues: Mapping[int, Any]) -> Any:
+        """A conversation; `queues` has those of each env worker."""
+        self._channel.of = queues
         with _staying():
             return drive(self._role.talks[method](self._worker, **arguments), self._channel)
 

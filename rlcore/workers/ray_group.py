@@ -1,6 +1,6 @@
 """Workers as Ray actors.
 
-    driver --- ray.get ---> WorkerProcess(EnvWorker) x E  <---- queues ---->  ChannelActor
+    driver --- ray.get ---> WorkerProcess(EnvWorker) x E  <---- queues ---->  ChannelActor x E
                        \\--> WorkerProcess(RolloutWorker, ActorWorker or both) x P  <--/
 
 An env worker that dies is started anew, any other one ends the run with one error (see
@@ -25,13 +25,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rlcore.kernels import settle
 from rlcore.placement import Node, Seat
 from rlcore.rollout.messages import InteractReport
-from rlcore.workers.channel import QUEUE_SIZE, ChannelActor
+from rlcore.workers.channel import QUEUE_SIZE
 from rlcore.workers.cluster import alive_nodes, cluster_session, kill_cluster, nodes_for, stores
 from rlcore.workers.depot import Away, at_hand
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.health import RayHealth
 from rlcore.workers.moving import Irreplaceable, moved
 from rlcore.workers.process import WorkerProcess
+from rlcore.workers.queues import Queues
 from rlcore.workers.reach import Question, reachable
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
 from rlcore.workers.roster import Member, OnCount, Part, Roster
@@ -39,7 +40,6 @@ from rlcore.workers.waiting import Waiting, WorkerLost
 
 INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 BUCKETS_AT_ONCE = QUEUE_SIZE + 4  # in an object store: queued, filled, read, and some to spare
-CHANNEL_CONCURRENCY = 1000  # waits parked in the channel actor, one per open queue end
 
 
 class RayGroup(WorkerGroup):
@@ -48,7 +48,7 @@ class RayGroup(WorkerGroup):
     def __init__(self, roster: Roster) -> None:
         super().__init__(roster)
         self._session = contextlib.ExitStack()
-        self._channel: Any = None
+        self._queues: Queues
         self._health = RayHealth(self._timeouts.ray)  # anew once there is a cluster
         self._nodes: list[str] = []
         self._incidents: list[str] = []  # not yet told
@@ -75,14 +75,11 @@ class RayGroup(WorkerGroup):
             self.lanes = reachable(self.lanes, self._put)
 
     def _place(self) -> None:
-        """Create the channel and the workers; they are not waited for."""
+        """Create the queues and the workers; they are not waited for."""
         self._nodes = nodes_for(self._roster)
-        self._channel = (
-            ray.remote(ChannelActor)
-            .options(num_cpus=0, max_concurrency=CHANNEL_CONCURRENCY)
-            .remote()
-        )
-        self._waiting = Waiting(self._channel, self._health, self._timeouts.stop)
+        on = [self._nodes[member.seat.node] for member in self._roster.of("env")]
+        self._queues = Queues(self._nodes[0], on)
+        self._waiting = Waiting(self._queues, self._health, self._timeouts.stop)
         for role, members in self._roster.members.items():
             for rank, member in enumerate(members):
                 self._workers[role].append(self._spawn(role, rank, member))
@@ -114,7 +111,7 @@ class RayGroup(WorkerGroup):
 
         results = self._surviving(ask) if component == "env" else ask()
         if on_count is not None:
-            self._waiting.ask(self._channel.clear.remote())
+            self._waiting.clear()
         return results
 
     def _ask(
@@ -166,7 +163,8 @@ class RayGroup(WorkerGroup):
             refs = {}
             for part in parts:
                 role = self._role(part.component)
-                ref = self._workers[role][part.rank].talk.remote(part.talk, dict(part.arguments))
+                worker, queues = self._workers[role][part.rank], self._queues.of
+                ref = worker.talk.remote(part.talk, dict(part.arguments), queues)
                 refs[ref] = _name(role, part.rank)
             try:
                 # no timeout of its own: each receive inside has one, and names what it waits for
@@ -176,7 +174,7 @@ class RayGroup(WorkerGroup):
                 raise
 
         results = self._surviving(talk)
-        self._waiting.ask(self._channel.clear.remote())
+        self._waiting.clear()
         if self._incidents and isinstance(results[0], InteractReport):
             results[0].incidents[:0] = self._incidents
             self._incidents = []
@@ -201,12 +199,12 @@ class RayGroup(WorkerGroup):
 
     def _break_off(self, refs: Mapping[Any, str], error: WorkerLost) -> None:
         """End a conversation that can't be finished; its workers are free again afterwards."""
-        self._waiting.ask(self._channel.break_off.remote(error.message))
+        self._waiting.break_off(error.message)
         with self._health.answering("the end of a conversation", self._timeouts.env):
             _, busy = ray.wait(list(refs), num_returns=len(refs), timeout=self._timeouts.env)
         if busy:
             raise error
-        self._waiting.ask(self._channel.clear.remote())
+        self._waiting.clear()
 
     def _revive(self, error: WorkerLost) -> list[str]:
         """Start lost env workers anew, on another node if theirs is gone; returns what there is to
@@ -220,6 +218,7 @@ class RayGroup(WorkerGroup):
             raise Irreplaceable(error.message, hint=error.hint) from error
         self._roster = replace(self._roster, members={**self._roster.members, "env": members})
         for rank in lost:
+            self._queues.renew(rank, self._nodes[members[rank].seat.node])
             workers[rank] = self._spawn("env", rank, members[rank])
             workers[rank].adopt.remote(self.kernels)  # an actor does what it is asked in order
         refs = {
@@ -251,7 +250,7 @@ class RayGroup(WorkerGroup):
                 scheduling_strategy=node,
                 runtime_env={"env_vars": variables} if variables else None,
             )
-            .remote(role, _name(role, rank), member.settings, self._channel, self._devices(seat))
+            .remote(role, _name(role, rank), member.settings, self._queues.hub, self._devices(seat))
         )
 
     def _network(self, seat: Seat) -> dict[str, str]:
@@ -278,23 +277,23 @@ class RayGroup(WorkerGroup):
         """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""
         workers = [worker for members in self._workers.values() for worker in members]
         self._workers = {role: [] for role in self._workers}
-        channel, self._channel = self._channel, None
         if ray.is_initialized():
             if self._health.trouble() is not None:
                 kill_cluster(self._health)  # a call of Ray's might never come back
             elif workers:
                 with self._health.answering("stop", self._timeouts.stop):
-                    self._stop(workers, channel, graceful)
+                    self._stop(workers, graceful)
         self._session.close()
 
-    def _stop(self, workers: Sequence[Any], channel: Any, graceful: bool) -> None:
+    def _stop(self, workers: Sequence[Any], graceful: bool) -> None:
         refs = [worker.call.remote("stop", {}) for worker in workers]
         if graceful:
             with contextlib.suppress(RayError):
                 ray.wait(refs, num_returns=len(refs), timeout=self._timeouts.stop)
-        for worker in [*workers, channel]:
+        for worker in workers:
             with contextlib.suppress(RayError):
                 ray.kill(worker)
+        self._queues.stop()
 
     def _join(self) -> None:
         """Let the actor ranks form one process group."""

@@ -3,6 +3,7 @@ worker failed, died, or is stuck and where."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Mapping
@@ -19,8 +20,10 @@ from ray.exceptions import (
 
 from rlcore.errors import StuckError, UserError, WorkerError
 from rlcore.watchdog import Countdown
+from rlcore.workers.channel import WorkerLost as WorkerLost
 from rlcore.workers.channel import queues_lost
 from rlcore.workers.health import RayHealth
+from rlcore.workers.queues import Queues
 from rlcore.workers.roster import OnCount
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -28,21 +31,17 @@ TRACEBACK = "Traceback (most recent call last):"
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
 
 
-class WorkerLost(WorkerError):
-    """A worker process that is gone."""
-
-
 class Waiting:
     """Waits for calls of workers.
 
     Args:
-        channel: the channel actor, which knows running totals and where everybody is.
+        queues: the actors with the queues; the hub knows running totals and where everybody is.
         health: of Ray, and how long the channel itself may take to answer.
         patience: seconds for it to say where everybody is.
     """
 
-    def __init__(self, channel: Any, health: RayHealth, patience: float) -> None:
-        self._channel = channel
+    def __init__(self, queues: Queues, health: RayHealth, patience: float) -> None:
+        self._queues = queues
         self._health = health
         self._patience = patience
 
@@ -56,7 +55,7 @@ class Waiting:
         """Results in the order of `refs`; the first failure of any of them is raised."""
         pending = list(refs)
         deadline = None if timeout is None else time.monotonic() + timeout
-        pulse = _Pulse(self._channel, self._health.patience)
+        pulse = _Pulse(self._queues, self._health.patience)
         while pending:
             with self._health.answering(doing, POLL_SECONDS):
                 done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
@@ -76,7 +75,7 @@ class Waiting:
                     )
                 )
         if on_count is not None:
-            on_count(self.ask(self._channel.totals.remote()))
+            on_count(self.ask(self._queues.hub.totals.remote()))
         with self._health.answering(doing):
             return [_result(ref, name, doing) for ref, name in refs.items()]
 
@@ -92,6 +91,27 @@ class Waiting:
             except (RayActorError, GetTimeoutError) as error:
                 raise queues_lost(error, self._health.patience) from None
 
+    def break_off(self, reason: str) -> None:
+        """End the conversation for all who wait in it; queues that are gone end theirs so."""
+        for ref in [one.break_off.remote(reason) for one in self._queues.all]:
+            with contextlib.suppress(WorkerLost):
+                self.ask(ref)
+
+    def clear(self) -> None:
+        """Empty the queues between conversations. One of an env worker may be gone with its node;
+        who next needs it will say so.
+
+        Raises:
+            WorkerError: the hub is gone, or one does not answer.
+        """
+        cleared = [(one, one.clear.remote()) for one in self._queues.all]
+        for one, ref in cleared:
+            try:
+                self.ask(ref)
+            except WorkerLost:
+                if one is self._queues.hub:
+                    raise
+
     def _check(self, ref: Any, name: str, doing: str) -> None:
         """Raise what a finished call raised; of a wait in vain, with where everybody was."""
         try:
@@ -102,7 +122,7 @@ class Waiting:
     def _with_stacks(self, error: StuckError) -> StuckError:
         """The error, and what the workers' heartbeats say of where they are."""
         try:
-            beats = ray.get(self._channel.beats.remote(), timeout=self._patience)
+            beats = ray.get(self._queues.hub.beats.remote(), timeout=self._patience)
         except RayError:
             return error
         places = [
@@ -113,33 +133,33 @@ class Waiting:
 
 
 class _Pulse:
-    """Asks the channel for its totals again and again, and waits for none of its answers."""
+    """Asks the queues for their totals again and again, and waits for none of their answers."""
 
-    def __init__(self, channel: Any, patience: float) -> None:
-        self._channel = channel
+    def __init__(self, queues: Queues, patience: float) -> None:
+        self._queues = queues
         self._patience = patience
-        self._asked: Any = None
+        self._asked: list[Any] = []
 
     def totals(self) -> Mapping[str, float] | None:
         """Totals, if an answer has come since the last look.
 
         Raises:
-            WorkerError: the channel is gone, or has not answered for too long.
+            WorkerError: one of them is gone, or has not answered for too long.
         """
-        if self._asked is None:
+        if not self._asked:
             self._left = Countdown(self._patience)
-            self._asked = self._channel.totals.remote()
-        ready, _ = ray.wait([self._asked], timeout=0)
-        if not ready:
+            self._asked = [one.totals.remote() for one in self._queues.all]
+        _, silent = ray.wait(self._asked, num_returns=len(self._asked), timeout=0)
+        if silent:
             if self._left.over():
                 raise queues_lost(GetTimeoutError(), self._patience)
             return None
         try:
-            found: Mapping[str, float] = ray.get(self._asked)
+            found: list[Mapping[str, float]] = ray.get(self._asked)
         except RayActorError as error:
             raise queues_lost(error, self._patience) from None
-        self._asked = None
-        return found
+        self._asked = []
+        return found[0]  # the hub's: all counts are there
 
 
 def _result(ref: Any, name: str, doing: str) -> Any:
