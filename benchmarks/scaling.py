@@ -18,6 +18,7 @@ from typing import Any
 
 MIB = 2**20
 FRAMES = 16 * 48 * 48 * 3  # bytes: what a stage of the quickstart shows its policy at once
+PATIENT = "cluster.timeouts.start=1000"  # the machine may be busy
 WORKERS = {1: "0:0", 2: "0-1:0-1", 4: "0-1:0-3"}
 """Env workers on the first two cores, which they share."""
 
@@ -87,13 +88,13 @@ def workers(options: argparse.Namespace) -> tuple[list[str], Any]:
     from rlcore.config.compose import compose
     from rlcore.loop.assembly import assemble
 
-    chosen = ["env=toy", "model=toy", "algorithm=ppo"] if options.quick else [
-        "experiment=quickstart"
-    ]  # fmt: skip
+    toy = ["env=toy", "model=toy", "algorithm=ppo"]
+    chosen = [*(toy if options.quick else ["experiment=quickstart"]), PATIENT]
     counts = (1, 2) if options.quick else tuple(WORKERS)
     found = {}
     for count in counts:
-        placed = "cluster.component_placement={env: '" + WORKERS[count] + "', 'rollout,actor': 0}"
+        env = f"env: '{WORKERS[count]}'"
+        placed = "cluster.component_placement={" + env + ", rollout: 0, actor: 0}"
         assembly = assemble(compose([*chosen, placed, *options.overrides]))
         found[count] = median(measure_rollouts(assembly, 1 if options.quick else 3))
     first = next(iter(found.values()))
