@@ -1,0 +1,54 @@
+"""The figures of benchmarks/scaling.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+from parts import divided, transfers
+from parts.queues import Carried
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+
+def test_what_a_core_would_carry_follows_from_its_cpu_time() -> None:
+    # 1000 messages in 0.5 CPU-seconds, however long they took
+    assert Carried(pairs=2, messages=1000, wall=4.0, cpu=0.5).rate == 2000.0
+
+
+def test_ways_are_compared_with_the_first() -> None:
+    seconds = {"shared_memory": 0.5, "broadcast": 1.0, "object_store": 0.75}
+    head, row = transfers.table([transfers.Transfer(64 * 2**20, seconds)])
+    assert head.split()[-3:] == list(seconds)
+    assert row.split() == ["64.0", "MiB", "0.500", "s", "1.00", "x", "1.000", "s", "2.00", "x",
+                           "0.750", "s", "1.50", "x"]  # fmt: skip
+
+
+def test_updates_are_compared_with_one_process() -> None:
+    rows = divided.table(
+        {"one process": divided.Updates(2.0, 0.1), "two, copies": divided.Updates(3.0, 0.2)}
+    )
+    assert rows[1].split()[-6:] == ["2.000", "s", "1.00", "x", "0.100", "s"]
+    assert "1.50 x" in rows[2] and "0.200 s" in rows[2]
+
+
+@pytest.mark.long
+def test_all_of_it_runs(tmp_path: Path) -> None:
+    out = tmp_path / "scaling.json"
+    run = subprocess.run(
+        [sys.executable, BENCHMARKS / "scaling.py", "--quick", "--json", out],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    figures = json.loads(out.read_text())
+    assert figures["queues"][0]["messages"] == 40  # 20 observations and their answers
+    assert set(figures["sync"][0]["seconds"]) == set(transfers.WAYS)
+    assert set(figures["divided"]) == set(divided.LAYOUTS)
+    assert set(figures["workers"]) == {"1", "2"}
