@@ -144,7 +144,8 @@ class _Pulse:
         """Totals, if an answer has come since the last look.
 
         Raises:
-            WorkerError: one of them is gone, or has not answered for too long.
+            WorkerError: the hub is gone, or one of them has not answered for too long. Those of an
+                env worker may be gone with its node; only who talks to it needs them.
         """
         if not self._asked:
             self._left = Countdown(self._patience)
@@ -155,11 +156,11 @@ class _Pulse:
                 raise queues_lost(GetTimeoutError(), self._patience)
             return None
         try:
-            found: list[Mapping[str, float]] = ray.get(self._asked)
+            found: Mapping[str, float] = ray.get(self._asked[0])  # the hub's, as all counts are
         except RayActorError as error:
             raise queues_lost(error, self._patience) from None
         self._asked = []
-        return found[0]  # the hub's: all counts are there
+        return found
 
 
 def _result(ref: Any, name: str, doing: str) -> Any:
