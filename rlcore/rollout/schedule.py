@@ -131,8 +131,8 @@ def deal(columns: Sequence[Column], hands: int) -> list[list[Column]]:
 
 
 def _cut(columns: Sequence[Column], parts: int) -> list[list[Column]]:
-    """Parts of equal length, up to one."""
-    ends = [len(columns) * part // parts for part in range(parts + 1)]
+    """Parts of equal length, up to one, the longer ones first."""
+    ends = [-(-len(columns) * part // parts) for part in range(parts + 1)]
     return [list(columns[ends[part] : ends[part + 1]]) for part in range(parts)]
 
 

@@ -164,16 +164,16 @@ def dealt(tasks, hands):
 def test_a_deal_keeps_the_columns_of_a_task_together():
     # two of the six tasks each; round robin by column would be all six for everyone
     assert dealt("000111222333444555", 3) == ["000333", "111444", "222555"]
-    # five tasks of four for three hands: 8 and 8 and 4, and 20 are cut after 6 and 13
-    assert dealt("00001111222233334444", 3) == ["000033", "3311114", "4442222"]
+    # five tasks of four for three hands: 8 and 8 and 4, and 20 are cut after 7 and 14
+    assert dealt("00001111222233334444", 3) == ["0000333", "3111144", "442222"]
     assert dealt("0123", 2) == ["02", "13"]
-    assert dealt("01", 3) == ["", "0", "1"]
+    assert dealt("01", 3) == ["0", "1", ""]
 
 
 def test_a_deal_spreads_a_task_of_many_columns():
     """24 of each task are three runs of 8: every other one of 0 0 0 1 1 1 is 0 0 1, and 0 1 1."""
     assert dealt("0" * 24 + "1" * 24, 2) == ["0" * 16 + "1" * 8, "0" * 8 + "1" * 16]
-    # 11 are one run (11 / 8 = 1.4), 13 two of 6 and 7 (1.6)
+    # 11 are one run (11 / 8 = 1.4), 13 two of 7 and 6 (1.6)
     assert dealt("0" * 11 + "1" * 13, 2) == ["0" * 11 + "1", "1" * 12]
 
 
