@@ -44,10 +44,11 @@ def first_row(tensor: Any) -> int:
     return min(each * mesh.get_local_rank(mesh.ndim - 1), len(tensor))
 
 
-def rows_for(saved: Tensor, parameter: Tensor) -> Tensor:
-    """Of a tensor that goes with a parameter: the rows for the part that is held here."""
+def rows_for(saved: Any, parameter: Tensor) -> Tensor:
+    """Of a tensor that goes with a parameter, or :class:`rlcore.track.learned.Rows`: the rows for
+    the part that is held here."""
     if not divided(parameter):
-        return saved
+        return saved[:] if parameter.dim() else saved
     first = first_row(parameter)
     return saved[first : first + len(part(parameter))]
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rlcore.errors import CheckpointError
 from rlcore.learner import parts
+from rlcore.track.learned import Rows
 
 PREFIX = "parameters."
 
@@ -24,7 +25,7 @@ def kept(groups: Groups) -> dict[str, Tensor]:
     }
 
 
-def restore(groups: Groups, tensors: Mapping[str, Tensor]) -> None:
+def restore(groups: Groups, tensors: Mapping[str, Tensor | Rows]) -> None:
     """Put what :func:`kept` gave into the parameters; other tensors are passed over.
 
     Raises:

@@ -11,7 +11,7 @@ ranks can read them again, each its own rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def write_learner(folder: Path, saved: Mapping[str, Any], *, part: int = 0, part
 
 def read_learner(folder: Path) -> dict[str, Any]:
     """What :func:`write_learner` was given in all its parts. Tensors are mapped into memory from
-    their file, or joined when they are asked for: who wants a few rows reads no more.
+    their file; one of several files is given as :class:`Rows`: who wants a few rows reads no more.
 
     Raises:
         CheckpointError: missing or damaged.
@@ -67,8 +67,31 @@ def read_learner(folder: Path) -> dict[str, Any]:
     return {"tensors": tensors[0] if len(tensors) == 1 else Joined(tensors), "state": state}
 
 
-class Joined(Mapping[str, "Tensor"]):
-    """Tensors whose rows go on from one mapping to the next; each is joined when it is asked for.
+class Rows:
+    """A tensor whose rows lie in several files. `rows[a:b]` reads those and joins them.
+
+    Attributes:
+        shape: of the whole.
+    """
+
+    def __init__(self, pieces: Sequence[Tensor]) -> None:
+        self._pieces = pieces
+        self.shape = (sum(map(len, pieces)), *pieces[0].shape[1:])
+
+    def __getitem__(self, rows: slice) -> Tensor:
+        import torch
+
+        first, stop, _ = rows.indices(self.shape[0])
+        found, at = [], 0
+        for piece in self._pieces:
+            found.append(piece[max(first - at, 0) : max(stop - at, 0)])
+            at += len(piece)
+        there = [piece for piece in found if len(piece)]
+        return torch.cat(there) if len(there) > 1 else (there or found)[0]
+
+
+class Joined(Mapping[str, "Tensor | Rows"]):
+    """Tensors whose rows go on from one mapping to the next.
 
     Args:
         mappings: the first one has all names.
@@ -77,11 +100,9 @@ class Joined(Mapping[str, "Tensor"]):
     def __init__(self, mappings: list[dict[str, Tensor]]) -> None:
         self._mappings = mappings
 
-    def __getitem__(self, name: str) -> Tensor:
-        import torch
-
-        rows = [tensors[name] for tensors in self._mappings if name in tensors]
-        return rows[0] if len(rows) == 1 else torch.cat(rows)
+    def __getitem__(self, name: str) -> Tensor | Rows:
+        pieces = [tensors[name] for tensors in self._mappings if name in tensors]
+        return pieces[0] if len(pieces) == 1 else Rows(pieces)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._mappings[0])
@@ -90,13 +111,13 @@ class Joined(Mapping[str, "Tensor"]):
         return len(self._mappings[0])
 
 
-class Below(Mapping[str, "Tensor"]):
+class Below(Mapping[str, "Tensor | Rows"]):
     """Those tensors of a mapping whose names begin with a prefix, under the rest of their names."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], prefix: str) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor | Rows], prefix: str) -> None:
         self._tensors, self._prefix = tensors, prefix
 
-    def __getitem__(self, name: str) -> Tensor:
+    def __getitem__(self, name: str) -> Tensor | Rows:
         return self._tensors[self._prefix + name]
 
     def __iter__(self) -> Iterator[str]:

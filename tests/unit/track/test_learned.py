@@ -29,6 +29,25 @@ def test_it_comes_back_exactly(tmp_path):
         assert back["tensors"][name].dtype == tensor.dtype
 
 
+def test_rows_of_several_files_are_read_by_themselves(tmp_path):
+    """Of seven rows three files hold 3, 3 and 1; what lies in one file is not copied."""
+    whole = torch.arange(14.0).reshape(7, 2)
+    for part, rows in enumerate(whole.split(3)):
+        saved = {"tensors": {"a": rows, "b": torch.tensor(1.0)}, "state": {}}
+        if part:
+            del saved["tensors"]["b"]
+        write_learner(tmp_path, saved, part=part, parts=3)
+    read = read_learner(tmp_path)["tensors"]
+    assert list(read) == ["a", "b"] and read["b"] == 1.0
+    assert read["a"].shape == whole.shape
+    for first in range(8):
+        for stop in range(first, 9):
+            assert torch.equal(read["a"][first:stop], whole[first:stop]), (first, stop)
+    assert torch.equal(read["a"][:], whole)
+    one, same = read["a"][3:5], read["a"][3:6]
+    assert one.data_ptr() == same.data_ptr()
+
+
 def test_tensors_are_stored_under_their_own_names(tmp_path):
     write_learner(tmp_path, SAVED)
     with safe_open(tmp_path / "learner.safetensors", framework="numpy") as file:
