@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -77,6 +78,42 @@ def test_ranks_on_accelerators_exchange_what_lies_on_the_host_too(monkeypatch, d
     )
     ranks.meet(torch.device(device), url="tcp://host:1", rank=0, world_size=2, timeout=1.0)
     assert asked == [backend]
+
+
+WAITS = """
+import sys, time, torch
+from rlcore.learner import ranks
+rank = int(sys.argv[1])
+ranks.meet(torch.device("cpu"), url=sys.argv[2], rank=rank, world_size=2, timeout=3600.0)
+print(ranks.total(1.0), flush=True)
+time.sleep(3600.0 * rank)
+ranks.total(1.0)
+"""
+
+
+@pytest.mark.long
+def test_a_rank_that_dies_frees_the_one_that_waits_for_it(tmp_path):
+    """Though each would wait an hour. `pytest -m long -s` prints the seconds."""
+    command = [sys.executable, "-c", WAITS]
+    processes = [
+        subprocess.Popen(
+            [*command, str(rank), f"file://{tmp_path}/meet"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        assert [process.stdout.readline() for process in processes] == ["2.0\n", "2.0\n"]
+        processes[1].kill()
+        begin = time.monotonic()
+        _, error = processes[0].communicate(timeout=SECONDS)
+        print(f"freed {time.monotonic() - begin:.1f} s after its peer died")
+    finally:
+        for process in processes:
+            process.kill()
+    assert processes[0].returncode == 1 and "by peer" in error, error  # closed, or reset
 
 
 def test_alone_nothing_is_exchanged():
