@@ -19,7 +19,7 @@ TALK = [Part("env", 0, "converse", {}), Part("rollout", 0, "converse", {})]
 
 
 class Remote:
-    """A worker, or the queues: any method can be asked for."""
+    """A worker: any method can be asked for."""
 
     def __init__(self, name: str, told: list[str]) -> None:
         self.name, self._told, self.alive = name, told, True
@@ -37,14 +37,28 @@ class Played:
 
     def __init__(self) -> None:
         self.failures: list[Exception] = []
+        self.broken_off: list[str] = []
 
     def results(self, refs, timeout, doing, on_count=None):
         if doing == "converse" and self.failures:
             raise self.failures.pop(0)
         return [InteractReport() if "env" in name else None for name in refs.values()]
 
-    def ask(self, ref):
+    def break_off(self, reason):
+        self.broken_off.append(reason)
+
+    def clear(self):
         return None
+
+
+class PlayedQueues:
+    """Stands in for :class:`rlcore.workers.queues.Queues`: notes where new ones are made."""
+
+    def __init__(self) -> None:
+        self.hub, self.of, self.renewed = None, {0: None}, []
+
+    def renew(self, rank, node):
+        self.renewed.append((rank, node))
 
 
 @pytest.fixture
@@ -55,7 +69,7 @@ def group(monkeypatch: pytest.MonkeyPatch):
     made = RayGroup(Roster(ClusterConfig(simulator_restarts=2), members, nodes=NODES))
     told: list[str] = []
     made._nodes = ["1", "2"]
-    made._waiting, made._channel = Played(), Remote("queues", told)
+    made._waiting, made._queues = Played(), PlayedQueues()
     made._workers = {role: [Remote(role, told)] for role in members}
     monkeypatch.setattr(ray_group.ray, "wait", lambda refs, **_: (refs, []))
     monkeypatch.setattr(made, "_alive", lambda worker: worker.alive)
@@ -77,7 +91,8 @@ def test_a_worker_that_died_is_started_where_it_was(group):
     (report, _) = made._talk(TALK)
     assert report.incidents == ["env worker 0 died"]
     assert made._roster.members["env"][0].seat.node == 1
-    assert "queues.break_off(env worker 0 died)" in told and "new env.call(start)" in told
+    assert made._waiting.broken_off == ["env worker 0 died"]
+    assert made._queues.renewed == [(0, "2")] and "new env.call(start)" in told
     assert told.count("new env.talk(converse)") == 1
     assert made._talk(TALK)[0].incidents == []  # told once
 
@@ -91,6 +106,7 @@ def test_one_whose_node_is_gone_is_started_elsewhere(group):
     assert report.incidents == ["env worker 0 died", moved]
     seat = made._roster.members["env"][0].seat
     assert (seat.node, seat.local_ranks) == (0, (1,))
+    assert made._queues.renewed == [(0, "1")]
 
 
 def test_one_that_dies_again_and_again_ends_the_run(group):
