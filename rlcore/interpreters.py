@@ -187,7 +187,8 @@ def _asked(python: str) -> dict[str, Any]:
             return told
     said = err.decode(errors="replace").strip().splitlines()
     # a traceback says in its last line what is wrong, anything else in its first
-    line = said[-1 if said[0].startswith("Traceback") else 0].strip() if said else ""
+    traced = any(line.startswith("Traceback") for line in said)
+    line = said[-1 if traced else 0].strip() if said else ""
     last = f", {line}" if line and len(line) < 200 else ""
     raise AssetError(f"{path} is no Python interpreter: it ends with code {asked.returncode}{last}")
 

@@ -123,6 +123,11 @@ def make(
         if whole.items() <= stamp(folder).items() and not _lacks(folder, spec):
             say(f"{folder} is complete")
         else:
+            if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+                raise ConfigError(
+                    f"{folder} is not complete, and can't be written to",
+                    hint=_again(spec, usual(spec.name)),
+                )
             begun = time.monotonic()
             (folder / STAMP).unlink(missing_ok=True)
             if not (folder / CONFIG).is_file():

@@ -110,7 +110,12 @@ def row_configs(
             hint=f"choose env={spec.env}, or another protocol",
         )
     keys = {field.name for field in fields(env)}
-    asked = {key: vars(env)[key] for key in keys if f"{EVALUATED}.{key}" in given}
+    asked = {
+        key: vars(env)[key]
+        for key in keys
+        # keys of a section are given one by one
+        if any(f"{one}.".startswith(f"{EVALUATED}.{key}.") for one in given)
+    }
     configs = {}
     for row, changes in _settings(spec):
         for key in changes.keys() - keys:

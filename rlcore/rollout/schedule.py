@@ -132,7 +132,8 @@ def deal(columns: Sequence[Column], hands: int) -> list[list[Column]]:
 
 def _cut(columns: Sequence[Column], parts: int) -> list[list[Column]]:
     """Parts of equal length, up to one, the longer ones first."""
-    ends = [-(-len(columns) * part // parts) for part in range(parts + 1)]
+    short, longer = divmod(len(columns), parts)
+    ends = [short * part + min(part, longer) for part in range(parts + 1)]
     return [list(columns[ends[part] : ends[part + 1]]) for part in range(parts)]
 
 

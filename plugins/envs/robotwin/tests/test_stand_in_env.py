@@ -13,10 +13,12 @@ from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.plugin import rlcore_components
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.tasks import BOXES
+from rlcore_sapien.vulkan import environment
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_testing import EnvConformance
 
 from rlcore.config.compose import compose
+from rlcore.errors import AssetError
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.specs import Episode
@@ -30,6 +32,10 @@ CHUNK = 25  # actions of a chunk of the published OpenVLA-OFT
 @pytest.fixture(scope="module")
 def python(other_venv: Callable[..., Path]) -> str:
     """An interpreter with SAPIEN and mplib."""
+    try:
+        environment()
+    except AssetError as error:
+        pytest.skip(error.message)
     component = rlcore_components()[0]
     folder = other_venv(
         component.name, *component.requirements, requires_python=component.requires_python

@@ -19,6 +19,7 @@ SCREW_STEP = 0.1  # way in joint space between waypoints of a straight path, rad
 THICK = 0.02  # half the planner's table, m
 SPACING = 0.1  # likewise of other paths
 TRIES = range(1, 5)  # seeds of searches of the tree
+SEARCH_SECONDS = 10.0  # of one; mplib's own second would make what is found a matter of speed
 # The hand level, to the inside, as the right arm takes the box: where to look for such joints.
 LEVEL = np.array([0.45, -1.1, 2.5, -0.35, -1.4, 0.05])
 DOWN = np.array([0.0, 0.0, -1.0])
@@ -76,7 +77,9 @@ class ArmPlanner:
                     return path
         for seed in TRIES:
             mplib.set_global_seed(seed)
-            found = self._planner.plan_pose(_pose(goal), _with_fingers(joints), time_step=1 / 250)
+            found = self._planner.plan_pose(
+                _pose(goal), _with_fingers(joints), time_step=1 / 250, planning_time=SEARCH_SECONDS
+            )
             if found["status"] == "Success":
                 return found["position"]
         return None
