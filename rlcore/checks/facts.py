@@ -109,6 +109,7 @@ class Facts:
                 reference=self.needs is not None and self.needs.reference_logprobs,
                 rows=self.rows_per_forward,
                 shares=self.placement.shares,
+                gathers_again=self.config.actor.fsdp_config.gathers_again,
             )
             for role, _ in self.placement.roles()
         }

@@ -558,7 +558,8 @@ class RunConfig(Settings):
     @property
     def divides(self) -> int:
         """How many actor processes divide one copy of the parameters, as a plan takes it."""
-        return 1 if self.runner.only_eval else self.actor.fsdp_config.divides
+        divides_nothing = self.runner.only_eval or self.cluster.backend == "local"
+        return 1 if divides_nothing else self.actor.fsdp_config.divides
 
     @property
     def offloads(self) -> tuple[str, ...]:

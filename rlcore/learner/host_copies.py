@@ -49,7 +49,7 @@ class HostCopies:
             storage.resize_(0)
         if left:
             self._spare.clear()
-            _give_back(device)
+        _give_back(device)  # also where only what was computed lay there
 
     def back(self) -> None:
         """All of it where it was. Where it does not fit, torch's error; what is not back yet can

@@ -33,8 +33,8 @@ def on_what_is_left(assembly: Assembly) -> Assembly:
     except PlacementError as error:
         missing = error
     left = len(find_inventory(replace(cluster, num_nodes=1)).nodes)
-    if left >= cluster.num_nodes:
-        raise missing
+    if left == cluster.num_nodes:  # they have joined meanwhile, or the error was another one
+        return _laid_out(assembly, config)
     try:
         found = _laid_out(assembly, replace(config, cluster=replace(cluster, num_nodes=left)))
     except UserError as error:
@@ -64,10 +64,10 @@ def _await_head(cluster: ClusterConfig) -> None:
         try:
             return require_answer(cluster.address or "", cluster.timeouts.ray)
         except WorkerError as error:
-            if time.monotonic() >= deadline:
-                raise
             if not said:
                 words = f"{error.message}; waiting up to {patience:g} s (cluster.timeouts.nodes)"
                 print(words, file=sys.stderr)
                 said = True
+            if time.monotonic() >= deadline:
+                raise
         time.sleep(POLL_SECONDS)

@@ -89,7 +89,8 @@ def plan_lanes(
         actors, rollouts: seats by rank.
         shares: actor processes that divide one copy of the parameters; rank r holds part r modulo
             `shares`.
-        sync: `rollout.sync`; `shared_memory` is what `auto` does where the network is not needed.
+        sync: `rollout.sync`; `shared_memory` is what `auto` does where the network is not needed,
+            but for what is sent within an accelerator.
     """
     if sync in ("object_store", "broadcast"):
         way: Way = "broadcast" if sync == "broadcast" else "object_store"
@@ -97,12 +98,20 @@ def plan_lanes(
         found = [Lane(way, ("actor", part), everyone, part) for part in range(shares)]
     else:
         nodes = sorted({seat.node for seat in rollouts})
-        found = [lane for node in nodes for lane in _to_node(node, actors, rollouts, shares=shares)]
+        near = sync == "auto"
+        found = [
+            lane
+            for node in nodes
+            for lane in _to_node(node, actors, rollouts, shares=shares, near=near)
+        ]
     seats = {"actor": actors, "rollout": rollouts}
 
     def on_gpus(lane: Lane) -> bool:
         ends = (lane.sender, *(("rollout", reader) for reader in lane.readers))
-        return all(seats[component][rank].gpus for component, rank in ends)
+        sits = [seats[component][rank] for component, rank in ends]
+        used = [(seat.node, one) for seat in sits for one in seat.local_ranks]
+        # NCCL takes no two ends on one
+        return all(seat.gpus for seat in sits) and len(set(used)) == len(used)
 
     return _merged([replace(lane, on_gpus=on_gpus(lane)) for lane in found])
 
@@ -128,16 +137,16 @@ def in_words(lanes: Sequence[Lane]) -> str:
 
 
 def _to_node(
-    node: int, actors: Sequence[Seat], rollouts: Sequence[Seat], *, shares: int
+    node: int, actors: Sequence[Seat], rollouts: Sequence[Seat], *, shares: int, near: bool
 ) -> Iterator[Lane]:
-    """Lanes to the readers on one node."""
+    """Lanes to the readers on one node; with `near`, within an accelerator where one is shared."""
     here = [rank for rank, seat in enumerate(rollouts) if seat.node == node]
     holders: dict[int, int] = {}
     for rank, seat in enumerate(actors):
         if seat.node == node:
             holders.setdefault(rank % shares, rank)
     if len(holders) == shares:
-        beside = _beside(here, actors, rollouts) if shares == 1 else {}
+        beside = _beside(here, actors, rollouts) if shares == 1 and near else {}
         for reader, actor in beside.items():
             yield Lane("device", ("actor", actor), (reader,))
         others = tuple(rank for rank in here if rank not in beside)

@@ -26,19 +26,21 @@ class Need:
         weights: what it computes with, whatever it does.
         state: what learning keeps besides: gradients, optimizer, reference weights.
         acting: needed besides while it acts.
+        gathered: of divided parameters, what is whole while it learns.
         acts, learns: what it does.
     """
 
     weights: int = 0
     state: int = 0
     acting: int = 0
+    gathered: int = 0
     acts: bool = False
     learns: bool = False
 
     @property
     def most(self) -> int:
         """At any time."""
-        return self.weights + self.state + self.acting
+        return self.weights + self.state + self.acting + self.gathered
 
     @property
     def leaving(self) -> int:
@@ -51,7 +53,7 @@ class Need:
             return self.most, self.most
         return (
             self.weights + self.acting if self.acts else 0,
-            self.weights + self.state if self.learns else 0,
+            self.weights + self.state + self.gathered if self.learns else 0,
         )
 
 
@@ -63,6 +65,7 @@ def memory_per_process(
     reference: bool = False,
     rows: int = 0,
     shares: int = 1,
+    gathers_again: bool = True,
 ) -> Need:
     """What a process holds besides activations.
 
@@ -77,7 +80,8 @@ def memory_per_process(
         env                      0: the simulator's own, unknown here
 
     Where n processes divide the parameters, an actor holds the n-th part of all that, and G b of
-    what is gathered to compute with, G parameters at once.
+    what is gathered to compute with, G parameters at once; all of
+    them where they stay gathered until the backward (`gathers_again` is false).
 
     Parameters a model keeps in fp32 within bf16 (adapters: they need no master copies) are counted
     like the others; activations and rendering are not counted.
@@ -91,11 +95,13 @@ def memory_per_process(
         masters = 1 if size < _FP32 else 0
         each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
         state = each * spec.trainable_parameters
+    gathered = 0
     if learns and shares > 1:
         weights, state = -(-weights // shares), -(-state // shares)
-        weights += (spec.gathered_parameters or spec.parameters) * size
+        blocks = spec.gathered_parameters if gathers_again else 0
+        gathered = (blocks or spec.parameters) * size
     acting = rows * spec.cache_numbers * size if acts else 0
-    return Need(weights, state, acting, acts=acts, learns=learns)
+    return Need(weights, state, acting, gathered, acts=acts, learns=learns)
 
 
 def load(plan: Plan, rank: int, memory: Mapping[str, Need]) -> float:

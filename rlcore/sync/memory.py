@@ -25,11 +25,13 @@ NAME = "rlcore-weights"  # seen in /proc/PID/maps, and nowhere else
 
 @dataclass(frozen=True)
 class HostPlace:
-    """Where other processes of the node find host memory: `size` bytes, open as `fd` in `pid`."""
+    """Where other processes of the node find host memory: `size` bytes, open as `fd` in `pid`.
+    `file` tells it from what another process has there, as process ids are a container's own."""
 
     pid: int
     fd: int
     size: int
+    file: tuple[int, int]
 
     def open(self) -> Tensor:
         """The memory, uint8 `[size]`, to be read from only.
@@ -39,6 +41,8 @@ class HostPlace:
         """
         fd = os.open(f"/proc/{self.pid}/fd/{self.fd}", os.O_RDONLY)
         try:
+            if _file(fd) != self.file:
+                raise OSError("processes here don't see each other's files")
             held = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ)
         finally:
             os.close(fd)
@@ -98,7 +102,7 @@ class Lent:
                 hint="rollout.sync=object_store does without",
             ) from error
         self.data = torch.frombuffer(held, dtype=torch.uint8)
-        self.place = HostPlace(os.getpid(), self._fd, size)
+        self.place = HostPlace(os.getpid(), self._fd, size, _file(self._fd))
 
     def close(self) -> None:
         """From now on nobody else can open it; who has, may go on reading."""
@@ -110,3 +114,9 @@ class Lent:
 def can_share() -> bool:
     """Whether this system has memory without a name."""
     return "memfd_create" in vars(os)
+
+
+def _file(fd: int) -> tuple[int, int]:
+    """What an open file is, whoever has it open."""
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino

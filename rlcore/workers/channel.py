@@ -233,6 +233,7 @@ class RayChannel:
 
     def receive(self, request: Receive) -> Any:
         import ray
+        from ray.exceptions import ObjectLostError
 
         boxed = self._answer(self._at(request.key).get.remote(request.key, request.timeout))
         if boxed is None:
@@ -241,7 +242,12 @@ class RayChannel:
                 hint="raise cluster.timeouts if the machine is slow; "
                 "cluster.backend=local runs the same workers in one process under pdb",
             )
-        return ray.get(boxed[0])
+        try:
+            return ray.get(boxed[0])
+        except ObjectLostError:  # also where its owner died
+            raise WorkerLost(
+                f"{request.waiting_for} was lost with the process that sent it"
+            ) from None
 
     def _answer(self, refs: Any) -> Any:
         """What the actor answers; where it is gone, everyone who asks it says the same."""

@@ -82,6 +82,13 @@ class Depot:
         """Remove a folder."""
         shutil.rmtree(self._folder(key), ignore_errors=True)
 
+    def drop_older(self, key: str) -> None:
+        """Remove folders that came for the same argument before."""
+        kind = key.rpartition("-")[0]
+        for other in self._folder(key).parent.glob(f"{kind}-*"):
+            if other.name != key:
+                self.drop(other.name)
+
     def close(self) -> None:
         """Remove all of them; safe to call twice."""
         base, self._base = self._base, None
@@ -100,6 +107,7 @@ QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "read": Depot.read,
     "append": Depot.append,
     "drop": Depot.drop,
+    "drop_older": Depot.drop_older,
 }
 """What a depot can be asked, by name."""
 
@@ -159,8 +167,8 @@ def at_hand(
     if folder.written:
         for rank in keepers:
             _fetch(Path(here), key, rank, ask)
-    if not folder.kept:
-        ask(keepers, "drop", key)
+    # of those that are kept, the newest is: what came before has been read or copied
+    ask(keepers, "drop_older" if folder.kept else "drop", key)
 
 
 def _send(source: Path, files: str, key: str, ranks: Sequence[int], ask: AskDepots) -> None:

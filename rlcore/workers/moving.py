@@ -40,6 +40,8 @@ def moved(
                 )
     workers, said = list(roster.members["env"]), []
     present = [number for number in range(len(roster.nodes)) if number not in gone]
+    # first those with an env worker, which have been asked for the simulator before the run
+    present.sort(key=lambda number: number not in {one.seat.node for one in workers})
     for rank in lost:
         seat = workers[rank].seat
         if seat.node not in gone:

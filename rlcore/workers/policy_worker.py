@@ -169,7 +169,7 @@ class PolicyWorker:
             return "this system has none that processes can hand to others"
         try:
             place.open()
-        except (OSError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             return str(error)
         return ""
 
@@ -208,10 +208,19 @@ class PolicyWorker:
 
     def _arrive(self) -> None:
         """Have on the device what has left it, or never was there."""
-        if not self._placed_yet and self._policy is not None:
-            self._place()
-        if self._away is not None:
-            self._away.back()
+        import torch
+
+        try:
+            if not self._placed_yet and self._policy is not None:
+                self._place()
+            if self._away is not None:
+                self._away.back()
+        except torch.OutOfMemoryError as error:
+            raise WorkerError(
+                f"what this worker left the accelerator with does not fit there again: {error}",
+                hint="--dry-run shows who shares it: enable_offload of the others, or another "
+                "cluster.component_placement",
+            ) from None
 
     @property
     def _copies(self) -> HostCopies:

@@ -26,6 +26,7 @@ from rlcore.workers.health import RayHealth
 from rlcore.workers.queues import Queues
 from rlcore.workers.roster import OnCount
 
+NODE_SECONDS = 90.0  # Ray takes about 65 to give up a machine that is cut off
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TRACEBACK = "Traceback (most recent call last):"
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
@@ -144,15 +145,18 @@ class _Pulse:
         """Totals, if an answer has come since the last look.
 
         Raises:
-            WorkerError: the hub is gone, or one of them has not answered for too long. Those of an
-                env worker may be gone with its node; only who talks to it needs them.
+            WorkerError: the hub is gone, or has not answered for too long. Those of an env worker
+                may be gone with its node; only who talks to it needs them. Ray is given the time
+                to find that out.
         """
         if not self._asked:
             self._left = Countdown(self._patience)
+            self._longer = Countdown(max(self._patience, NODE_SECONDS))
             self._asked = [one.totals.remote() for one in self._queues.all]
         _, silent = ray.wait(self._asked, num_returns=len(self._asked), timeout=0)
         if silent:
-            if self._left.over():
+            late, too_late = self._left.over(), self._longer.over()
+            if too_late or (late and self._asked[0] in silent):
                 raise queues_lost(GetTimeoutError(), self._patience)
             return None
         try:

@@ -110,7 +110,10 @@ def titled(beginning: str) -> list[psutil.Process]:
 
 def kill_node(cluster: Cluster, number: int) -> float:
     """Kill all processes of a node at once, as if its machine lost power; gives when."""
-    node = cluster.list_all_nodes()[number]
+    node = cluster.head_node
+    if number:  # the others are in no order
+        labels = {one: one._ray_params.labels or {} for one in cluster.worker_nodes}
+        (node,) = (one for one, own in labels.items() if own.get("rlcore-rank") == str(number))
     killed = [psutil.Process(p.process.pid) for kind in node.all_processes.values() for p in kind]
     for process in [p for one in killed for p in [one, *one.children(recursive=True)]]:
         with contextlib.suppress(psutil.NoSuchProcess):

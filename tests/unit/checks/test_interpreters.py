@@ -104,7 +104,8 @@ def test_another_python_than_the_simulator_takes(twin_venv: Path) -> None:
             "",
         ),
         (
-            "for line in warned Traceback ' File x' 'SyntaxError: old'; do echo \"$line\" >&2; done; "
+            "for line in warned Traceback ' File x' 'SyntaxError: old'; "
+            'do echo "$line" >&2; done; '
             "exit 1",
             "is no Python interpreter: it ends with code 1, SyntaxError: old",
             "",

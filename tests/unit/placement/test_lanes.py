@@ -107,6 +107,16 @@ def test_between_gpus_only_where_all_ends_have_one():
     assert [(lane.readers, lane.on_gpus) for lane in mixed] == [((1,), False), ((0,), True)]
 
 
+def test_not_between_two_ends_on_one_gpu():
+    (lane,) = plan_lanes(gpus((0, 0)), gpus((0, 0)), sync="broadcast")
+    assert (lane.way, lane.on_gpus) == ("broadcast", False)
+
+
+def test_shared_memory_is_the_hosts_where_it_is_asked_for():
+    (lane,) = plan_lanes(gpus((0, 0)), gpus((0, 0)), sync="shared_memory")
+    assert lane.way == "shared_memory"
+
+
 @pytest.mark.parametrize("way", ["object_store", "broadcast"])
 def test_one_way_for_all_where_it_is_asked_for(way):
     lanes = plan_lanes(cores(0, 1), cores(0, 1, 1), shares=2, sync=way)

@@ -8,7 +8,7 @@ import pytest
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Inventory, Need, Node, make_plan, render
-from rlcore.placement.memory import load, on_host, worth_leaving
+from rlcore.placement.memory import load, memory_per_process, on_host, worth_leaving
 from rlcore.specs import PolicySpec
 
 GIB = 2**30
@@ -83,3 +83,16 @@ def test_the_peak_is_said_with_and_without():
         line.endswith("takes main memory: 40.00 GiB of 30.00 GiB: TOO MUCH")
         for line in render(small, spec, APART).splitlines()
     )
+
+
+def test_what_is_gathered_of_divided_parameters_never_goes_to_the_host():
+    """1000 parameters in fp32, 100 trained, two processes; blocks of 300 at most."""
+    counts = {"parameters": 1000, "trainable_parameters": 100, "gathered_parameters": 300}
+    spec = PolicySpec("arm", 1, 4, 4, 5, 5, **counts)
+    again = memory_per_process("actor", spec, "fp32", shares=2)
+    assert (again.weights, again.state, again.gathered) == (2000, 600, 1200)
+    assert again.most == 3800 and again.leaving == 2600
+    assert again.in_turns(leaves=True) == (0, 3800)
+    # kept until the backward, all blocks are whole at once
+    kept = memory_per_process("actor", spec, "fp32", shares=2, gathers_again=False)
+    assert kept.gathered == 4000

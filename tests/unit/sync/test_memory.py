@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gc
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ SIZE = 5000
 
 def mapped() -> list[str]:
     """Where memory of ours is mapped in this process."""
+    gc.collect()  # what other tests left
     lines = Path("/proc/self/maps").read_text().splitlines()
     return [line for line in lines if NAME in line]
 
@@ -37,6 +40,12 @@ def test_what_is_written_is_read_elsewhere_in_place():
     seen = lent.place.open()
     lent.data[3] = 9
     assert len(seen) == SIZE and seen[3] == 9 and seen.sum() == 9
+
+
+def test_memory_of_another_process_is_not_taken_for_it():
+    lent = Lent(SIZE)
+    with pytest.raises(OSError, match="don't see each other's files"):
+        replace(lent.place, file=(0, 0)).open()
 
 
 def test_it_has_no_name_and_is_gone_with_its_last_holder():

@@ -139,3 +139,17 @@ def test_what_a_killed_process_left_goes_with_the_next_depot(tmp_path: Path, mon
     living.close()
     other.close()
     assert not list(tmp_path.iterdir())
+
+
+def test_of_folders_that_are_kept_the_newest_is(tmp_path: Path, depots):
+    """Or each policy that was ever loaded would lie on the disk until the run ends."""
+    ask, _, _ = depots
+    fill(tmp_path / "start")
+    away = Away({0: 1}, {1: frozenset()})
+    seen = []
+    for _ in range(3):
+        call = at_hand(FOLDERS["load"], [{"path": str(tmp_path / "start")}], away, ask)
+        with call as (given,):
+            assert files(Path(given["path"])) == files(tmp_path / "start")
+            seen.append(Path(given["path"]))
+    assert [path.is_dir() for path in seen] == [False, False, True]

@@ -37,9 +37,13 @@ def make() -> Iterator[EnvMaker]:
         env.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_env() -> Iterator[SimulatedEnv]:
-    """Two rows of one task in this process; a task takes seconds to compile."""
+    """Two rows of one task in this process; a task takes seconds to compile.
+
+    No longer than a module: LIBERO's own env, which tests compare with, ends OpenGL for the whole
+    process as it closes, and frames of an env from before are wrong from then on.
+    """
     env = make_env(small_config(tasks=[SOUP]), num_envs=2, rank=0, world_size=1, num_processes=0)
     yield env
     env.close()
