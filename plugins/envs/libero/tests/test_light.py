@@ -15,7 +15,7 @@ import yaml
 from libero_cases import MILK, SOUP, needs_libero, small_config
 from rlcore_env_libero import install, installed, plugin
 from rlcore_env_libero.env import make_env
-from rlcore_env_libero.installed import libero_folder
+from rlcore_env_libero.installed import PIP, libero_folder
 from rlcore_env_libero.problem import task_file
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.spec import env_spec
@@ -275,7 +275,8 @@ def test_a_checkout_of_libero_is_named(
         "hf-libero"
     )
     assert row["fix"] == (
-        f"take {checkout} out of PYTHONPATH, or pip uninstall -y libero; then rlcore install-libero"
+        f"take {checkout} out of PYTHONPATH, or {PIP} uninstall -y libero; then "
+        "rlcore install-libero"
     )
 
 
