@@ -35,6 +35,7 @@ class _Talker:
 
     def __init__(self, channel: Any, rank: int) -> None:
         self._channel, self._route = RayChannel(channel), Route(rank, 0)
+        self._channel.of = {rank: channel}
 
     def play(self, rounds: int, size: int) -> None:
         """Env: observations of `size` bytes."""

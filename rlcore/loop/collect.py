@@ -110,8 +110,7 @@ def _play(session: Session, episodes: Sequence[Episode]) -> list[Demonstration]:
     collect = session.config.collect
     ranks = session.group.ranks("env")
     shares = [list(episodes[rank::ranks]) for rank in range(ranks)]
-    answers = session.group.env(
-        "demonstrate",
+    answers = session.group.demonstrate(
         [
             {
                 "episodes": share,

@@ -8,7 +8,7 @@ import time
 import warnings
 from dataclasses import replace
 
-from rlcore.config.schema import ClusterConfig, RunConfig
+from rlcore.config.schema import RunConfig, TimeoutsConfig
 from rlcore.errors import PlacementError, RunWarning, UserError, WorkerError
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.placement import find_inventory, joins
@@ -17,8 +17,11 @@ POLL_SECONDS = 0.5
 
 
 def on_what_is_left(assembly: Assembly) -> Assembly:
-    """The same run laid out anew: over as many nodes as before if they are there within
+    """The same run laid out anew: over as many nodes as it was made for if they are there within
     `cluster.timeouts.nodes`, else over those that are.
+
+    Args:
+        assembly: the run as it was laid out first, however often nodes have left since.
 
     Raises:
         UserError: nobody answers, or it can't be laid out over what is left; says what was waited
@@ -27,7 +30,7 @@ def on_what_is_left(assembly: Assembly) -> Assembly:
     config, cluster = assembly.config, assembly.config.cluster
     if not joins(cluster):
         return assembly
-    _await_head(cluster)
+    _await_head(assembly.placement.inventory.head or cluster.address or "", cluster.timeouts)
     try:
         return _laid_out(assembly, config)
     except PlacementError as error:
@@ -50,19 +53,20 @@ def _laid_out(assembly: Assembly, config: RunConfig) -> Assembly:
     return assemble(config, further=assembly.further)
 
 
-def _await_head(cluster: ClusterConfig) -> None:
-    """Wait until somebody answers at the address, `cluster.timeouts.nodes` seconds at most.
+def _await_head(address: str, timeouts: TimeoutsConfig) -> None:
+    """Wait until somebody answers there, `cluster.timeouts.nodes` seconds at most. It is the
+    address at which the cluster was found: `cluster.address=auto` finds none while it is down.
 
     Raises:
         WorkerError: nobody does.
     """
     from rlcore.workers.cluster import require_answer
 
-    patience = cluster.timeouts.nodes
+    patience = timeouts.nodes
     deadline, said = time.monotonic() + patience, False
     while True:
         try:
-            return require_answer(cluster.address or "", cluster.timeouts.ray)
+            return require_answer(address, timeouts.ray)
         except WorkerError as error:
             if not said:
                 words = f"{error.message}; waiting up to {patience:g} s (cluster.timeouts.nodes)"

@@ -41,7 +41,7 @@ def run(assembly: Assembly) -> Summary:
         UserError: as :func:`rlcore.loop.session.open_session`, or a worker that failed.
         KeyboardInterrupt: the run was asked to stop; a checkpoint was made where it could be.
     """
-    config = assembly.config
+    config, asked_for = assembly.config, assembly
     with contextlib.ExitStack() as holds:
         folder = resume.folder_of(config)
         said = holds.enter_context(folder.held()) if folder is not None else None
@@ -57,7 +57,7 @@ def run(assembly: Assembly) -> Summary:
                     return _story(session, saved)
                 except WorkerError as error:
                     saved, said = resume.after_failure(session, error, saved), None
-            assembly = on_what_is_left(assembly)
+            assembly = on_what_is_left(asked_for)
 
 
 def _story(session: Session, saved: resume.Saved | None) -> Summary:

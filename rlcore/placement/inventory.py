@@ -51,9 +51,15 @@ class Node:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All machines of a cluster, in rank order."""
+    """All machines of a cluster, in rank order.
+
+    Attributes:
+        nodes: the machines.
+        head: `host:port` where the cluster that was joined answers; empty for any other.
+    """
 
     nodes: tuple[Node, ...]
+    head: str = ""
 
     @classmethod
     def local(cls) -> Inventory:

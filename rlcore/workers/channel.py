@@ -201,7 +201,7 @@ class RayChannel:
         hub: the :class:`ChannelActor` of all queues that are no env worker's own.
 
     Attributes:
-        of: those with the queues of an env worker, by its rank; the others are in the hub.
+        of: those with the queues of the env workers that this worker talks to, by their rank.
     """
 
     def __init__(self, hub: Any) -> None:
@@ -211,7 +211,7 @@ class RayChannel:
 
     def _at(self, key: str) -> Any:
         rank = env_rank_of(key)
-        return self._hub if rank is None else self.of.get(rank, self._hub)
+        return self._hub if rank is None else self.of[rank]
 
     def send(self, keys: Sequence[str], message: Any) -> None:
         import ray

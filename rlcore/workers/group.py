@@ -22,6 +22,7 @@ from typing import Any
 
 from rlcore.kernels import Rounding, processor, settle
 from rlcore.placement import Lane
+from rlcore.protocols import Demonstration
 from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.rollout_worker import RolloutSummary
@@ -102,6 +103,12 @@ class WorkerGroup(ABC):
         """Call a method of every env worker, with keyword arguments per rank."""
         return self._call("env", method, per_rank)
 
+    def demonstrate(self, per_rank: Sequence[Mapping[str, Any]]) -> list[list[Demonstration]]:
+        """Let the experts of every env worker play (:meth:`EnvWorker.demonstrate`), as in a
+        rollout: the actor leaves the accelerators that simulators share with it."""
+        self._turn("rollout")
+        return self.env("demonstrate", per_rank)
+
     def actor(self, method: str, *, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
         """Call a method of every worker that learns with the same arguments; results by rank."""
         self._turn("actor")
@@ -140,16 +147,15 @@ class WorkerGroup(ABC):
         """Let env workers and rollout workers play: one job per rank each."""
         due = self.actor_on_first("version") if self._roster.separate else None
         self._turn("rollout")
-        results = self._talk(
-            [
-                *(Part("env", rank, "converse", {"job": job}) for rank, job in enumerate(interact)),
-                *(
-                    Part("rollout", rank, "converse", {"job": replace(job, weights=due)})
-                    for rank, job in enumerate(rollout)
-                ),
-            ],
-            on_count,
-        )
+        parts = [
+            Part("env", rank, "converse", {"job": job}, env_ranks=(rank,))
+            for rank, job in enumerate(interact)
+        ]
+        for rank, job in enumerate(rollout):
+            answered = {route.env_rank for route in job.routes}
+            job = replace(job, weights=due)
+            parts.append(Part("rollout", rank, "converse", {"job": job}, env_ranks=answered))
+        results = self._talk(parts, on_count)
         return results[: len(interact)], results[len(interact) :]
 
     def hand_over(self) -> None:

@@ -44,7 +44,8 @@ def joined(cluster: ClusterConfig, *, wait: bool) -> Inventory:
         _require_alike(answers)
         pairs = zip(nodes, answers, strict=True)
         return Inventory(
-            tuple(_node(n, *pair, cluster.network_interface) for n, pair in enumerate(pairs))
+            tuple(_node(n, *pair, cluster.network_interface) for n, pair in enumerate(pairs)),
+            head=ray.get_runtime_context().gcs_address,
         )
 
 

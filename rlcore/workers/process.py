@@ -57,7 +57,7 @@ class WorkerProcess:
         return QUESTIONS[question](self._depot, *arguments)
 
     def talk(self, method: str, arguments: Mapping[str, Any], queues: Mapping[int, Any]) -> Any:
-        """A conversation; `queues` has those of each env worker."""
+        """A conversation; `queues` has those of each env worker that this one talks to."""
         self._channel.of = queues
         with _staying():
             return drive(self._role.talks[method](self._worker, **arguments), self._channel)

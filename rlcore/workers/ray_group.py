@@ -36,7 +36,7 @@ from rlcore.workers.queues import Queues
 from rlcore.workers.reach import Question, reachable
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
 from rlcore.workers.roster import Member, OnCount, Part, Roster
-from rlcore.workers.waiting import Waiting, WorkerLost
+from rlcore.workers.waiting import Waiting, WorkerLost, died
 
 INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 BUCKETS_AT_ONCE = QUEUE_SIZE + 4  # in an object store: queued, filled, read, and some to spare
@@ -64,7 +64,7 @@ class RayGroup(WorkerGroup):
             self._place()
         self._settle()
         refs = {
-            worker.call.remote("start", START.get(role, {})): _name(role, rank)
+            worker.call.remote("start", START.get(role, {})): self._name(role, rank)
             for role, workers in self._workers.items()
             for rank, worker in enumerate(workers)
         }
@@ -87,7 +87,7 @@ class RayGroup(WorkerGroup):
     def _settle(self) -> None:
         """Let all compute alike, whatever processors they sit on."""
         named = {
-            _name(role, rank): worker
+            self._name(role, rank): worker
             for role, workers in self._workers.items()
             for rank, worker in enumerate(workers)
         }
@@ -109,7 +109,7 @@ class RayGroup(WorkerGroup):
         def ask() -> list[Any]:
             return self._ask(component, method, per_rank, timeout, on_count)
 
-        results = self._surviving(ask) if component == "env" else ask()
+        results = self._surviving(ask, method) if component == "env" else ask()
         if on_count is not None:
             self._waiting.clear()
         return results
@@ -128,7 +128,7 @@ class RayGroup(WorkerGroup):
         ) as given:
             asked = zip(self._workers[role], given, strict=False)
             refs = {
-                worker.call.remote(method, arguments, on_count is not None): _name(role, rank)
+                worker.call.remote(method, arguments, on_count is not None): self._name(role, rank)
                 for rank, (worker, arguments) in enumerate(asked)
             }
             return self._waiting.results(refs, timeout, method, on_count)
@@ -141,15 +141,16 @@ class RayGroup(WorkerGroup):
         """See :class:`rlcore.workers.depot.AskDepots`. What is sent to several is stored once."""
         held = [ray.put(one) if isinstance(one, np.ndarray) else one for one in arguments]
         workers = self._workers[role]
-        refs = {workers[n].depot.remote(question, *held): _name(role, n) for n in ranks}
+        refs = {workers[n].depot.remote(question, *held): self._name(role, n) for n in ranks}
         return self._waiting.results(refs, self._timeouts.sync, f"{question} files")
 
     def _put(self, questions: Sequence[Question]) -> list[Any]:
         """Questions to single workers, at once; their answers."""
         refs = {}
         for (component, rank), method, arguments in questions:
-            worker = self._workers[self._role(component)][rank]
-            refs[worker.call.remote(method, dict(arguments))] = f"{component} worker {rank}"
+            role = self._role(component)
+            ref = self._workers[role][rank].call.remote(method, dict(arguments))
+            refs[ref] = self._name(role, rank)
         return self._waiting.results(refs, self._timeouts.start, "start")
 
     def _bucket(self) -> int:
@@ -163,9 +164,10 @@ class RayGroup(WorkerGroup):
             refs = {}
             for part in parts:
                 role = self._role(part.component)
-                worker, queues = self._workers[role][part.rank], self._queues.of
+                queues = {rank: self._queues.of[rank] for rank in part.env_ranks}
+                worker = self._workers[role][part.rank]
                 ref = worker.talk.remote(part.talk, dict(part.arguments), queues)
-                refs[ref] = _name(role, part.rank)
+                refs[ref] = self._name(role, part.rank)
             try:
                 # no timeout of its own: each receive inside has one, and names what it waits for
                 return self._waiting.results(refs, None, doing, on_count)
@@ -173,21 +175,21 @@ class RayGroup(WorkerGroup):
                 self._break_off(refs, error)
                 raise
 
-        results = self._surviving(talk)
+        results = self._surviving(talk, doing)
         self._waiting.clear()
         if self._incidents and isinstance(results[0], InteractReport):
             results[0].incidents[:0] = self._incidents
             self._incidents = []
         return results
 
-    def _surviving(self, attempt: Callable[[], list[Any]]) -> list[Any]:
+    def _surviving(self, attempt: Callable[[], list[Any]], doing: str) -> list[Any]:
         """The results of something that is done again as often as an env worker dies in it, which
         is started anew: all randomness is keyed, so the same comes out."""
         lost: WorkerLost | None = None
         for restarts in count():
             try:
                 if lost is not None:
-                    self._incidents += [lost.message, *self._revive(lost)]
+                    self._incidents += self._revive(lost, doing)
                 return attempt()
             except Irreplaceable:
                 raise
@@ -206,9 +208,10 @@ class RayGroup(WorkerGroup):
             raise error
         self._waiting.clear()
 
-    def _revive(self, error: WorkerLost) -> list[str]:
+    def _revive(self, error: WorkerLost, doing: str) -> list[str]:
         """Start lost env workers anew, on another node if theirs is gone; returns what there is to
-        say of that. Without any lost one, it is another worker that is lost."""
+        say of that, in the same words whoever noticed. Without any lost one, it is another worker
+        that is lost."""
         workers = self._workers["env"]
         lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
         present = {node["NodeID"] for node in alive_nodes()}
@@ -216,16 +219,18 @@ class RayGroup(WorkerGroup):
         members, said = moved(self._roster, lost, gone)
         if not lost:
             raise Irreplaceable(error.message, hint=error.hint) from error
+        deaths = [died(self._name("env", rank), doing) for rank in lost]
         self._roster = replace(self._roster, members={**self._roster.members, "env": members})
         for rank in lost:
             self._queues.renew(rank, self._nodes[members[rank].seat.node])
             workers[rank] = self._spawn("env", rank, members[rank])
             workers[rank].adopt.remote(self.kernels)  # an actor does what it is asked in order
         refs = {
-            workers[rank].call.remote("start", START["env"]): _name("env", rank) for rank in lost
+            workers[rank].call.remote("start", START["env"]): self._name("env", rank)
+            for rank in lost
         }
         self._waiting.results(refs, self._timeouts.start, "start")
-        return said
+        return [*deaths, *said]
 
     def _alive(self, worker: Any) -> bool:
         try:
@@ -250,7 +255,9 @@ class RayGroup(WorkerGroup):
                 scheduling_strategy=node,
                 runtime_env={"env_vars": variables} if variables else None,
             )
-            .remote(role, _name(role, rank), member.settings, self._queues.hub, self._devices(seat))
+            .remote(
+                role, self._name(role, rank), member.settings, self._queues.hub, self._devices(seat)
+            )
         )
 
     def _network(self, seat: Seat) -> dict[str, str]:
@@ -272,6 +279,9 @@ class RayGroup(WorkerGroup):
 
     def _role(self, component: str) -> str:
         return next(role for role in self._workers if has_component(role, component))
+
+    def _name(self, role: str, rank: int) -> str:
+        return self._roster.worker_name(role, rank)
 
     def stop(self, graceful: bool = True) -> None:
         """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,6 +59,14 @@ class Roster:
         name = self.nodes[number].name if self.nodes else ""
         return f"node {number} ({name})" if name else f"node {number}"
 
+    def worker_name(self, role: str, rank: int) -> str:
+        """What a worker is called in messages: with its node where there are several."""
+        name = f"{role} worker {rank}"
+        several = len(self.nodes) > 1
+        return (
+            f"{name} on {self.node_name(self.members[role][rank].seat.node)}" if several else name
+        )
+
     def of(self, component: str) -> tuple[Member, ...]:
         """The workers of a component, by rank; none where the roster does without it."""
         roles = [role for role in self.members if has_component(role, component)]
@@ -71,9 +79,17 @@ class Roster:
 
 @dataclass(frozen=True)
 class Part:
-    """One worker's part in a conversation: who, which of its talks, with which arguments."""
+    """One worker's part in a conversation.
+
+    Attributes:
+        component, rank: who.
+        talk: which of its talks.
+        arguments: of that.
+        env_ranks: the env workers whose queues it uses.
+    """
 
     component: str
     rank: int
     talk: str
     arguments: Mapping[str, Any]
+    env_ranks: Collection[int] = ()

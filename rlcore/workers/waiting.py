@@ -30,6 +30,11 @@ NODE_SECONDS = 90.0  # Ray takes about 65 to give up a machine that is cut off
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TRACEBACK = "Traceback (most recent call last):"
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
+DEATH_SECONDS = 5.0  # for Ray to tell of a death that another worker has noticed
+
+
+class WorkerDied(WorkerLost):
+    """A worker whose process is gone, as Ray says."""
 
 
 class Waiting:
@@ -61,8 +66,9 @@ class Waiting:
             with self._health.answering(doing, POLL_SECONDS):
                 done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
                 self._health.check()
-                for ref in done:
-                    self._check(ref, refs[ref], doing)
+            for ref in done:
+                self._check(ref, refs[ref], doing, {one: refs[one] for one in pending})
+            with self._health.answering(doing):
                 totals = pulse.totals() if pending else None
             if on_count is not None and totals is not None:
                 on_count(totals)
@@ -113,17 +119,40 @@ class Waiting:
                 if one is self._queues.hub:
                     raise
 
-    def _check(self, ref: Any, name: str, doing: str) -> None:
-        """Raise what a finished call raised; of a wait in vain, with where everybody was."""
+    def _check(self, ref: Any, name: str, doing: str, others: Mapping[Any, str]) -> None:
+        """Raise what a finished call raised; of a wait in vain, with where everybody was. Who waits
+        for a worker that died may notice before Ray tells: then that one's death is raised."""
         try:
-            _result(ref, name, doing)
+            with self._health.answering(doing):
+                _result(ref, name, doing)
         except StuckError as error:
             raise self._with_stacks(error) from None
+        except WorkerDied:
+            raise
+        except WorkerError as error:
+            raise self._death_among(others, doing) or error from None
+
+    def _death_among(self, others: Mapping[Any, str], doing: str) -> WorkerDied | None:
+        """The death of one of these, if Ray tells of it within a few seconds."""
+        left, pending = Countdown(DEATH_SECONDS), list(others)
+        while pending and not left.over():
+            with self._health.answering(doing, POLL_SECONDS):
+                done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
+                self._health.check()
+                for ref in done:
+                    try:
+                        _result(ref, others[ref], doing)
+                    except WorkerDied as death:
+                        return death
+                    except UserError:
+                        continue  # it noticed too
+        return None
 
     def _with_stacks(self, error: StuckError) -> StuckError:
         """The error, and what the workers' heartbeats say of where they are."""
         try:
-            beats = ray.get(self._queues.hub.beats.remote(), timeout=self._patience)
+            with self._health.answering("a look at the queues", self._patience):
+                beats = ray.get(self._queues.hub.beats.remote(), timeout=self._patience)
         except RayError:
             return error
         places = [
@@ -179,10 +208,13 @@ def _result(ref: Any, name: str, doing: str) -> Any:
             hint="cluster.backend=local runs the same code in one process, under pdb",
         ) from None
     except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
-        raise WorkerLost(
-            f"{name} died while it was asked to {doing} (killed, or out of memory?)",
-            hint=f"Ray says: {str(error).splitlines()[0]}",
-        ) from None
+        hint = f"Ray says: {str(error).splitlines()[0]}"
+        raise WorkerDied(died(name, doing), hint=hint) from None
+
+
+def died(name: str, doing: str) -> str:
+    """What is said of a worker whose process is gone."""
+    return f"{name} died while it was asked to {doing} (killed, or out of memory?)"
 
 
 def _own_traceback(error: RayTaskError) -> str:

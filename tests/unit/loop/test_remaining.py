@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 
 from rlcore.config.compose import compose
 from rlcore.errors import PlacementError, RunWarning, WorkerError
-from rlcore.loop import remaining
+from rlcore.loop import remaining, train
 from rlcore.loop.assembly import assemble
 from rlcore.placement import Inventory, Node
 
@@ -25,17 +26,17 @@ def over_two(monkeypatch: pytest.MonkeyPatch):
     def found(cluster, **_):
         if cluster.num_nodes > there[0]:
             raise PlacementError(f"cluster.num_nodes is {cluster.num_nodes}, but {there[0]} joined")
-        return Inventory((NODE,) * there[0])
+        return Inventory((NODE,) * there[0], head=address)
 
     monkeypatch.setattr("rlcore.loop.assembly.find_inventory", found)
     monkeypatch.setattr(remaining, "find_inventory", found)
     with socket.socket() as head:
         head.bind(("127.0.0.1", 0))
         head.listen()
+        address = f"127.0.0.1:{head.getsockname()[1]}"
 
-        def made(placement: str):
-            address = f"127.0.0.1:{head.getsockname()[1]}"
-            more = [f"cluster.address={address}", f"cluster.component_placement={placement}"]
+        def made(placement: str, given: str = address):
+            more = [f"cluster.address={given}", f"cluster.component_placement={placement}"]
             return assemble(compose([*WORDS, "cluster.num_nodes=2", *more]))
 
         yield made, there, head
@@ -68,6 +69,46 @@ def test_where_it_does_not_fit_both_reasons_are_given(over_two):
         "cluster.num_nodes is 2, but 1 joined; the run can't go on over 1: "
         "cluster.component_placement.actor: part '3': rank 3 is out of range; allowed: 0-1"
     )
+
+
+def test_after_each_failure_it_takes_as_many_nodes_as_were_asked_for(
+    over_two, monkeypatch: pytest.MonkeyPatch
+):
+    """A node leaves, the run goes on without it; it comes back, and is taken again."""
+    made, there, _ = over_two
+    left, over = [1, 2], []
+
+    @contextlib.contextmanager
+    def opened(assembly, **_):
+        over.append(assembly.config.cluster.num_nodes)
+        yield None
+
+    def played(session, saved):
+        if left:
+            there[0] = left.pop(0)
+            raise WorkerError("a node left")
+        return "done"
+
+    monkeypatch.setattr(train, "open_session", opened)
+    monkeypatch.setattr(train, "_story", played)
+    monkeypatch.setattr(train.resume, "after_failure", lambda *_: None)
+    with pytest.warns(RunWarning, match="the run goes on over 1"):
+        assert train.run(made("{env: 0, rollout: 0, actor: 1}")) == "done"
+    assert over == [2, 1, 2]
+
+
+def test_a_head_that_was_found_by_itself_is_waited_for_where_it_was(
+    over_two, capsys: pytest.CaptureFixture[str]
+):
+    """`auto` finds none while it is down."""
+    made, _, head = over_two
+    address = f"127.0.0.1:{head.getsockname()[1]}"
+    before = made("{env: 0, rollout: 0, actor: 3}", "auto")
+    assert remaining.on_what_is_left(before).config == before.config
+    head.close()
+    with pytest.raises(WorkerError, match=f"no Ray cluster answers at cluster.address={address}"):
+        remaining.on_what_is_left(before)
+    assert "waiting up to 0.1 s (cluster.timeouts.nodes)" in capsys.readouterr().err
 
 
 def test_a_head_is_waited_for(over_two, capsys: pytest.CaptureFixture[str]):

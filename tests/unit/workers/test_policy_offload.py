@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from rlcore_testing.toy_env import ToyEnv
 
 from rlcore.config.compose import compose
 from rlcore.learner.update import Learner
 from rlcore.loop import train
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.rollout import converse
+from rlcore.specs import Episode
+from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorker
 
 WORDS = [
@@ -127,3 +130,21 @@ def test_nothing_leaves_unasked(tmp_path: Path, moments) -> None:
     last = moments["act"][-1]
     assert last["ActorWorker"]["weights"] > 0 and last["ActorWorker"]["learner"] > 0
     assert moments["learn"][-1]["RolloutWorker"]["weights"] > 0
+
+
+def test_the_actor_leaves_while_experts_play(tmp_path: Path, monkeypatch) -> None:
+    """Their simulators may be on the same accelerator."""
+    held: list[int] = []
+    demonstrate = ToyEnv.demonstrate
+
+    def noted(self: ToyEnv, *arguments: Any, **more: Any) -> Any:
+        held.append(on_device(group._workers["actor"])["weights"])
+        return demonstrate(self, *arguments, **more)
+
+    monkeypatch.setattr(ToyEnv, "demonstrate", noted)
+    asked = {"episodes": [Episode(0, 0)], "action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
+    with LocalGroup(assembled(tmp_path, apart=True, offload=True).roster) as group:
+        group.start()
+        assert on_device(group._workers["actor"])["weights"] > 0
+        assert len(group.demonstrate([asked])[0]) == 1
+    assert held and not any(held)

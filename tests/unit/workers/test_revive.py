@@ -3,19 +3,30 @@ Over real nodes: tests/e2e/test_node_faults.py."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import pytest
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Node, Seat
-from rlcore.rollout.messages import InteractReport
+from rlcore.rollout.messages import InteractReport, Route
 from rlcore.workers import ray_group
 from rlcore.workers.moving import Irreplaceable
 from rlcore.workers.ray_group import RayGroup
 from rlcore.workers.roster import Member, Part, Roster
 from rlcore.workers.waiting import WorkerLost
 
+DIED = "env worker 0 on node 1 (b) died while it was asked to {} (killed, or out of memory?)"
 NODES = (Node(cpus=3, name="a", id="1"), Node(cpus=2, name="b", id="2"))
 TALK = [Part("env", 0, "converse", {}), Part("rollout", 0, "converse", {})]
+
+
+@dataclass(frozen=True)
+class Job:
+    """As much of a rollout's job as a group looks at."""
+
+    routes: tuple[Route, ...]
+    weights: int | None = None
 
 
 class Remote:
@@ -25,7 +36,7 @@ class Remote:
         self.name, self._told, self.alive = name, told, True
 
     def __getattr__(self, method: str) -> Remote:
-        return self if method == "remote" else Remote(f"{self.name}.{method}", self._told)
+        return self if method == "remote" else type(self)(f"{self.name}.{method}", self._told)
 
     def __call__(self, *arguments: object) -> str:
         self._told.append(f"{self.name}({arguments[0] if arguments else ''})")
@@ -89,12 +100,49 @@ def test_a_worker_that_died_is_started_where_it_was(group):
     made, told, _ = group
     lose(made, "env")
     (report, _) = made._talk(TALK)
-    assert report.incidents == ["env worker 0 died"]
+    assert report.incidents == [DIED.format("converse")]
     assert made._roster.members["env"][0].seat.node == 1
     assert made._waiting.broken_off == ["env worker 0 died"]
     assert made._queues.renewed == [(0, "2")] and "new env.call(start)" in told
     assert told.count("new env.talk(converse)") == 1
     assert made._talk(TALK)[0].incidents == []  # told once
+
+
+def test_it_is_said_in_the_same_words_whoever_notices(group):
+    """The policy, whose observations are lost with their sender."""
+    made, _, _ = group
+    lose(made, "env")
+    made._waiting.failures = [WorkerLost("observations were lost with the process that sent them")]
+    assert made._talk(TALK)[0].incidents == [DIED.format("converse")]
+
+
+def test_a_worker_is_given_the_queues_it_uses(group):
+    """Of 256 env workers each has one, and the policies share them out."""
+    made, _, _ = group
+    given: dict[str, object] = {}
+
+    class Talks(Remote):
+        def __call__(self, *arguments: object) -> str:
+            given[self.name] = arguments[2]
+            return self.name
+
+    made._queues.of = {0: "a", 1: "b", 2: "c"}
+    made._workers = {
+        role: [Talks(f"{role}{rank}", []) for rank in range(3)] for role in made._workers
+    }
+    seats = {role: (members * 3) for role, members in made._roster.members.items()}
+    made._roster = replace(made._roster, members=seats)
+    made._waiting.results = lambda refs, *_: list(refs)
+    routes = [(Route(0, 0), Route(1, 0)), (Route(2, 0, 1), Route(2, 1)), ()]
+    made.converse([None] * 3, [Job(one) for one in routes])
+    assert {name.partition(".")[0]: queues for name, queues in given.items()} == {
+        "env0": {0: "a"},
+        "env1": {1: "b"},
+        "env2": {2: "c"},
+        "rollout+actor0": {0: "a", 1: "b"},
+        "rollout+actor1": {2: "c"},
+        "rollout+actor2": {},
+    }
 
 
 def test_one_whose_node_is_gone_is_started_elsewhere(group):
@@ -103,7 +151,7 @@ def test_one_whose_node_is_gone_is_started_elsewhere(group):
     lose(made, "env")
     (report, _) = made._talk(TALK)
     moved = "node 1 (b) left the cluster, with env worker 0, which goes on on node 0 (a)"
-    assert report.incidents == ["env worker 0 died", moved]
+    assert report.incidents == [DIED.format("converse"), moved]
     seat = made._roster.members["env"][0].seat
     assert (seat.node, seat.local_ranks) == (0, (1,))
     assert made._queues.renewed == [(0, "1")]
@@ -151,4 +199,4 @@ def test_calls_of_env_workers_survive_too(group, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(made._waiting, "results", results)
     assert len(made.env("demonstrate", [{}])) == 1
-    assert made._incidents == ["env worker 0 died"]
+    assert made._incidents == [DIED.format("demonstrate")]

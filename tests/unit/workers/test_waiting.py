@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from ray.exceptions import RayTaskError
+import contextlib
 
-from rlcore.workers.waiting import _own_traceback
+import pytest
+from ray.exceptions import ActorDiedError, RayTaskError
+
+from rlcore.errors import WorkerError
+from rlcore.workers import waiting
+from rlcore.workers.channel import WorkerLost
+from rlcore.workers.waiting import Waiting, WorkerDied, _own_traceback
 
 
 def fail():
@@ -42,3 +48,65 @@ def test_causes_are_kept_and_nothing_of_rays_own():
         "Traceback (most recent call last):",
         *frames[8:],
     ]
+
+
+class Healthy:
+    """Stands in for :class:`rlcore.workers.health.RayHealth`."""
+
+    patience = 1.0
+
+    def answering(self, doing, seconds=0.0):
+        return contextlib.nullcontext()
+
+    def check(self):
+        return None
+
+
+class Totals:
+    """The part of the queues that is asked while others are waited for."""
+
+    all = ()
+
+
+def complains() -> RayTaskError:
+    return RayTaskError("call", "RuntimeError: Connection closed by peer", RuntimeError("closed"))
+
+
+def lost() -> RayTaskError:
+    return RayTaskError("call", "", WorkerLost("observations were lost with their sender"))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch):
+    """Two calls, which fail one after the other: `asked(first, second)`; None: it goes on."""
+
+    def ask(first: Exception, second: Exception | None):
+        fails = {"a": first, "b": second}
+
+        def wait(refs, *, num_returns, timeout):
+            done = [ref for ref in refs if fails.get(ref) is not None][:1]
+            return done, [ref for ref in refs if ref not in done]
+
+        def get(ref):
+            raise fails[ref]
+
+        monkeypatch.setattr(waiting.ray, "wait", wait)
+        monkeypatch.setattr(waiting.ray, "get", get)
+        made = Waiting(Totals(), Healthy(), 1.0)  # type: ignore[arg-type]
+        made.results({"a": "actor worker 0", "b": "actor worker 1"}, 60.0, "update")
+
+    return ask
+
+
+@pytest.mark.parametrize("noticed", [complains, lost])
+def test_a_death_goes_before_what_others_say_of_it(asked, noticed):
+    with pytest.raises(WorkerDied, match=r"^actor worker 1 died while it was asked to update"):
+        asked(noticed(), ActorDiedError())
+
+
+def test_an_error_of_which_nobody_died_is_told_as_it_is(asked, monkeypatch):
+    with pytest.raises(WorkerError, match=r"^actor worker 0 failed while .*\n.*closed by peer"):
+        asked(complains(), complains())
+    monkeypatch.setattr(waiting, "DEATH_SECONDS", 0.0)
+    with pytest.raises(WorkerLost, match=r"^observations were lost"):
+        asked(lost(), None)
