@@ -19,7 +19,7 @@ SHOWN = 200  # characters of a place that a sentence repeats
 
 def violations(config: RunConfig) -> Iterator[str]:
     """A sentence for each place that a run could not read from, write to, or be at. What a run does
-    there stands at the key (`place=` of :func:`rlcore.config.keys.key`)."""
+    there stands at the key (`place=` of :func:`rlcore.config.schema.key`)."""
     unasked = (None, "path", "program")
     places = [key for key in tree.walk(config) if key.place not in unasked and key.value]
     # a name in a folder that is not there yet is looked up in one that is

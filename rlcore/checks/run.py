@@ -10,7 +10,8 @@ from rlcore.checks.facts import Facts, gather_facts
 from rlcore.checks.subject import Check
 from rlcore.checks.unread import unread
 from rlcore.config.old_names import warn
-from rlcore.config.schema import WHOLE, RunConfig
+from rlcore.config.schema import RunConfig
+from rlcore.config.schema.actor import WHOLE
 from rlcore.errors import ConfigError, PluginError
 from rlcore.placement import Plan
 from rlcore.plugins import Registry, load_plugins

@@ -1,5 +1,6 @@
 """Keys that were set and do nothing, as another key has a value under which they are not read.
-Each key says so itself (`when=` of :func:`rlcore.config.keys.key`), those of plugins too. Light."""
+Each key says so itself (`when=` of :func:`rlcore.config.schema.key`), those of plugins too.
+Light."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Any
 from rlcore.config import tree
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import compose
-from rlcore.config.keys import When
 from rlcore.config.schema import RunConfig
+from rlcore.config.schema.keys import When
 from rlcore.errors import UserError
 
 NOTHING = object()  # no value is equal to it

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlcore.checks.facts import Facts
 from rlcore.config import sentences
-from rlcore.config.schema import OWN
+from rlcore.config.schema.env import OWN
 from rlcore.track.env_facts import EnvFacts
 
 

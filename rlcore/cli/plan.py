@@ -15,7 +15,8 @@ from rlcore.checks import check
 from rlcore.checks.facts import Facts
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb
-from rlcore.config.schema import WHOLE, RunConfig
+from rlcore.config.schema import RunConfig
+from rlcore.config.schema.actor import WHOLE
 from rlcore.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory, make_plan
 from rlcore.placement.memory import on_host, worth_leaving

@@ -80,7 +80,7 @@ def _of_the_tasks(
 
 def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]:
     """Keys that mean the same to both: those of the kind that are nobody's own (see
-    :func:`rlcore.config.keys.key`) and that neither declares anew."""
+    :func:`rlcore.config.schema.key`) and that neither declares anew."""
     anew: set[str] = set()
     for name in (meant, chosen):
         kind = type(default_settings(registry, slot, name))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore import reading
-from rlcore.config.schema import OWN
+from rlcore.config.schema.env import OWN
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import EnvSpec
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
-from rlcore.config.keys import Door, Place, When
 from rlcore.config.schema import Range, RunConfig
+from rlcore.config.schema.keys import Door, Place, When
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What the folder of a run may decide on the machine that reads it. Light.
 
 A run's folder may come from elsewhere. Its configuration says what to play and with which numbers;
-it lets no code in (keys that do have a door, see :class:`rlcore.config.keys.Door`), looks at no
+it lets no code in (keys that do have a door, see :class:`rlcore.config.schema.Door`), looks at no
 variable of this machine, and names no folder of configurations to be composed. Whoever runs it
 can open a door: by name on the command line, or all of them with `--trust`.
 """

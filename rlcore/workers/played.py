@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.answers import Fault, described
-from rlcore.config.schema import OWN
+from rlcore.config.schema.env import OWN
 from rlcore.env_answers import (
     accepted,
     checked_actions,

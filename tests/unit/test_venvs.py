@@ -11,8 +11,8 @@ import pytest
 
 from rlcore import venvs
 from rlcore.cli import venv as command
-from rlcore.config.keys import Door
 from rlcore.config.schema import RunConfig
+from rlcore.config.schema.keys import Door
 from rlcore.config.trust import require_closed_doors
 from rlcore.errors import AssetError, ConfigError, PluginError
 from rlcore.interpreters import Interpreter, look

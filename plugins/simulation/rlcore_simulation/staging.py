@@ -26,10 +26,10 @@ from rlcore.interpreters import cache_folder
 CORE = (
     *("__init__", "answers", "decisions", "env_answers", "errors", "interpreters", "kernels"),
     *("output", "protocols", "reading", "rng", "signals", "specs", "targets"),
-    *("config/__init__", "config/keys", "config/schema"),
+    *("config/__init__", "config/schema"),
 )
-"""What a simulator process may import of rlcore. They need the standard library and numpy, but for
-`reading`, which needs PyYAML."""
+"""What a simulator process may import of rlcore: modules, and a folder of them. They need the
+standard library and numpy, but for `reading`, which needs PyYAML."""
 LIBRARY = "rlcore_simulation"
 KEPT = 30 * 86400.0
 """Seconds for which a copy is kept that nobody uses."""
@@ -63,7 +63,9 @@ def _of(name: str) -> Iterator[tuple[str, Path]]:
     """(path in the copy, file) of a package or module."""
     if name == "rlcore":
         root = Path(rlcore.__file__).parent
-        yield from ((f"rlcore/{module}.py", root / f"{module}.py") for module in CORE)
+        for part in CORE:
+            inside = [f"{part}/{path}" for path in _files(root / part)] or [f"{part}.py"]
+            yield from ((f"rlcore/{path}", root / path) for path in inside)
         return
     with suppress(ModuleNotFoundError, ValueError):
         found = importlib.util.find_spec(name)

@@ -9,7 +9,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig
 
 from rlcore.checks import places
 from rlcore.config.compose import compose
-from rlcore.config.keys import key
+from rlcore.config.schema.keys import key
 
 LONG = "/" + "x" * 5000  # longer than a name may be
 TOY = ["env=toy", "model=toy", "algorithm=plain"]

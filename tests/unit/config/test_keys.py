@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from rlcore.config.keys import Range
+from rlcore.config.schema.keys import Range
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""The keys of a run, their types, defaults and meaning. Defaults live here and nowhere else.
+
+Each section of the configuration has a module. :class:`RunConfig` joins them, and none of them
+knows it; `keys.py` says how a key is declared. Plugins subclass :class:`EnvConfig`,
+:class:`ModelConfig` and :class:`AlgorithmConfig` to add keys of their own, declared with
+:func:`key` too. Its first argument is the help text (`rlcore train --help KEY`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema.actor import (
+    ActorConfig,
+    FSDPConfig,
+    MixedPrecisionConfig,
+    OptimConfig,
+)
+from rlcore.config.schema.algorithm import AlgorithmConfig
+from rlcore.config.schema.cluster import ClusterConfig, TimeoutsConfig
+from rlcore.config.schema.env import EnvConfig, EnvPair, VideoConfig
+from rlcore.config.schema.keys import Door, Range, Settings, When, key
+from rlcore.config.schema.model import ModelConfig
+from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
+from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
+from rlcore.config.schema.supervised import CollectConfig, SFTConfig
+
+__all__ = [
+    "ActorConfig",
+    "AlgorithmConfig",
+    "ClusterConfig",
+    "CollectConfig",
+    "Door",
+    "EnvConfig",
+    "EnvPair",
+    "FSDPConfig",
+    "LoggerConfig",
+    "MixedPrecisionConfig",
+    "ModelConfig",
+    "OptimConfig",
+    "Range",
+    "RecipeConfig",
+    "RolloutConfig",
+    "RolloutModelConfig",
+    "RunConfig",
+    "RunnerConfig",
+    "SFTConfig",
+    "Settings",
+    "TimeoutsConfig",
+    "VideoConfig",
+    "When",
+    "key",
+]
+
+
+@dataclass
+class RecipeConfig(Settings):
+    """What the run was composed from. Written by compose, for reports; don't set it."""
+
+    choices: list[str] = key("group choices, e.g. [experiment=NAME]", [])
+    config_dirs: list[str] = key("further folders of groups", [])
+
+
+@dataclass
+class RunConfig(Settings):
+    """Root of the configuration of one run."""
+
+    cluster: ClusterConfig = key("where workers run", ClusterConfig())
+    runner: RunnerConfig = key(
+        "length, evaluations, checkpoints and logs of the run", RunnerConfig()
+    )
+    collect: CollectConfig = key("expert demonstrations", CollectConfig())
+    sft: SFTConfig = key("supervised training", SFTConfig())
+    env: EnvPair = key("env.train and env.eval", EnvPair())
+    rollout: RolloutConfig = key("how experience is gathered", RolloutConfig())
+    actor: ActorConfig = key("policy and optimizer", ActorConfig())
+    algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
+    recipe: RecipeConfig = key("where the values come from", RecipeConfig())
+
+    @property
+    def divides(self) -> int:
+        """How many actor processes divide one copy of the parameters, as a plan takes it."""
+        divides_nothing = self.runner.only_eval or self.cluster.backend == "local"
+        return 1 if divides_nothing else self.actor.fsdp_config.divides
+
+    @property
+    def offloads(self) -> tuple[str, ...]:
+        """Which of "rollout" and "actor" are asked to leave accelerators to others meanwhile."""
+        asked = {"rollout": self.rollout.enable_offload, "actor": self.actor.enable_offload}
+        return tuple(name for name, leaves in asked.items() if leaves)

@@ -1,0 +1,92 @@
+"""Keys of `env.train` and `env.eval` that every env has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.config.schema.keys import Settings, When, key
+
+
+@dataclass
+class VideoConfig(Settings):
+    """Videos of episodes."""
+
+    save_video: bool = key("write videos", False)
+    info_on_video: bool = key(
+        "write sentence, step, return so far and success below the frames", True
+    )
+    video_base_dir: str | None = key(
+        "parent folder of the mosaics, with one folder per run; null: <run>/video/{train,eval}",
+        place="written",
+        when=When("save_video", (True,)),
+    )
+    num_episodes: int = key(
+        "episodes filmed per rollout or evaluation, spread over tasks",
+        8,
+        least=0,
+        when=When("save_video", (True,)),
+    )
+    fps: int = key("frames per second", 20, least=1)
+
+
+OWN = "own"  # sentences of the env itself
+
+
+@dataclass
+class EnvConfig(Settings):
+    """Settings every env has; a plugin's dataclass adds its own."""
+
+    env_type: str = key("registered name of the env", "???")
+    split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
+    tasks: list[str] | None = key("subset of the env's tasks by name; null: all", own=True)
+    sentences: Any = key(
+        "the policy's instructions: own, the env's sentences; or the file of the data set that it "
+        "was trained on: task: sentence (YAML, JSON; FILE:KEY for a mapping inside), or meta/tasks"
+        ".jsonl or .parquet with a column that names the env's tasks",
+        OWN,
+        own=True,
+    )
+    trials_per_task: int = key(
+        "evaluation: trials of each task visited, each exactly once per pass", 10, least=1
+    )
+    allow_training_trials: bool = key(
+        "evaluation: allow starts used in training; such results are marked", False
+    )
+    total_num_envs: int = key("sub-envs over all env workers", 8, least=1)
+    rollout_epoch: int = key(
+        "training: episodes per sub-env and update; evaluation: passes, how often each start is "
+        "played, each time with other draws of the policy",
+        1,
+        least=1,
+    )
+    max_episode_steps: int = key("time limit in env steps", 100, least=1)
+    max_steps_per_rollout_epoch: int | None = key(
+        "env steps of a column; null: max_episode_steps; larger only with auto_reset", least=1
+    )
+    auto_reset: bool = key("start the next episode inside the same column", False)
+    ignore_terminations: bool = key("only the time limit ends an episode", False)
+    reward_coef: float = key("factor on rewards", 1.0)
+    use_rel_reward: bool = key("reward is the change since the previous step", False)
+    num_processes: int | None = key(
+        "simulator processes per env worker; null: one per CPU slot", least=0
+    )
+    enable_offload: bool = key(
+        "free the simulation's memory on an accelerator while an actor on the same accelerator "
+        "updates",
+        False,
+    )
+    video_cfg: VideoConfig = key("videos", VideoConfig())
+
+    def interpreter(self) -> str | None:
+        """The Python in which its simulators run, where that is not rlcore's own: the path of an
+        interpreter, or of the folder of its virtual environment."""
+        return None
+
+
+@dataclass
+class EnvPair(Settings):
+    """The env for training and the env for evaluation."""
+
+    train: EnvConfig = key("training", EnvConfig())
+    eval: EnvConfig = key("evaluation", EnvConfig(split="heldout"))

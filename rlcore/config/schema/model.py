@@ -1,0 +1,45 @@
+"""Keys of `actor.model` that every model has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlcore.config.schema.keys import Settings, When, key
+
+
+@dataclass
+class ModelConfig(Settings):
+    """Settings every model has; a plugin's dataclass adds its own."""
+
+    model_type: str = key("registered name of the model", "???")
+    model_path: str | None = key(
+        "folder of a checkpoint; null: random weights of this size", own=True, place="read"
+    )
+    lora_path: str | None = key(
+        "folder of low-rank adapters in peft's format for the model in model_path: trained on with "
+        "is_lora, else merged into it; null: none, or those in model_path",
+        own=True,
+        place="read",
+    )
+    precision: str = key(
+        "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
+    )
+    num_action_chunks: int = key("C: actions executed per decision", 5, least=1)
+    action_dim: int | None = key("entries of an env action; null: the env's", least=1, own=True)
+    add_value_head: bool | None = key("add a critic; null: where the algorithm needs values")
+    num_images_in_input: int = key("cameras the policy takes", 1, least=1)
+    is_lora: bool = key("train low-rank adapters instead of the weights", False)
+    lora_rank: int = key(
+        "rank of the adapters (alpha equals it)", 32, least=1, when=When("is_lora", (True,))
+    )
+    save_adapters_only: bool = key(
+        "with is_lora: checkpoints hold the adapters and point to the model they adapt; false: "
+        "they are merged into its weights",
+        False,
+        when=When("is_lora", (True,)),
+    )
+
+    def beginning_with(self, folder: str | Path) -> ModelConfig:
+        """The same model with the weights of a checkpoint that has all of its parts."""
+        return replace(self, model_path=str(folder), lora_path=None)

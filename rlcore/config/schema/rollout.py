@@ -1,0 +1,48 @@
+"""Keys of `rollout`: how decisions are made while data is gathered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema.keys import Settings, When, key
+
+
+@dataclass
+class RolloutModelConfig(Settings):
+    """The policy that acts; its weights are the actor's."""
+
+    model_path: str | None = key(
+        "folder of a checkpoint; null: actor.model.model_path", place="read"
+    )
+    lora_path: str | None = key("folder of adapters; null: actor.model.lora_path", place="read")
+
+
+@dataclass
+class RolloutConfig(Settings):
+    """How decisions are made while data is gathered."""
+
+    model: RolloutModelConfig = key("the acting policy", RolloutModelConfig())
+    pipeline_stage_num: int = key(
+        "stages: one simulates while the policy answers another", 1, least=1
+    )
+    enable_offload: bool = key(
+        "the weights that act lie in host memory while an actor on the same accelerator updates",
+        False,
+    )
+    forward_batch: int | None = key(
+        "fixed forward batch (padded), for bitwise equal trajectories; null: all that wait",
+        least=1,
+    )
+    sync: str = key(
+        "how weights get to rollout processes that are not actors too. auto: over shared memory on "
+        "one node, else over the network",
+        "auto",
+        choices=("auto", "shared_memory", "broadcast", "object_store"),
+        when=When("cluster.backend", ("ray",)),
+    )
+    eval_deterministic: bool = key("evaluate without exploration noise", True)
+    eval_temperature: float | None = key(
+        "softmax temperature of evaluations, for models that sample tokens; null: that of training",
+        above=0,
+        when=When("eval_deterministic", (False,)),
+    )

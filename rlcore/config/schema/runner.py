@@ -1,0 +1,53 @@
+"""Keys of `runner`: the course of a run, its folder and its trackers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema.keys import Settings, When, key
+
+
+@dataclass
+class LoggerConfig(Settings):
+    """Where a run's folder is and where its metrics go."""
+
+    log_path: str = key("parent of the run's folder", "logs", place="written")
+    project_name: str = key("project name for trackers", "rlcore")
+    experiment_name: str = key("name of the run's folder; -2, -3, ... is added when taken", "run")
+    logger_backends: list[str] = key("trackers besides metrics.jsonl", [])
+
+
+@dataclass
+class RunnerConfig(Settings):
+    """The course of a run."""
+
+    seed: int = key("root of all randomness", 0, least=0)
+    max_epochs: int = key("policy updates; -1: no limit", 10, least=1, off=-1)
+    max_steps: int = key("env steps after which training ends; -1: no limit", -1, least=1, off=-1)
+    only_eval: bool = key("evaluate the model and stop", False)
+    val_before_train: bool = key("evaluate before the first update", True)
+    val_check_interval: int = key(
+        "updates between evaluations; -1: only before and after", -1, least=1, off=-1
+    )
+    save_interval: int = key("updates between checkpoints; -1: only the last", -1, least=1, off=-1)
+    keep_last: int | None = key(
+        "how many of the newest checkpoints to keep; null: all",
+        least=1,
+        when=When("save_interval", unless=(-1,)),
+    )
+    keep_best: bool = key(
+        "also keep the checkpoint with the best success on training starts (mean over the "
+        "updates since the previous one), as checkpoints/best",
+        False,
+        when=When("save_interval", unless=(-1,)),
+    )
+    resume_dir: str | None = key(
+        "folder of a run, or of one of its checkpoints, to resume (rlcore resume RUN)",
+        place="path",
+    )
+    auto_resume: bool = key(
+        "resume from the last checkpoint when a worker fails, and resume the unfinished run in "
+        "this run's folder if there is one",
+        False,
+    )
+    logger: LoggerConfig = key("folder and trackers", LoggerConfig())

@@ -1,0 +1,69 @@
+"""Keys of `collect` and `sft`: expert demonstrations, and supervised training on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema.keys import Settings, When, key
+
+TO_LEARN = When("sft.enabled", (True,))  # or `rlcore collect`
+
+
+@dataclass
+class CollectConfig(Settings):
+    """Expert demonstrations."""
+
+    path: str | None = key(
+        "data set folder to write or to read; null: <run>/demonstrations",
+        place="read or written",
+        when=TO_LEARN,
+    )
+    episodes_per_task: int = key(
+        "successful demonstrations kept per task", 10, least=1, when=TO_LEARN
+    )
+    action_noise: float = key(
+        "std of the noise on executed actions, for recovery, in units of half of each entry's "
+        "range: of the action itself where it lies in [-1, 1]",
+        0.0,
+        least=0,
+        when=TO_LEARN,
+    )
+    speed: float = key(
+        "factor on the expert's motion commands, in (0, 1]", 1.0, above=0, most=1, when=TO_LEARN
+    )
+    stride: int = key("env steps between rendered frames", 1, least=1, when=TO_LEARN)
+    max_episode_steps: int | None = key(
+        "time limit of a demonstration in env steps; null: env.train.max_episode_steps",
+        least=1,
+        when=TO_LEARN,
+    )
+
+
+WITH_SFT = When("enabled", (True,))
+
+
+@dataclass
+class SFTConfig(Settings):
+    """Supervised training on demonstrations, to make the starting checkpoint."""
+
+    enabled: bool = key("train supervised before reinforcement", False)
+    max_steps: int = key("optimizer steps", 1000, least=1, when=WITH_SFT)
+    batch_size: int = key("frames per optimizer step", 64, least=1, when=WITH_SFT)
+    lr: float = key("learning rate", 1e-3, above=0, when=WITH_SFT)
+    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0, when=WITH_SFT)
+    weight_decay: float = key("AdamW weight decay", 0.0, least=0, when=WITH_SFT)
+    val_fraction: float = key(
+        "share of the demonstrations kept for validation", 0.2, least=0, below=1, when=WITH_SFT
+    )
+    val_interval: int = key("optimizer steps between validation losses", 50, least=1, when=WITH_SFT)
+    patience: int | None = key(
+        "validations without a gain of 5% after which training ends; null: only at max_steps",
+        least=1,
+        when=WITH_SFT,
+    )
+    control: bool = key(
+        "a control: after training, continue SFT from the same start for as long as RL took, "
+        "and evaluate the result too",
+        False,
+        when=WITH_SFT,
+    )
