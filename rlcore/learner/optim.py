@@ -47,8 +47,12 @@ def learning_rate_factor(config: OptimConfig, step: int) -> float:
             f"{warmup} steps, got {total}",
             hint="set actor.optim.total_training_steps",
         )
-    progress = min(1.0, (step - warmup) / (total - warmup))
-    return 0.5 * (1.0 + math.cos(math.pi * progress))
+    return cosine((step - warmup) / (total - warmup))
+
+
+def cosine(share: float) -> float:
+    """(1 + cos(pi s)) / 2 of the share s of a schedule that is over; 0 after its end."""
+    return 0.5 * (1.0 + math.cos(math.pi * min(1.0, share)))
 
 
 @dataclass(frozen=True)

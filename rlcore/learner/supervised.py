@@ -21,7 +21,7 @@ from torch import Tensor
 from rlcore.config.schema import OptimConfig, SFTConfig
 from rlcore.errors import ConfigError, TrainingError
 from rlcore.learner import parts, ranks
-from rlcore.learner.optim import PolicyOptimizer, StepReport
+from rlcore.learner.optim import PolicyOptimizer, StepReport, cosine
 from rlcore.protocols import Policy
 from rlcore.rng import RowKeys, generator
 from rlcore.rollout.policy_answers import checked_groups
@@ -164,7 +164,14 @@ class SupervisedTrainer:
                 return f"validation levelled off (sft.patience={patience})"
             return f"sft.max_steps={steps}" if history.steps >= steps else None
 
-        return self._run(train, val, first=0, stop=stop, on_progress=on_progress)
+        return self._run(
+            train,
+            val,
+            first=0,
+            stop=stop,
+            share=lambda history, _: history.steps / steps,
+            on_progress=on_progress,
+        )
 
     def go_on(
         self,
@@ -181,6 +188,7 @@ class SupervisedTrainer:
             val,
             first=self._config.max_steps,
             stop=lambda _, spent: f"its {seconds:.1f} s were up" if spent >= seconds else None,
+            share=lambda _, spent: spent / seconds if seconds else 1.0,
             on_progress=on_progress,
         )
 
@@ -200,9 +208,11 @@ class SupervisedTrainer:
         *,
         first: int,
         stop: Callable[[SupervisedHistory, float], str | None],
+        share: Callable[[SupervisedHistory, float], float],
         on_progress: OnProgress | None,
     ) -> SupervisedHistory:
-        """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)` has a reason."""
+        """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)` has a reason; a
+        cosine ends where `share(history, seconds spent)` is 1."""
         if not len(train):
             raise ConfigError(
                 "there are no demonstrations to train on",
@@ -214,10 +224,13 @@ class SupervisedTrainer:
         while True:
             if len(val) and history.steps % self._config.val_interval == 0:
                 self._record_validation(history, val, first, latest)
-            reason = ranks.of_first(stop(history, time.monotonic() - started))
+            spent = time.monotonic() - started
+            reason, over = ranks.of_first((stop(history, spent), share(history, spent)))
             if reason is not None:
                 history.stopped = reason
                 break
+            if self._config.lr_scheduler == "cosine":
+                self._optimizer.lr_factors = {"policy": cosine(over)}
             latest["train_loss"], done = self._step(train, first + history.steps)
             history.zero_gradient_steps += done.grad_norm == 0
             history.train_loss.append((first + history.steps, latest["train_loss"]))

