@@ -184,6 +184,7 @@ def _require_equipped(
 ) -> dict[int, frozenset[str]]:
     """Ask the nodes for what their workers need, before anything of the run is written; see
     :func:`rlcore.workers.equipped.require_equipped`."""
+    from rlcore.workers.cluster import cluster_session
     from rlcore.workers.equipped import require_equipped
 
     chosen = {
@@ -194,7 +195,9 @@ def _require_equipped(
     model = assembly.config.actor.model.model_type
     if model and roster.of("actor"):
         chosen["actor"] = {registry.get("model", model).plugin}
-    return require_equipped(assembly.config, roster, chosen, runs)
+    # after a failure nobody else may hold one, and Ray would start or find any cluster by itself
+    with cluster_session(assembly.config.cluster):
+        return require_equipped(assembly.config, roster, chosen, runs)
 
 
 def _apart_line(roster: Roster) -> str:

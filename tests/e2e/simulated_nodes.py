@@ -85,11 +85,27 @@ def may_mount() -> bool:
     return done.returncode == 0
 
 
-def start(words: Sequence[str], cluster: Cluster, place: Path) -> subprocess.Popen[str]:
-    """`rlcore WORDS` on the cluster, run in `place`."""
+def one_error(err: str) -> bool:
+    """Whether that is all a command ended with. Hints may repeat what Ray says of its errors."""
+    lines = err.splitlines()
+    return sum(line.startswith("error:") for line in lines) == 1 and "Traceback" not in err
+
+
+def start(
+    words: Sequence[str], cluster: Cluster, place: Path, address: str | None = None
+) -> subprocess.Popen[str]:
+    """`rlcore WORDS` on the cluster, run in `place`.
+
+    Args:
+        address: `auto` where the command is to find the cluster by itself.
+    """
+    at = f"cluster.address={address or cluster.address}"
+    # other clusters of this machine are not to be found
+    found = {"RAY_ADDRESS": cluster.address} if address == "auto" else {}
     return subprocess.Popen(
-        [sys.executable, "-m", "rlcore.cli.main", *words, f"cluster.address={cluster.address}"],
+        [sys.executable, "-m", "rlcore.cli.main", *words, at],
         cwd=place,
+        env={**os.environ, **found},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ import psutil
 import pytest
 from ray.cluster_utils import Cluster
 from sameness import assert_same
-from simulated_nodes import MOST_SECONDS, nodes, run, start
+from simulated_nodes import MOST_SECONDS, nodes, one_error, run, start
 
 from rlcore.cli.main import main
 from rlcore.track.checkpoint import load_checkpoint
@@ -52,12 +53,15 @@ class Struck:
 
     Args:
         cluster: its first node is the head, `node` finds the others by their number.
+        address: see :func:`simulated_nodes.start`.
     """
 
-    def __init__(self, cluster: Cluster, words: Sequence[str], place: Path) -> None:
+    def __init__(
+        self, cluster: Cluster, words: Sequence[str], place: Path, address: str | None = None
+    ) -> None:
         self.folder = place / "logs" / "run"
         self._cluster = cluster
-        self._process = start(["train", *RUN, *words], cluster, place)
+        self._process = start(["train", *RUN, *words], cluster, place, address)
         self.pid = self._process.pid
 
     def until(self, condition: Callable[[], object], pause: float = 0.02) -> None:
@@ -83,6 +87,13 @@ class Struck:
             return time.monotonic() - since >= HOLD_SECONDS
 
         self.until(busy)
+
+    def until_said(self, words: str) -> str:
+        """Wait for a line on standard error with these words, and no longer than the run."""
+        assert self._process.stderr is not None
+        line = next((line for line in self._process.stderr if words in line), None)
+        assert line is not None, self._process.communicate()
+        return line
 
     def lines(self) -> int:
         """Of the metrics."""
@@ -135,7 +146,7 @@ def test_in_a_rollout_its_env_workers_go_elsewhere(whole: Path, tmp_path: Path):
     print(f"rollout, env worker's node: next update {seconds:.1f} s after the strike")
     assert code == 0, err
     said = " ".join(out.split())
-    assert "survived: env worker 0 died" in said
+    assert "survived: env worker 0 on node 1 (" in said
     assert "left the cluster, with env worker 0, which goes on on node 0" in said
     assert_same(whole, struck.folder)
 
@@ -174,7 +185,7 @@ def test_in_a_checkpoint_the_one_before_is_whole(whole: Path, tmp_path: Path):
         code, _, err = struck.end()
         print(f"checkpoint, actor's node: ended {time.monotonic() - at:.1f} s after the strike")
         assert code == 1, err
-        assert err.count("error:") == 1 and "Traceback" not in err
+        assert one_error(err), err
         assert re.search(r"error: (node 1 .* left the cluster, with )?actor worker 0", err), err
         saved = load_checkpoint(struck.folder).step
         print(f"checkpoint, actor's node: update {saved} is saved")
@@ -224,10 +235,40 @@ def test_a_head_that_starts_anew(whole: Path, tmp_path: Path):
         code, _, err = struck.end()
         print(f"head: ended {time.monotonic() - at:.1f} s after the strike with {code}:\n{err}")
     assert code == 1, err
-    assert err.count("error:") == 1 and "Traceback" not in err
+    assert one_error(err), err
     with nodes(*RANKED[:2]) as cluster:
         ended = run(["resume", "logs/run"], cluster, tmp_path)
         assert ended.code == 0, ended.err
+    assert_same(whole, struck.folder)
+
+
+def test_a_head_that_starts_anew_is_waited_for(whole: Path, tmp_path: Path):
+    """With `auto_resume`, where the run has found it by itself (`cluster.address=auto`)."""
+    words = ["cluster.num_nodes=2", "cluster.component_placement={env: 0, rollout: 1, actor: 2}",
+             "runner.auto_resume=true", "cluster.timeouts.ray=10",
+             f"cluster.timeouts.nodes={MOST_SECONDS}"]  # fmt: skip
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        head = {"gcs_server_port": probe.getsockname()[1]}
+    with nodes(head, RANKED[1]) as cluster:
+        address = cluster.address
+        struck = Struck(cluster, words, tmp_path, "auto")
+        struck.until_saved(1)
+        struck.until_busy("EnvWorker", "talk")
+        at = kill_node(cluster, 0)
+        said = struck.until_said("no Ray cluster answers")
+        assert said.startswith(f"no Ray cluster answers at cluster.address={address}")
+        print(f"head, auto_resume: waited for {time.monotonic() - at:.1f} s after the strike")
+        at = time.monotonic()
+        with nodes(head, RANKED[1]) as again:
+            assert again.address == address
+            code, out, err = struck.end()
+        print(
+            f"head, auto_resume: ended {time.monotonic() - at:.1f} s after a new one was asked for"
+        )
+    assert code == 0, err
+    assert "(runner.auto_resume)" in out
+    assert "Connecting to" not in err  # Ray would say so of a cluster that it found by itself
     assert_same(whole, struck.folder)
 
 
@@ -254,4 +295,5 @@ def test_peers_of_a_rank_that_dies_are_freed(tmp_path: Path):
             code, _, err = struck.end()
             print(f"{strategy}: the run has ended {time.monotonic() - at:.1f} s after the kill")
         assert code == 1, err
-        assert err.count("error:") == 1 and re.search(r"actor worker \d died", err), err
+        assert one_error(err), err
+        assert re.search(r"error: actor worker \d on node \d \(.*\) died", err), err

@@ -10,9 +10,10 @@ import pytest
 
 from rlcore.config.compose import compose
 from rlcore.errors import PlacementError, RunWarning, WorkerError
-from rlcore.loop import remaining, train
+from rlcore.loop import remaining, session, train
 from rlcore.loop.assembly import assemble
 from rlcore.placement import Inventory, Node
+from rlcore.plugins import load_plugins
 
 NODE = Node(cpus=2, name="a", id="1")
 WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.timeouts.nodes=0.1"]
@@ -83,7 +84,7 @@ def test_after_each_failure_it_takes_as_many_nodes_as_were_asked_for(
         over.append(assembly.config.cluster.num_nodes)
         yield None
 
-    def played(session, saved):
+    def played(*_):
         if left:
             there[0] = left.pop(0)
             raise WorkerError("a node left")
@@ -118,6 +119,23 @@ def test_a_head_is_waited_for(over_two, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(WorkerError, match="no Ray cluster answers at"):
         remaining.on_what_is_left(before)
     assert "waiting up to 0.1 s (cluster.timeouts.nodes)" in capsys.readouterr().err
+
+
+def test_nodes_are_asked_within_a_session(over_two, monkeypatch: pytest.MonkeyPatch, tmp_path):
+    """That of the command was shut down with the head; Ray would take any cluster it finds."""
+    made, _, _ = over_two
+    inside = []
+
+    @contextlib.contextmanager
+    def opened(cluster):
+        inside.append(cluster.num_nodes)
+        yield
+        inside.clear()
+
+    monkeypatch.setattr("rlcore.workers.cluster.cluster_session", opened)
+    monkeypatch.setattr("rlcore.workers.equipped.require_equipped", lambda *_: list(inside))
+    run = made("{env: 0, rollout: 0, actor: 3}")
+    assert session._require_equipped(run, run.roster, load_plugins(), tmp_path) == [2]
 
 
 def test_a_cluster_of_its_own_is_started_anew():
