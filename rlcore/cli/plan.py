@@ -7,6 +7,7 @@ that trains adapters. Activations are not in the estimate: what is left for them
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from rlcore.config.schema.actor import WHOLE
 from rlcore.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory, make_plan
 from rlcore.placement.memory import on_host, worth_leaving
-from rlcore.placement.pretend import pretended
+from rlcore.placement.pretend import KEY, pretended
 from rlcore.placement.propose import PRESETS, Fill, fill, layouts, micro_batch
 from rlcore.placement.show import size
 from rlcore.plugins import Registry, load_plugins
@@ -58,41 +59,46 @@ def main(arguments: Sequence[str]) -> int:
     config = VERB.compose(request, request.overrides)
     registry = load_plugins()
     found = False
-    for name, inventory in _machines(config):
-        lines, fits = _proposal(config, registry, inventory)
-        found |= fits
+    for name, inventory, words in _machines(config):
+        lines, keys = _proposal(config, registry, inventory)
         print(f"{name}:", *lines, sep="\n  ")
+        if keys is not None:
+            found = True
+            asked = ["rlcore", "train", *arguments, "--dry-run", *words, *_assigned(keys)]
+            print(f"  look at it: {shlex.join(asked)}")
     return 0 if found else 1
 
 
-def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory]]:
+def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory, tuple[str, ...]]]:
+    """Their name, what they are, and the words of a command line that say so, where they weren't
+    given."""
     cluster = config.cluster
     if cluster.inventory is None and cluster.address is None:
-        yield from ((preset, pretended(preset)) for preset in PRESETS)
+        yield from ((name, pretended(name), (f"{KEY}={name}",)) for name in PRESETS)
     else:
-        yield cluster.inventory or str(cluster.address), find_inventory(cluster, only_look=True)
+        yield cluster.inventory or str(cluster.address), find_inventory(cluster, only_look=True), ()
 
 
 def _proposal(
     config: RunConfig, registry: Registry, inventory: Inventory
-) -> tuple[list[str], bool]:
-    """What is said of some machines, and whether anything fits on them: all that is to be trained,
-    or else adapters."""
-    lines, fits = _fitting(config, registry, inventory, {})
+) -> tuple[list[str], Mapping[str, Any] | None]:
+    """What is said of some machines, and the keys of what fits on them: all that is to be trained,
+    or else adapters; None: nothing does."""
+    lines, keys = _fitting(config, registry, inventory, {})
     model = config.actor.model
-    if fits or model.is_lora:
-        return lines, fits
+    if keys is not None or model.is_lora:
+        return lines, keys
     adapting = replace(config, actor=replace(config.actor, model=replace(model, is_lora=True)))
-    instead, fits = _fitting(adapting, registry, inventory, ADAPTERS)
-    if fits:
+    instead, keys = _fitting(adapting, registry, inventory, ADAPTERS)
+    if keys is not None:
         lines += ["with adapters instead of all weights, which is another training:", *instead]
-    return lines, fits
+    return lines, keys
 
 
 def _fitting(
     config: RunConfig, registry: Registry, inventory: Inventory, changes: Mapping[str, str]
-) -> tuple[list[str], bool]:
-    """The first layout that fits, and why those before it don't; and whether there is one.
+) -> tuple[list[str], Mapping[str, Any] | None]:
+    """The first layout that fits, and why those before it don't; and its keys, if there is one.
 
     Args:
         changes: keys that `config` has besides what was asked.
@@ -108,9 +114,11 @@ def _fitting(
         found += [one.other for one in found if one.other is not None]
         for one in found:
             if one.fill is not None and one.fill.fits:
-                return [*lines, *_words(one, changes), _left(one.fill)], True
+                keys = {**changes, **one.keys}
+                said = [f"{one.name} fits:", *(f"  {word}" for word in _assigned(keys))]
+                return [*lines, *said, _left(one.fill)], keys
             lines += _why_not(one)
-    return lines, False
+    return lines, None
 
 
 def _try(
@@ -172,9 +180,8 @@ def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried
     return Tried(f"{name.rstrip(',')}, with offload,", keys | offload, full)
 
 
-def _words(one: Tried, changes: Mapping[str, str]) -> Iterator[str]:
-    yield f"{one.name} fits:"
-    yield from (f"  {key}={_text(value)}" for key, value in {**changes, **one.keys}.items())
+def _assigned(keys: Mapping[str, Any]) -> list[str]:
+    return [f"{key}={_text(value)}" for key, value in keys.items()]
 
 
 def _text(value: Any) -> str:

@@ -81,7 +81,11 @@ def _nodes(entry: Mapping[Any, Any], where: str, inventory: Inventory) -> list[i
         nodes: list[int] = []
         for part in str(entry["node_ranks"]).split(","):
             named = f"{where}: node_ranks {part.strip()!r}"
-            nodes += parse_ranks(part.strip(), named, len(inventory.nodes))
+            more = parse_ranks(part.strip(), named, len(inventory.nodes))
+            for node in more:
+                if node in nodes:
+                    raise PlacementError(f"{named}: node {node} appears twice")
+            nodes += more
         return nodes
     wanted = entry["node_labels"]
     if not isinstance(wanted, Mapping) or not wanted:

@@ -6,6 +6,7 @@ address, then as Ray lists them.
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -170,7 +171,18 @@ def _interface(
             f"cluster.network_interface={given!r}: node {number} ({address}) has no such network "
             f"interface; it has {', '.join(interfaces)}"
         )
-    return given or next((name for name, held in interfaces.items() if address in held), "")
+    known = _addresses(address)
+    return given or next((name for name, held in interfaces.items() if known & set(held)), "")
+
+
+def _addresses(node: str) -> set[str]:
+    """What a node is known by; of a name (`ray start --node-ip-address=NAME`) what it stands for,
+    but for addresses that others can't reach."""
+    try:
+        found = {str(place[0]) for *_, place in socket.getaddrinfo(node, None)}
+    except OSError:
+        return {node}
+    return {node, *(one for one in found if not one.startswith("127.") and one != "::1")}
 
 
 def _require_alike(answers: Sequence[dict[str, Any]]) -> None:

@@ -7,8 +7,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rlcore.cli.main import main
+from rlcore.config.schema.runner import LoggerConfig
 
 PAGE = Path(__file__).parents[2] / "docs/cluster.md"
 BLOCKS = re.findall(r"```(?:bash|sh)\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
@@ -37,3 +39,20 @@ def test_what_is_printed_can_be_planned(words, capsys):
     assert main(["train", "--dry-run", *(word for word in words if word != "--dry-run")]) == 0
     said = capsys.readouterr().out
     assert "the fullest GPU holds" in said and "TOO MUCH" not in said
+
+
+def test_the_pods_of_kuberay_are_as_many_nodes_as_the_command_asks_for():
+    """All alike, and each with the folder in which the image writes its runs."""
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (cluster,) = [made for made in map(yaml.safe_load, blocks) if made.get("kind") == "RayCluster"]
+    head, (others,) = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
+    assert others["template"] == head["template"]
+    pod = head["template"]["spec"]
+    (container,) = pod["containers"]
+    (mount,) = container["volumeMounts"]
+    assert mount["name"] in {volume["name"] for volume in pod["volumes"]}
+    image = (PAGE.parents[1] / "requirements/Dockerfile").read_text()
+    folder = re.search(r"^WORKDIR (.+)$", image, re.MULTILINE)
+    assert folder and mount["mountPath"] == f"{folder[1]}/{LoggerConfig().log_path}"
+    typed = PAGE.read_text().partition("kubectl exec")[2].partition("```")[0]
+    assert f"cluster.num_nodes={1 + others['replicas']}" in typed

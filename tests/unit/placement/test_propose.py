@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -64,6 +66,18 @@ def test_what_fits_is_said_as_keys(capsys):
         "    actor.fsdp_config.sharding_strategy=no_shard",
         "    actor.micro_batch_size=128",  # 1024 chunks over 8 ranks
     ]
+
+
+def test_what_fits_can_be_looked_at_by_the_command_that_is_printed(capsys):
+    """On each kind of machine that it fits on; 8 envs can't be dealt to 16 env processes."""
+    assert main(TOY) == 0
+    said = capsys.readouterr().out
+    commands = [shlex.split(line) for line in re.findall(r"look at it: (.*)", said)]
+    held = re.findall(r"^  the fullest .*?holds (\S+ \S+) of", said, re.M)
+    assert len(commands) == len(held) == 3
+    for (program, *words), most in zip(commands, held, strict=True):
+        assert program == "rlcore" and main(words) == 0
+        assert f"the fullest GPU holds {most} of" in capsys.readouterr().out
 
 
 def test_what_binds_is_said(capsys):

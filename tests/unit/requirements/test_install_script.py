@@ -179,7 +179,14 @@ def test_the_image_has_the_system_packages_that_the_scripts_ask_for(dockerfile):
     vulkan = re.search(r"PACKAGES=\((.*?)\)", (ROOT / "requirements/vulkan.sh").read_text())
     assert gl and vulkan
     wanted = {*gl[1].split(), *vulkan[1].split(), "python3", "python3-venv"}
-    assert set(listed.split()) - {"ca-certificates", "git", "make"} == wanted
+    assert set(listed.split()) - {"ca-certificates", "git", "make", "wget"} == wanted
+
+
+def test_the_image_answers_kuberay(dockerfile):
+    """Its probes ask the dashboard of Ray, which plain Ray lacks, in older versions by wget."""
+    (listed,) = re.findall(r"--no-install-recommends(.*?)&&", dockerfile)
+    assert "wget" in listed.split()
+    assert re.search(r'^RUN /opt/rlcore/.venv/bin/python -m pip .*"ray\[default\]"', dockerfile, re.M)
 
 
 @pytest.mark.parametrize(

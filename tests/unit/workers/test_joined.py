@@ -47,6 +47,22 @@ def test_the_interface_with_the_address_of_the_node_is_taken():
     assert _interface(1, "10.0.0.7", HELD, "docker0") == "docker0"
 
 
+def test_a_node_that_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch):
+    """A Slurm script may give it; on the node itself a name often stands for the loopback too."""
+    held = {"lo": ["127.0.0.1", "127.0.1.1"], "eth0": ["10.0.0.7"]}
+    places = {"one": ["127.0.1.1", "10.0.0.7"], "two": ["127.0.1.1"]}
+
+    def getaddrinfo(host: str, port: None) -> list[tuple]:
+        if host not in places:
+            raise OSError("unknown")
+        return [(2, 1, 6, "", (place, 0)) for place in places[host]]
+
+    monkeypatch.setattr("socket.getaddrinfo", getaddrinfo)
+    assert _interface(1, "one", held, None) == "eth0"
+    assert _interface(1, "two", held, None) == ""  # the libraries choose
+    assert _interface(1, "three", held, None) == ""
+
+
 def test_an_interface_that_a_node_lacks_is_one_error():
     with pytest.raises(PlacementError) as error:
         _interface(1, "10.0.0.7", HELD, "ib0")
