@@ -98,6 +98,10 @@ class TrainingError(UserError):
     exit_code = 1
 
 
+class MicroBatchError(TrainingError):
+    """A micro-batch does not fit into memory, and the ranks can't make smaller ones on the spot."""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM, as a scheduler sends it: the run ends as it does on Ctrl-C, workers stopped."""
 

@@ -72,8 +72,11 @@ class Facts:
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """How weights get to rollout processes of their own; none where there are none."""
+        """How weights get to rollout processes of their own; none where there are none, or more
+        parts than processes that could hold them, which is refused."""
         if self.policy is None or self.placement.fused or self.config.cluster.backend == "local":
+            return ()
+        if self.placement.shares > self.workers["actor"]:
             return ()
         return plan_lanes(
             self.placement.seats("actor"),

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from rlcore.errors import TrainingError
+from rlcore.errors import MicroBatchError, TrainingError
 from rlcore.learner import ranks
 
 KEY = "actor.micro_batch_size"
@@ -58,7 +58,9 @@ class MicroBatches:
             undo: drops what it has added up when it breaks off.
 
         Raises:
-            TrainingError: one sample alone does not fit, or the ranks are in lockstep.
+            TrainingError: one sample alone does not fit.
+            MicroBatchError: the ranks are in lockstep: the others wait within a forward, which this
+                one can't end.
         """
         while True:
             try:
@@ -73,13 +75,15 @@ class MicroBatches:
                 torch.cuda.empty_cache()
 
     def _halve(self, error: torch.OutOfMemoryError) -> None:
-        if self.size == 1 or self._lockstep:
-            less = max(1, self.size // 2)
-            raise TrainingError(
-                f"an update does not fit into memory with {KEY}={self.size}: {error}",
-                hint="set actor.fsdp_config.gradient_checkpointing=true"
-                if self.size == 1
-                else f"set {KEY}={less}: as the actor processes divide the parameters, none can "
-                "make smaller micro-batches alone",
+        problem = f"an update does not fit into memory with {KEY}={self.size}: {error}"
+        if self.size == 1:
+            hint = "set actor.fsdp_config.gradient_checkpointing=true"
+            raise TrainingError(problem, hint=hint) from None
+        if self._lockstep:
+            raise MicroBatchError(
+                problem,
+                hint=f"set {KEY}={self.size // 2}: as the actor processes divide the parameters, "
+                "none can make smaller micro-batches alone; with runner.auto_resume=true the run "
+                "goes on with smaller ones by itself",
             ) from None
         self.size = -(-self.size // 2)

@@ -1,5 +1,5 @@
-"""Where a run goes on after a failure, on a cluster that others have started: its nodes may have
-left, or its head may be starting anew."""
+"""How a run goes on after a failure: on a cluster that others have started its nodes may have left,
+or its head may be starting anew; where memory ran out, micro-batches get smaller."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rlcore.config.schema import RunConfig, TimeoutsConfig
 from rlcore.errors import PlacementError, RunWarning, UserError, WorkerError
 from rlcore.loop.assembly import Assembly, assemble
 from rlcore.placement import find_inventory, joins
+from rlcore.placement.propose import micro_batch
 
 POLL_SECONDS = 0.5
 
@@ -47,6 +48,18 @@ def on_what_is_left(assembly: Assembly) -> Assembly:
         ) from None
     warnings.warn(f"{missing.message}; the run goes on over {left}", RunWarning, stacklevel=1)
     return found
+
+
+def with_smaller_micro_batches(assembly: Assembly) -> Assembly:
+    """The same run with micro-batches of half the size, or the next one below that into which the
+    global batch can be dealt out. All workers are started anew with it: of ranks that make their
+    forwards together none could change its own."""
+    config, ranks = assembly.config, assembly.placement.world_size("actor")
+    actor = config.actor
+    size = micro_batch(actor.micro_batch_size // 2, actor.global_batch_size, ranks) or 1
+    said = f"memory ran out; the run goes on with actor.micro_batch_size={size}"
+    warnings.warn(said, RunWarning, stacklevel=1)
+    return _laid_out(assembly, replace(config, actor=replace(actor, micro_batch_size=size)))
 
 
 def _laid_out(assembly: Assembly, config: RunConfig) -> Assembly:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
-from rlcore.errors import CheckpointError, WorkerError
+from rlcore.errors import CheckpointError, MicroBatchError, WorkerError
 from rlcore.loop.kept import BEFORE, check_kept, extents, put_back
 from rlcore.loop.left import Done, check_left, is_evaluation
 from rlcore.loop.session import Session, made_with, protocol
@@ -98,15 +98,18 @@ def find(config: RunConfig) -> Saved | None:
     return saved
 
 
-def after_failure(session: Session, error: WorkerError, saved: Saved | None) -> Saved:
+def after_failure(
+    session: Session, error: WorkerError | MicroBatchError, saved: Saved | None
+) -> Saved:
     """Where to go on after a worker failed; raises the error where that is not wanted, or when
-    nothing was gained since the last time."""
+    nothing was gained since the last time. Smaller micro-batches are something."""
     if not session.config.runner.auto_resume:
         raise error
     again = _saved(session.folder.path)
-    if saved is not None and again.step <= saved.step:
+    smaller = isinstance(error, MicroBatchError)
+    if saved is not None and again.step <= saved.step and not smaller:
         raise error
-    session.progress.line(f"error: {error}")
+    session.progress.line(f"error: {error.message if smaller else error}")
     session.progress.line(f"going on from update {again.step} (runner.auto_resume)")
     return again
 

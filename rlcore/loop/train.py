@@ -12,7 +12,7 @@ import copy
 from collections.abc import Callable, Mapping
 
 from rlcore.config.schema import RunnerConfig
-from rlcore.errors import WorkerError
+from rlcore.errors import MicroBatchError, WorkerError
 from rlcore.loop import kept, resume, sft
 from rlcore.loop.assembly import Assembly
 from rlcore.loop.batch import gather_batch
@@ -21,7 +21,7 @@ from rlcore.loop.gather import Gathered
 from rlcore.loop.hooks import HookError
 from rlcore.loop.left import goes_on
 from rlcore.loop.nothing import nothing_learned
-from rlcore.loop.remaining import on_what_is_left
+from rlcore.loop.remaining import on_what_is_left, with_smaller_micro_batches
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
@@ -55,8 +55,11 @@ def run(assembly: Assembly) -> Summary:
                     session.progress.line(f"{session.folder.path} {said}: continuing with it")
                 try:
                     return _story(session, saved)
-                except WorkerError as error:
+                except (WorkerError, MicroBatchError) as error:
                     saved, said = resume.after_failure(session, error, saved), None
+                    short = isinstance(error, MicroBatchError)
+            if short:
+                asked_for = with_smaller_micro_batches(asked_for)
             assembly = on_what_is_left(asked_for)
 
 

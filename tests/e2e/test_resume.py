@@ -13,13 +13,16 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from resume_cases import COMMON, Failing, go_on
+from rlcore_testing.toy_policy import ToyPolicy
 from sameness import assert_same, numbers
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.config.recipes import read_mapping
-from rlcore.errors import CheckpointError, ConfigError, WorkerError
+from rlcore.errors import CheckpointError, ConfigError, RunWarning, WorkerError
+from rlcore.learner.micro import MicroBatches
 from rlcore.loop import session, train
 from rlcore.loop.assembly import assemble
 from rlcore.track.checkpoint import load_checkpoint
@@ -96,6 +99,30 @@ def test_no_progress_ends_it(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(WorkerError, match="told to fail"):
         start(log_path, "hopeless", "runner.auto_resume=true")
     assert load_checkpoint(log_path / "hopeless").step == 2
+
+
+def test_ranks_in_lockstep_go_on_with_smaller_micro_batches(
+    log_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Memory takes four rows: 16 -> 8 -> 4, and what comes out is what four give from the start.
+    One process stands for the ranks, none of which can halve its own micro-batches."""
+    small = start(log_path, "small", "actor.micro_batch_size=4", "runner.max_epochs=2")
+    whole, alone = ToyPolicy.evaluate, MicroBatches.__init__
+
+    def evaluate(policy, inputs, replay):
+        if any(len(rows) > 4 for rows in inputs.values()):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(policy, inputs, replay)
+
+    monkeypatch.setattr(ToyPolicy, "evaluate", evaluate)
+    monkeypatch.setattr(
+        MicroBatches, "__init__", lambda self, size, lockstep: alone(self, size, lockstep=True)
+    )
+    with pytest.warns(RunWarning, match="goes on with actor.micro_batch_size="):
+        run = start(log_path, "large", "runner.auto_resume=true", "runner.max_epochs=2")
+    assert capsys.readouterr().out.count("going on from update 0") == 2
+    assert read_mapping(run / "config.yaml")["actor"]["micro_batch_size"] == 4
+    assert_same(run, small)
 
 
 def test_the_same_command_again_goes_on(

@@ -50,6 +50,7 @@ def test_processes_that_do_not_fit_are_refused(facts, problems, overrides, sente
         ("'0:0,1:2,2:1,3:3'", "4", ""),
         ("0-2", "null", "fsdp_size must be set where nodes have unequal actor processes: 2 on no"),
         ("0-3", "3", "fsdp_size must divide the number of actor processes, 4, got 3"),
+        ("0-3", "16", "fsdp_size must divide the number of actor processes, 4, got 16"),
     ],
 )  # fmt: skip
 def test_one_copy_of_the_parameters_on_each_node(registry, problems, actors, size, sentence):

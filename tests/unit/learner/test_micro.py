@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlcore.errors import TrainingError
+from rlcore.errors import MicroBatchError, TrainingError
 from rlcore.learner.micro import MicroBatches
 
 
@@ -69,6 +69,9 @@ def test_in_lockstep_it_is_said_what_to_set():
     def work():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    with pytest.raises(TrainingError, match="micro_batch_size=6") as error:
+    with pytest.raises(MicroBatchError, match="micro_batch_size=6") as error:
         MicroBatches(6, lockstep=True).fitting(work, lambda: None)
     assert "set actor.micro_batch_size=3" in str(error.value.hint)
+    with pytest.raises(TrainingError, match="micro_batch_size=1") as error:
+        MicroBatches(1, lockstep=True).fitting(work, lambda: None)
+    assert type(error.value) is TrainingError  # nothing smaller is left to go on with
