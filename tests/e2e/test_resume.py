@@ -106,7 +106,8 @@ def test_ranks_in_lockstep_go_on_with_smaller_micro_batches(
 ):
     """Memory takes four rows: 16 -> 8 -> 4, and what comes out is what four give from the start.
     One process stands for the ranks, none of which can halve its own micro-batches."""
-    small = start(log_path, "small", "actor.micro_batch_size=4", "runner.max_epochs=2")
+    short = ["runner.max_epochs=1", "sft.enabled=false", "env.eval.trials_per_task=1"]
+    small = start(log_path, "small", "actor.micro_batch_size=4", *short)
     whole, alone = ToyPolicy.evaluate, MicroBatches.__init__
 
     def evaluate(policy, inputs, replay):
@@ -119,7 +120,7 @@ def test_ranks_in_lockstep_go_on_with_smaller_micro_batches(
         MicroBatches, "__init__", lambda self, size, lockstep: alone(self, size, lockstep=True)
     )
     with pytest.warns(RunWarning, match="goes on with actor.micro_batch_size="):
-        run = start(log_path, "large", "runner.auto_resume=true", "runner.max_epochs=2")
+        run = start(log_path, "large", "runner.auto_resume=true", *short)
     assert capsys.readouterr().out.count("going on from update 0") == 2
     assert read_mapping(run / "config.yaml")["actor"]["micro_batch_size"] == 4
     assert_same(run, small)

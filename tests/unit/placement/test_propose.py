@@ -69,12 +69,12 @@ def test_what_fits_is_said_as_keys(capsys):
 
 
 def test_what_fits_can_be_looked_at_by_the_command_that_is_printed(capsys):
-    """On each kind of machine that it fits on; 8 envs can't be dealt to 16 env processes."""
+    """On each kind of machine: 8 envs can be dealt to the 8 env processes of the hybrid layout."""
     assert main(TOY) == 0
     said = capsys.readouterr().out
     commands = [shlex.split(line) for line in re.findall(r"look at it: (.*)", said)]
     held = re.findall(r"^  the fullest .*?holds (\S+ \S+) of", said, re.M)
-    assert len(commands) == len(held) == 3
+    assert len(commands) == len(held) == 4
     for (program, *words), most in zip(commands, held, strict=True):
         assert program == "rlcore" and main(words) == 0
         assert f"the fullest GPU holds {most} of" in capsys.readouterr().out
