@@ -94,8 +94,10 @@ def notes_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def other_venv() -> Callable[..., Path]:
     """`other_venv(NAME, *REQUIREMENTS, requires_python=None)`: the folder of an environment of its
-    own with these; see the top of this file. One process makes it, others wait. Where it can't be
-    made (no network, no such Python, a folder of others) the test is skipped with the reason."""
+    own with these; see the top of this file. One process makes it, others wait. One that was
+    interrupted is made to its end. Where none can be made (no network, no such Python) the test is
+    skipped with the reason; a folder that is in the way fails it, as it would be skipped for good.
+    """
 
     def made(name: str, *requirements: str, requires_python: str | None = None) -> Path:
         folder = BESIDE / f".venv-{name}"
@@ -105,6 +107,8 @@ def other_venv() -> Callable[..., Path]:
         try:
             venvs.make(spec, folder)
         except (AssetError, ConfigError) as error:
+            if folder.exists() and not venvs.takes_packages(folder):
+                pytest.fail(f"{error.message}\n  hint: rm -r {folder}; tests make it again")
             pytest.skip(f"{folder.name} can't be made here: {error.message}")
         return folder
 

@@ -1,9 +1,8 @@
-"""Environments of their own for simulators that can't share rlcore's: made, found, compared. Light.
+"""Environments of their own for simulators that can't share rlcore's: made to their end. Light.
 
     ComponentSpec.requirements --rlcore venv create--> FOLDER/bin/python --env.train.python--> run
 
-Without a folder they are made in :func:`home`. Every environment that was made or used is noted in
-a file of the user's, so that it can be listed, and so that the folder of a run may name it.
+Without a folder they are made where the user's data is (:mod:`rlcore.noted`).
 """
 
 from __future__ import annotations
@@ -24,71 +23,22 @@ from pathlib import Path
 from rlcore import interpreters
 from rlcore.errors import AssetError, ConfigError
 from rlcore.interpreters import Interpreter
+from rlcore.noted import home, note
+from rlcore.requirements import ALONE, fits, lacking
 from rlcore.specs import ComponentSpec
 
-ALONE = " --no-deps"
-"""Behind a requirement that is installed without what it asks for."""
 STAMP = "rlcore-venv.json"
 """In an environment that is complete: what it was made for, of what, and in how many seconds."""
+BEGUN = "rlcore-venv-begun"
+"""In one that has no interpreter or no pip yet: where the making was interrupted, it stays."""
 CONFIG = "pyvenv.cfg"
 NEWEST = 13
 """The newest minor version of Python 3 that is looked for."""
 
 
-def home() -> Path:
-    """Where environments are made and noted: XDG_DATA_HOME/rlcore, else ~/.local/share/rlcore."""
-    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return Path(data).absolute() / "rlcore"
-
-
 def usual(name: str) -> Path:
     """The folder of an env's environment, where none is given."""
     return home() / "venvs" / name
-
-
-# -- what is asked of one -----------------------------------------------------------------------
-
-
-def lacking(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[tuple[str, str]]:
-    """(what is required, what is there instead) of all that an env's simulators need and an
-    interpreter has not."""
-    # not needed by whoever only starts one
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    if not _fits(interpreter.version, spec.requires_python):
-        yield f"Python {spec.requires_python}", interpreter.version
-    there = {canonicalize_name(name): version for name, version in interpreter.packages.items()}
-    major, minor, *_ = interpreter.version.split(".")
-    about = {"python_version": f"{major}.{minor}", "python_full_version": interpreter.version}
-    for text in spec.requirements:
-        wanted = Requirement(text.removesuffix(ALONE))
-        if wanted.marker is not None and not wanted.marker.evaluate(about):
-            continue
-        version = there.get(canonicalize_name(wanted.name))
-        if version is None or not wanted.specifier.contains(version, prereleases=True):
-            yield f"{wanted.name}{wanted.specifier}", version or "not installed"
-
-
-def of_note(interpreter: Interpreter, spec: ComponentSpec | None = None) -> dict[str, str]:
-    """Versions of numpy and of what an env's simulators need, as far as it is there."""
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    texts = spec.requirements if spec else ()
-    asked = {"numpy", *(Requirement(text.removesuffix(ALONE)).name for text in texts)}
-    names = set(map(canonicalize_name, asked))
-    found = interpreter.packages.items()
-    return dict(sorted(pair for pair in found if canonicalize_name(pair[0]) in names))
-
-
-def _fits(version: str, wanted: str | None) -> bool:
-    from packaging.specifiers import SpecifierSet
-
-    return wanted is None or version in SpecifierSet(wanted)
-
-
-# -- made ---------------------------------------------------------------------------------------
 
 
 def make(
@@ -108,7 +58,8 @@ def make(
         say: is told what is done.
 
     Raises:
-        ConfigError: the env states no requirements, or the folder holds something else.
+        ConfigError: the env states no requirements, or the folder holds something else, or an
+            environment with another Python.
         AssetError: there is no such Python, or something could not be installed.
     """
     if not spec.requirements:
@@ -120,6 +71,11 @@ def make(
     whole = {"env": spec.name, "requirements": list(spec.requirements)}
     _require_room(folder)
     with _alone(folder):
+        if (folder / BEGUN).is_file():
+            say(f"{folder} was interrupted as it was made: making it anew")
+            shutil.rmtree(folder)
+        if python is not None and (folder / CONFIG).is_file():
+            _require_same(folder, spec, python)
         if whole.items() <= stamp(folder).items() and not _lacks(folder, spec):
             say(f"{folder} is complete")
         else:
@@ -130,7 +86,9 @@ def make(
                 )
             begun = time.monotonic()
             (folder / STAMP).unlink(missing_ok=True)
-            if not (folder / CONFIG).is_file():
+            if (folder / CONFIG).is_file():
+                _require_fitting(folder, spec)
+            else:
                 _begin(folder, spec, python, say)
             _install(folder, spec, say)
             missing = _lacks(folder, spec)
@@ -171,7 +129,7 @@ def _begin(
         version = interpreters.version_of(found) if found else ""
     except AssetError as error:
         raise AssetError(f"--python: {error.message}", hint=other) from None
-    if found and not _fits(version, spec.requires_python):
+    if found and not fits(version, spec.requires_python):
         raise ConfigError(
             f"--python must be Python {spec.requires_python} for the simulators of {spec.name}, "
             f"got {chosen} ({version})",
@@ -179,15 +137,45 @@ def _begin(
         )
     say(f"making {folder} with {chosen}")
     failed = f"{folder} could not be made"
-    if uv is not None:
-        _run([uv, "venv", "--quiet", "--python", chosen, str(folder)], failed, other)
-    elif _imports(chosen, "ensurepip"):
-        _run([chosen, "-m", "venv", str(folder)], failed, other)
-    else:  # as Debian divides Python: it would leave an environment without pip
+    if uv is None and not _imports(chosen, "ensurepip"):
+        # as Debian divides Python: it would leave an environment without pip
         raise AssetError(
             f"{failed}: {chosen} lacks its module ensurepip",
             hint=f"apt-get install python3-venv, or pip install uv; then {_again(spec, folder)}",
         )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / BEGUN).touch()
+    if uv is not None:
+        empty = [uv, "venv", "--quiet", "--allow-existing", "--python", chosen]
+    else:
+        empty = [chosen, "-m", "venv"]
+    _run([*empty, str(folder)], failed, other)
+    (folder / BEGUN).unlink()
+
+
+def _require_fitting(folder: Path, spec: ComponentSpec) -> None:
+    """An environment that is there has a Python that the env takes."""
+    with suppress(AssetError):  # it has none: said where packages are installed
+        version = interpreters.version_of(str(folder))
+        if not fits(version, spec.requires_python):
+            raise ConfigError(
+                f"{folder} has Python {version}, and the simulators of {spec.name} need Python "
+                f"{spec.requires_python}",
+                hint=f"{_again(spec, usual(spec.name))}, or another new folder",
+            )
+
+
+def _require_same(folder: Path, spec: ComponentSpec, python: str) -> None:
+    """An environment that is there has the very Python that is asked for."""
+    with suppress(AssetError):  # either has none: said elsewhere
+        there = interpreters.version_of(str(folder))
+        asked = interpreters.version_of(os.path.expanduser(python))
+        if there != asked:
+            again = f"{_again(spec, folder)} --python {shlex.quote(python)}"
+            raise ConfigError(
+                f"--python is Python {asked}, but {folder} is there already, with Python {there}",
+                hint=f"{shlex.join(['rm', '-r', str(folder)])} && {again}",
+            )
 
 
 def _imports(python: str, module: str) -> bool:
@@ -214,7 +202,7 @@ def _require_room(folder: Path) -> None:
     Raises:
         ConfigError: it is neither.
     """
-    if (folder / CONFIG).is_file():
+    if (folder / CONFIG).is_file() or (folder / BEGUN).is_file():
         return
     there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     wrong = ""
@@ -233,12 +221,12 @@ def _require_room(folder: Path) -> None:
 
 def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None]) -> None:
     """Install all of them, those that stand alone last."""
-    uv, python = _uv(), str(folder / "bin" / "python")
+    uv, python = _uv(), _python_of(folder)
     again = _again(spec, folder)
     if not os.path.exists(python):  # made on another machine?
         remove = shlex.join(["rm", "-r", str(folder)])
         raise AssetError(f"{folder} has no bin/python that works", hint=f"{remove} && {again}")
-    if uv is None and not _imports(python, "pip"):
+    if not takes_packages(folder):
         raise AssetError(
             f"{folder} has no pip, by which its packages are installed",
             hint=f"{shlex.quote(python)} -m ensurepip, or pip install uv; then {again}",
@@ -260,6 +248,16 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None]) -> N
                 f"{folder}, and the same command goes on with it: {again}",
             )
     interpreters.look.cache_clear()
+
+
+def takes_packages(folder: Path) -> bool:
+    """Whether a folder is an environment that packages can be installed into."""
+    python = _python_of(folder)
+    return _imports(python, "pip") if _uv() is None else os.path.exists(python)
+
+
+def _python_of(folder: Path) -> str:
+    return str(folder / "bin" / "python")
 
 
 def _run(command: Sequence[str], failed: str, hint: str | None = None) -> None:
@@ -286,12 +284,12 @@ def _uv() -> str | None:
 
 def _python(wanted: str | None) -> str | None:
     """This interpreter if it will do, else the newest that does and is found by its name."""
-    if _fits(".".join(map(str, sys.version_info[:3])), wanted):
+    if fits(".".join(map(str, sys.version_info[:3])), wanted):
         return sys.executable
     for minor in range(NEWEST, interpreters.OLDEST[1] - 1, -1):
         found = shutil.which(f"python3.{minor}")
         with suppress(AssetError):  # a link to nothing
-            if found is not None and _fits(interpreters.version_of(found), wanted):
+            if found is not None and fits(interpreters.version_of(found), wanted):
                 return found
     return None
 
@@ -322,34 +320,3 @@ def _alone(folder: Path) -> Iterator[None]:
         fcntl.flock(file, fcntl.LOCK_EX)
         interpreters.look.cache_clear()
         yield
-
-
-# -- noted --------------------------------------------------------------------------------------
-
-
-def note(python: Path | str) -> None:
-    """Remember an environment or interpreter that the user has made or named."""
-    path = os.path.abspath(python)
-    if not known(path):
-        with suppress(OSError):  # a home that can't be written: it is asked for again
-            home().mkdir(parents=True, exist_ok=True)
-            with (home() / "interpreters").open("a", encoding="utf-8") as file:
-                file.write(f"{path}\n")
-
-
-def noted() -> list[str]:
-    """What was noted and is still there, the oldest first."""
-    try:
-        lines = (home() / "interpreters").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
-    return [path for path in dict.fromkeys(lines) if path and os.path.exists(path)]
-
-
-def known(python: object) -> bool:
-    """Whether the user has made or named this interpreter before, or its environment."""
-    if not isinstance(python, str):
-        return False
-    names = {os.path.abspath(path) for path in (python, interpreters.executable_of(python))}
-    there = noted()
-    return not names.isdisjoint([*there, *map(interpreters.executable_of, there)])

@@ -14,8 +14,9 @@ from rlcore.config.schema import EnvConfig
 from rlcore.errors import AssetError
 from rlcore.interpreters import Interpreter, executable_of, look
 from rlcore.plugins import Registry
+from rlcore.requirements import lacking, of_note
 from rlcore.specs import ComponentSpec
-from rlcore.venvs import CONFIG, lacking, of_note
+from rlcore.venvs import CONFIG
 
 
 def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> dict[str, Interpreter]:
@@ -36,9 +37,10 @@ def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> dict[s
             try:
                 seen = look(python)
             except AssetError as error:
-                # with a hint of its own it lacks a package, which can be installed there
+                # with a hint of its own it lacks a package, which can be installed there; what an
+                # env asks for is more than that package
                 own = error.hint and _mending(spec, Path(executable_of(python)))
-                hint = own or ", or ".join(filter(None, (error.hint, _making(spec)))) or None
+                hint = own or _making(spec) or error.hint
                 raise AssetError(f"{key}: {error.message}", hint=hint) from None
             _require(key, seen, spec)
             # the plugin's own code is handed on from here

@@ -14,8 +14,8 @@ from rlcore.cli.venv import described
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.schema import RunConfig
 from rlcore.kernels import MKL, by_hand, in_effect, processor
+from rlcore.noted import noted
 from rlcore.plugins import Registry, load_plugins
-from rlcore.venvs import noted
 
 BATCHES = (4, 8, 16, 64)  # of which rows are compared
 

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from rlcore.cli.parser import Parser
 from rlcore.errors import UserError
-from rlcore.interpreters import Interpreter, look
+from rlcore.interpreters import Interpreter, executable_of, look
+from rlcore.noted import home, noted
 from rlcore.plugins import Registry, load_plugins
+from rlcore.requirements import lacking, of_note
 from rlcore.specs import ComponentSpec
-from rlcore.venvs import home, lacking, make, noted, of_note, stamp, usual
+from rlcore.venvs import CONFIG, make, stamp, usual
 
 VERBS = ("create", "ls")
 
@@ -85,13 +87,15 @@ class Described(NamedTuple):
 
 def described(path: str, registry: Registry) -> Described:
     """What there is to say of an environment or an interpreter."""
-    name = str(stamp(path).get("env", ""))
+    folder = Path(executable_of(path)).parent.parent
+    name = str(stamp(folder).get("env", ""))
+    where = f" {shlex.quote(str(folder))}" if (folder / CONFIG).is_file() else ""
+    mend = f"rlcore venv create {name or 'ENV'}{where}"
     title = f"{path}{f' for {name}' if name else ''}"
     try:
         found = look(path)
     except UserError as error:
-        mend = f"rlcore venv create {name or 'ENV'} {shlex.quote(path)}"
-        return Described(title, error.message, error.hint or mend)
+        return Described(title, error.message, mend if name else error.hint or mend)
     if name not in registry.names("env"):
         return Described(f"{title}: {versions(found)}")
     spec = registry.get("env", name).spec
@@ -99,7 +103,6 @@ def described(path: str, registry: Registry) -> Described:
     said = f"{title}: {versions(found, spec)}"
     if not missing:
         return Described(said)
-    mend = f"rlcore venv create {name} {shlex.quote(path)}"
     return Described(said, f"lacks {', '.join(missing)}", mend)
 
 

@@ -11,10 +11,10 @@ from rlcore.checks.interpreters import interpreters_of
 from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
 from rlcore.interpreters import Interpreter
+from rlcore.noted import note
 from rlcore.placement import Plan, Process, find_inventory, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
-from rlcore.venvs import note
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roster import Member, Roster

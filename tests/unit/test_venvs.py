@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import venvs
+from rlcore import noted, venvs
 from rlcore.cli import venv as command
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.keys import Door
 from rlcore.config.trust import require_closed_doors
 from rlcore.errors import AssetError, ConfigError, PluginError
 from rlcore.interpreters import Interpreter, look
+from rlcore.requirements import lacking
 from rlcore.specs import ComponentSpec
 
 
@@ -33,7 +34,6 @@ class Commands:
     def __call__(self, command: list[str], failed: str, hint: str | None = None) -> None:
         self.ran.append(list(command))
         if "venv" in command:
-            self._folder.mkdir(parents=True)
             (self._folder / "pyvenv.cfg").write_text("")
             (self._folder / "bin").symlink_to(self._twin / "bin")
             (self._folder / "lib").symlink_to(self._twin / "lib")
@@ -74,11 +74,58 @@ def test_pip_installs_what_the_plugin_states_and_what_stands_alone_last(
     ]  # fmt: skip
     venvs.make(spec_of("robot==1.5"), folder, say=said.append)  # another version is asked for
     assert ran.ran[3:] == [[*pip, "robot==1.5"]]
-    assert venvs.noted() == [str(folder)] and venvs.stamp(folder)["env"] == "sliding"
+    assert noted.noted() == [str(folder)] and venvs.stamp(folder)["env"] == "sliding"
     monkeypatch.setattr(venvs, "_uv", lambda: "/bin/uv")
     venvs.make(spec_of("robot==1.6"), folder, say=said.append)
     uv = ["/bin/uv", "pip", "install", "--quiet", "--python", f"{folder}/bin/python"]
     assert ran.ran[4:] == [[*uv, "robot==1.6"]]
+
+
+@pytest.mark.parametrize("left", [(), ("pyvenv.cfg",), ("pyvenv.cfg", "bin/python")])
+def test_one_whose_making_was_interrupted_is_made_anew(
+    ran: Commands, home: Path, monkeypatch: pytest.MonkeyPatch, left: tuple[str, ...]
+) -> None:
+    """What `python -m venv` had written by then: no pip as yet."""
+    folder, said = home / "venv", list[str]()
+
+    def interrupted(*_: object) -> None:
+        for name in left:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(venvs, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        venvs.make(spec_of("robot"), folder, say=said.append)
+    monkeypatch.setattr(venvs, "_run", ran)
+    venvs.make(spec_of("robot"), folder, say=said.append)
+    assert [command[1:3] for command in ran.ran] == [["-m", "venv"], ["-m", "pip"]]
+    assert f"{folder} was interrupted as it was made: making it anew" in said
+    assert venvs.stamp(folder)["env"] == "sliding" and not (folder / venvs.BEGUN).exists()
+
+
+def test_an_environment_that_is_there_keeps_its_python(
+    home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(venvs, "_install", lambda *_: pytest.fail("nothing is to be installed"))
+    here = ".".join(map(str, sys.version_info[:3]))
+    with pytest.raises(ConfigError) as caught:
+        venvs.make(spec_of("robot", requires_python="<3.9"), twin_venv)
+    assert caught.value.message == (
+        f"{twin_venv} has Python {here}, and the simulators of sliding need Python <3.9"
+    )
+    usual = venvs.usual("sliding")
+    assert caught.value.hint == f"rlcore venv create sliding {usual}, or another new folder"
+    other = home / "python"
+    told = """'rlcore-look {"version": [3, 10, 2], "packages": {}, "numpy": null}'"""
+    other.write_text(f"#!/bin/sh\necho {told}\n")
+    other.chmod(0o755)
+    with pytest.raises(
+        ConfigError, match=r"--python is Python 3\.10\.2, but .* is there"
+    ) as caught:
+        venvs.make(spec_of("robot"), twin_venv, python=str(other))
+    again = f"rlcore venv create sliding {twin_venv} --python {other}"
+    assert caught.value.hint == f"rm -r {twin_venv} && {again}"
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(home: Path) -> None:
@@ -194,13 +241,13 @@ def test_what_can_not_be_installed_is_named(
         assert f"{folder}/bin/python -m ensurepip, or pip install uv; then {again}" == (
             caught.value.hint
         )
-    assert not (folder / venvs.STAMP).exists() and venvs.noted() == []
+    assert not (folder / venvs.STAMP).exists() and noted.noted() == []
 
 
 def test_what_an_environment_lacks(twin_venv: Path) -> None:
     found = look(str(twin_venv))
     asked = spec_of("NumPy>=1.24", "no_such_robot", "pyyaml==0.1", "old; python_version < '3.4'")
-    assert list(venvs.lacking(found, asked)) == [
+    assert list(lacking(found, asked)) == [
         ("no_such_robot", "not installed"), ("pyyaml==0.1", version("pyyaml")),
     ]  # fmt: skip
 
@@ -213,12 +260,31 @@ def test_environments_are_listed_and_those_that_are_gone_are_not(
 ) -> None:
     assert command.main(["ls"]) == 0
     assert "none yet: rlcore venv create ENV makes one in" in capsys.readouterr().out
-    venvs.note(twin_venv)
-    venvs.note(twin_venv / "bin" / "python")  # the same
-    venvs.note(home / "gone")
+    noted.note(twin_venv)
+    noted.note(twin_venv / "bin" / "python")  # the same
+    noted.note(home / "gone")
     assert command.main(["ls"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{twin_venv}: Python 3.") and f"numpy {version('numpy')}" in line
+
+
+def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_is(
+    home: Path, twin_venv: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As runs name it. It was made for RoboTwin, and has other versions by now."""
+    folder = home / "venv"
+    (folder / "bin").mkdir(parents=True)
+    base = Path(sys.executable).resolve()
+    (folder / "bin/python").symlink_to(base)
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    (folder / "lib").symlink_to(twin_venv / "lib")
+    (folder / venvs.STAMP).write_text('{"env": "robotwin"}')
+    noted.note(folder / "bin/python")
+    assert command.main(["ls"]) == 0
+    title, lacks = capsys.readouterr().out.splitlines()
+    assert title.startswith(f"{folder}/bin/python for robotwin: Python 3.")
+    assert lacks.startswith("  lacks ") and "mplib==0.2.1" in lacks
+    assert lacks.endswith(f": rlcore venv create robotwin {folder}")
 
 
 def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(
@@ -260,7 +326,7 @@ def test_a_wrong_word_is_one_error(words: list[str], said: str) -> None:
 def test_a_run_from_elsewhere_may_name_an_interpreter_that_the_user_knows(
     home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = Door("runs its simulators with", (None,), known="rlcore.venvs:known")
+    door = Door("runs its simulators with", (None,), known="rlcore.noted:known")
     config = RunConfig()
     (key,) = (f for f in type(config.cluster).__dataclass_fields__.values() if f.name == "address")
     monkeypatch.setattr(key, "metadata", {**key.metadata, "door": door})
@@ -269,5 +335,5 @@ def test_a_run_from_elsewhere_may_name_an_interpreter_that_the_user_knows(
         require_closed_doors(home / "config.yaml", config, given=())
     assert f"this runs its simulators with {twin_venv}/bin/python" in caught.value.message
     assert "--trust" in str(caught.value.hint)
-    venvs.note(twin_venv)
+    noted.note(twin_venv)
     require_closed_doors(home / "config.yaml", config, given=())

@@ -26,7 +26,7 @@ class SimulatedEnvConfig(EnvConfig):
         "of its virtual environment (rlcore venv create makes one); null: the one that rlcore "
         "runs in",
         place="program",
-        door=Door("runs its simulators with", (None,), known="rlcore.venvs:known"),
+        door=Door("runs its simulators with", (None,), known="rlcore.noted:known"),
     )
 
     def interpreter(self) -> str | None:
