@@ -137,8 +137,9 @@ class Registry:
 
     def not_found(self, kind: str, name: str, choices: Iterable[str]) -> PluginError:
         """The error for a name of `kind` that is not among `choices`: a plugin that is broken or
-        left out, an extra that is not installed, or a slip of the pen."""
-        refused = self._refused(kind, name)
+        left out, an extra that is not installed, what a plugin does not support, or a slip of the
+        pen."""
+        refused = self._refused(kind, name) or self._unsupported(kind, name)
         if refused is not None:
             return refused
         loaded = {row.distribution for row in self.rows()}
@@ -193,6 +194,19 @@ class Registry:
                     f"{plugin.name!r} ({plugin.distribution})",
                     hint=f"unset {plugin.left_out_by}{ships}",
                 )
+        return None
+
+    def _unsupported(self, kind: str, name: str) -> PluginError | None:
+        """The error for a name of which its plugin says why there is none."""
+        for claims in self._components.values():
+            for claim in claims:
+                for line in claim.spec.unsupported:
+                    known, _, reason = line.partition(": ")
+                    if (claim.spec.kind, known) == (kind, name):
+                        return PluginError(
+                            f"{kind} {name!r} is not supported: {reason}",
+                            hint=f"rlcore train --help {kind}",
+                        )
         return None
 
     def not_loaded(self) -> str:

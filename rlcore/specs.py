@@ -43,6 +43,8 @@ class ComponentSpec:
             of these is found before a run.
         requires_python: likewise the Python of that environment, e.g. ">=3.10,<3.12"; None: any
             that rlcore runs on.
+        unsupported: names that a user may look for beside its own (an option, as in `env=NAME`),
+            each with the reason why there is none: "NAME: reason".
         original: of a model: `"module:attr"`, a function that changes the folder of a saved policy,
             its argument, into the form that the model's original code reads, where that is another
             one.
@@ -60,6 +62,7 @@ class ComponentSpec:
     original: str | None = None
     requirements: tuple[str, ...] = ()
     requires_python: str | None = None
+    unsupported: tuple[str, ...] = ()
 
 
 class Episode(NamedTuple):

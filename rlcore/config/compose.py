@@ -274,7 +274,10 @@ def _follow(config: RunConfig, run: Path) -> None:
 
 def _absolute(path: str, value: str) -> str:
     if not value.strip():
-        raise ConfigError(f"{path} must be a path, got {value!r}")
+        raise ConfigError(
+            f"{path} must be a path, got {value!r}",
+            hint=f"{path}=null names none; an empty variable in its place is to be unset",
+        )
     try:
         return str(Path(value).expanduser().absolute())
     except RuntimeError as error:  # ~NAME of an unknown user

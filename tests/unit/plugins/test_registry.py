@@ -171,6 +171,18 @@ def test_an_unknown_name_lists_the_choices(install):
         registry.get("env", "mase")
 
 
+def test_a_name_that_a_plugin_does_not_support_is_refused_with_its_reason(install):
+    lost = """unsupported=("maze_lost: it has no way out",), target="""
+    install("their-maze", "maze_plugin", GOOD.replace("target=", lost))
+    registry = Registry.load(environ={"RLCORE_PLUGINS": "maze_plugin"})
+    with pytest.raises(PluginError) as caught:
+        registry.get("env", "maze_lost")
+    assert caught.value.message == "env 'maze_lost' is not supported: it has no way out"
+    assert caught.value.hint == "rlcore train --help env"
+    with pytest.raises(PluginError, match="there is no model 'maze_lost'"):
+        registry.get("model", "maze_lost")
+
+
 def test_a_broken_plugin_is_named_when_its_component_is_asked_for(install):
     install("rlcore-env-maze", "maze_plugin", "import module_that_does_not_exist")
     registry = Registry.load(environ={})

@@ -107,8 +107,18 @@ def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
         raise AssetError(
             f"RoboTwin's assets are missing or empty in {root}: {named}; only stand_ins=true does "
             "without",
-            hint=f"(cd {shlex.quote(str(folder))} && {DOWNLOAD})",
+            hint=_getting(folder, root),
         )
+
+
+def _getting(folder: Path, root: Path) -> str:
+    """How the assets get to where they are looked for."""
+    if (root / "embodiments").is_dir():  # the folder `assets` itself
+        return f"assets_path names the folder that holds the folder assets: {root.parent}"
+    download = f"(cd {shlex.quote(str(folder))} && {DOWNLOAD})"
+    if root == folder:
+        return download
+    return f"{download} gets them; they are found there without assets_path and ASSETS_PATH"
 
 
 def _missing(

@@ -6,6 +6,7 @@ from typing import Any
 
 from rlcore.hookspecs import hookimpl
 from rlcore.specs import ComponentSpec
+from rlcore_env_robotwin.tasks import UNSUPPORTED
 
 RLCORE_API = (0, 2)
 
@@ -28,6 +29,9 @@ def rlcore_components() -> list[ComponentSpec]:
                 *("imageio==2.34.2", "opencv-python<4.12", "pillow", "pyyaml"),
             ),
             requires_python=">=3.10,<3.13",
+            unsupported=tuple(
+                f"robotwin_{task}: RoboTwin's branch has no reward for it" for task in UNSUPPORTED
+            ),
             imports="rlcore_env_robotwin.imports:RULES",
         ),
         ComponentSpec(

@@ -19,6 +19,7 @@ SPAN = 50
 HELDOUT = 1_000_000
 TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 10_000), range(HELDOUT, HELDOUT + 1_000)
 KEY = "success_seeds"
+LAST_SEED = 2**32 - 1  # numpy's, which RoboTwin seeds
 
 
 def solved_seeds(config: RoboTwinConfig, split: str, task: str) -> list[int] | None:
@@ -49,6 +50,10 @@ def cache_folder(config: RoboTwinConfig) -> Path:
     return Path(config.seeds_cache or Path.home() / ".cache" / "rlcore" / "robotwin")
 
 
+def _is_seed(value: object) -> bool:
+    return type(value) is int and 0 <= value <= LAST_SEED
+
+
 def _read(path: str, task: str, key: str) -> list[int]:
     # needs PyYAML, which stand-ins do not
     from rlcore.reading import read_json, reason_of
@@ -68,9 +73,10 @@ def _read(path: str, task: str, key: str) -> list[int]:
         )
     entry = found[task]
     seeds = entry.get(KEY) if isinstance(entry, dict) else None
-    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
+    if not isinstance(seeds, list) or not seeds or not all(map(_is_seed, seeds)):
         raise ConfigError(
-            f"{key}: {path} must name at least one seed of {task}, got {json.dumps(entry)[:60]}",
+            f"{key}: {path} must name at least one seed of {task}, each a whole number from 0 to "
+            f"{LAST_SEED}, got {json.dumps(entry)[:60]}",
             hint=f'{{"{task}": {{"{KEY}": [0, 1, 4]}}}}',
         )
     if len(set(seeds)) != len(seeds):

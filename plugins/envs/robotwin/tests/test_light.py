@@ -83,6 +83,14 @@ def test_the_documents_block_is_taken_as_printed(monkeypatch: pytest.MonkeyPatch
     assert (train.split, evaluation.split) == ("train", "heldout")
 
 
+@pytest.mark.parametrize("task", UNSUPPORTED)
+def test_a_task_without_a_reward_is_no_env_and_the_reason_is_said(task: str) -> None:
+    message = f"env 'robotwin_{task}' is not supported: RoboTwin's branch has no reward for it"
+    with pytest.raises(UserError) as caught:
+        compose([f"env=robotwin_{task}", "model=pi0", "algorithm=ppo"])
+    assert caught.value.message == message
+
+
 def test_another_platform_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROBOT_PLATFORM", "LIBERO")
     with pytest.raises(ConfigError, match=r"robot_platform must be .*ALOHA.*got 'LIBERO'"):
@@ -172,6 +180,8 @@ def test_trials_are_as_many_as_the_seeds(tmp_path: Path) -> None:
         ("{", "can't be read"),
         (f'{{"{TASK}": {{"success_seeds": []}}}}', "at least one seed"),
         (f'{{"{TASK}": {{"success_seeds": ["1"]}}}}', "at least one seed"),
+        (f'{{"{TASK}": {{"success_seeds": [-1]}}}}', "from 0 to 4294967295"),
+        (f'{{"{TASK}": {{"success_seeds": [4294967296]}}}}', "from 0 to 4294967295"),
         (f'{{"{TASK}": {{"success_seeds": [1, 1]}}}}', "a seed of stack_blocks_two twice"),
         (None, "can't be read"),
     ],
@@ -273,6 +283,21 @@ def test_a_task_needs_the_objects_that_its_file_names(tmp_path: Path) -> None:
         require_assets(settings(folder), ["place_empty_cup"])
     with pytest.raises(AssetError, match="assets/background_texture"):
         require_assets(settings(folder, setting="demo_randomized"), [TASK])
+
+
+def test_assets_that_are_looked_for_elsewhere(tmp_path: Path) -> None:
+    folder = write_repository(tmp_path / "RoboTwin")
+    require_assets(settings(folder, assets_path=str(folder)), [TASK])
+    with pytest.raises(AssetError) as caught:
+        require_assets(settings(folder, assets_path=str(folder / "assets")), [TASK])
+    said = f"assets_path names the folder that holds the folder assets: {folder}"
+    assert caught.value.hint == said
+    with pytest.raises(AssetError) as caught:
+        require_assets(settings(folder, assets_path=str(tmp_path / "empty")), [TASK])
+    assert caught.value.hint == (
+        f"(cd {folder} && bash script/_download_assets.sh) gets them; they are found there without "
+        "assets_path and ASSETS_PATH"
+    )
 
 
 @pytest.mark.parametrize(

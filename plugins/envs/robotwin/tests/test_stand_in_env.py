@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +137,13 @@ def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path
     words += ["env.train.max_episode_steps=50", "env.eval.max_episode_steps=50",
               "env.eval.trials_per_task=2", "collect.max_episode_steps=200"]  # fmt: skip
     train.run(assemble(compose(words)))
-    manifest = (log_path / "run" / "manifest.json").read_text()
-    assert "not results on RoboTwin" in manifest
+    text = (log_path / "run" / "manifest.json").read_text()
+    assert "not results on RoboTwin" in text
+    versions = json.loads(text)["versions"]
+    for side in ("train", "eval"):
+        assert versions[f"mplib (env.{side}.python)"] == "0.2.1"
+        assert versions[f"numpy (env.{side}.python)"].startswith("1.26.")
+        assert versions[f"rlcore-env-robotwin (env.{side}.python)"] == version("rlcore")
 
 
 @pytest.mark.parametrize("starts", [3, pytest.param(20, marks=pytest.mark.long)])
