@@ -90,10 +90,8 @@ def simulation_alone(
     rows = config.total_num_envs if config.sim_backend == "gpu" else 1
     raw = make_raw(config, spec.tasks[0], num_envs=rows)
     scale = ActionScale(config, spec.tasks[0])
-    low, high = (
-        np.concatenate([np.full(c.size, getattr(c, bound)) for c in spec.actions])
-        for bound in ("low", "high")
-    )
+    low = np.concatenate([np.full(c.size, c.low) for c in spec.actions])
+    high = np.concatenate([np.full(c.size, c.high) for c in spec.actions])
     random = np.random.default_rng(0)
     found = []
     try:

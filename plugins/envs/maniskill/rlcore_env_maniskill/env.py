@@ -53,7 +53,7 @@ def make_env(
 
 
 def _warn_of_unused(config: ManiSkillConfig) -> None:
-    default = ManiSkillConfig()
-    unused = [key for key in CPU_KEYS if getattr(config, key) != getattr(default, key)]
+    chosen, usual = vars(config), vars(ManiSkillConfig())
+    unused = [key for key in CPU_KEYS if chosen[key] != usual[key]]
     if unused:
         _log.warning("sim_backend=gpu ignores %s", ", ".join(unused))

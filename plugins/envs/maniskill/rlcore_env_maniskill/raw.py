@@ -10,7 +10,7 @@ import gc
 import importlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
 import torch
@@ -29,6 +29,14 @@ from rlcore_env_maniskill.robots import Robot
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.spec import control_of, env_spec, own_robot, robot_name
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
+
+
+@runtime_checkable
+class Speaking(Protocol):
+    """A task with sentences of its own, which not all of ManiSkill's have."""
+
+    def get_language_instruction(self) -> str | list[str]:
+        """One for all rows, or one for each."""
 
 
 def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEnv:
@@ -197,8 +205,7 @@ def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
 
 def sentences(env: BaseEnv, task: str) -> list[str]:
     """The instruction of each row: the env's own where it has one."""
-    speak = getattr(env, "get_language_instruction", None)  # not all of ManiSkill's tasks do
-    if speak is None:
+    if not isinstance(env, Speaking):
         return [task_of(task).sentence] * env.num_envs
-    said = speak()
+    said = env.get_language_instruction()
     return [said] * env.num_envs if isinstance(said, str) else list(said)

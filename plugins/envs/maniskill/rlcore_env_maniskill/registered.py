@@ -168,7 +168,8 @@ def _asked_robots(name: str) -> list[str]:
 def _uids(robots: Any) -> list[str]:
     """Names of the robots of one scene."""
     together = robots if isinstance(robots, (tuple, list)) else [robots]
-    names = [getattr(robot, "uid", robot) for robot in together]
+    # the class of a robot, or its name
+    names = [robot.uid if isinstance(robot, type) else robot for robot in together]
     return [name for name in names if name not in (None, "none")]
 
 

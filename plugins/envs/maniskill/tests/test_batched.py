@@ -15,6 +15,8 @@ from rlcore_env_maniskill.tasks import MAIN, TABLETOP
 from rlcore.errors import UserError
 from rlcore.specs import Episode
 
+pytestmark = pytest.mark.usefixtures("vulkan")
+
 
 def batched(**settings: object) -> BatchedEnv:
     config = small_config(**settings)

@@ -1,7 +1,10 @@
 """The checks that rlcore has for every env."""
 
+import pytest
 from maniskill_cases import PICK, PUSH
 from rlcore_testing import EnvConformance
+
+pytestmark = pytest.mark.usefixtures("vulkan")
 
 
 class TestManiSkill(EnvConformance):

@@ -13,6 +13,8 @@ from rlcore_env_maniskill.tasks import MAIN, SUITES, VARIANTS
 from rlcore.cli.main import main
 from rlcore.results.tables import read_results
 
+pytestmark = pytest.mark.usefixtures("vulkan")
+
 # A policy that has learned nothing, for as few steps as tell that a row was played.
 WORDS = [
     "env=maniskill_put_on_plate_in_scene_25_main",

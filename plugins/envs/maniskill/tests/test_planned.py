@@ -105,13 +105,16 @@ def test_there_is_such_an_expert_only_where_it_can_plan() -> None:
 
 
 @pytest.mark.long
-def test_pick_cubes_own_solution_solves_it(make: EnvMaker, other_venv: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("task", planned.SOLUTIONS)
+def test_a_tasks_own_solution_solves_it(
+    make: EnvMaker, other_venv: Callable[..., Path], task: str
+) -> None:
     component, *_ = plugin.rlcore_components()
     venv = other_venv("maniskill", *component.requirements)
     env = make(
         1,
         1,
-        tasks=[PICK],
+        tasks=[task],
         robot="panda",
         control_mode=planned.CONTROL_MODE,
         python=str(venv),

@@ -109,6 +109,7 @@ def test_a_task_of_our_table_takes_the_arms_that_its_class_names() -> None:
     assert not spec.has_expert
 
 
+@pytest.mark.usefixtures("vulkan")
 @pytest.mark.parametrize(
     ("settings", "sizes", "states"),
     [
@@ -148,6 +149,7 @@ def test_arms_with_other_hands_are_played(
     simulator.close()
 
 
+@pytest.mark.usefixtures("vulkan")
 def test_a_task_that_never_tells_success_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its class where that says so, else once it has been made."""
     from mani_skill.envs.sapien_env import BaseEnv

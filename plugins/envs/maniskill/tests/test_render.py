@@ -17,6 +17,8 @@ from sapien.render import RenderBodyComponent
 from rlcore.errors import ConfigError
 from rlcore.specs import Episode
 
+pytestmark = pytest.mark.usefixtures("vulkan")
+
 SIZE = 32
 ACTION = np.array([0.3, -0.4, -0.6, 0.0, 0.0, 0.0, -1.0], dtype=np.float32)
 

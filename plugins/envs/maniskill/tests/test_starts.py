@@ -16,6 +16,8 @@ from rlcore_env_maniskill.tasks import MAIN
 
 from rlcore.specs import Episode
 
+pytestmark = pytest.mark.usefixtures("vulkan")
+
 # Eight steps in which the arm comes down and stirs.
 ACTIONS = np.random.default_rng(0).uniform(-1, 1, (8, 7)).astype(np.float32)
 ACTIONS[:, 2] -= 0.5

@@ -98,10 +98,13 @@ class Assets:
     build_room: Callable[[Any], None]
 
     def __post_init__(self) -> None:
-        counts = {"objects": OBJECTS, "plates": PLATES, "tables": TABLES}
-        for name, expected in counts.items():
-            if len(getattr(self, name)) != expected:
+        for name, found, expected in (
+            ("objects", len(self.objects), OBJECTS),
+            ("plates", len(self.plates), PLATES),
+            ("tables", len(self.tables), TABLES),
+        ):
+            if found != expected:
                 raise AssetError(
-                    f"the {self.kind} assets of put-on-plate have {len(getattr(self, name))} "
-                    f"{name}, the task needs {expected}"
+                    f"the {self.kind} assets of put-on-plate have {found} {name}, the task needs "
+                    f"{expected}"
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,10 +9,6 @@ import numpy as np
 import pytest
 import torch
 from rlcore_env_maniskill.backend import rendering_device
-from rlcore_sapien.vulkan import environment
-
-for _name, _value in environment().items():
-    os.environ.setdefault(_name, _value)
 
 CAMERA = "3rd_view_camera"
 STILL = np.array([0, 0, 0, 0, 0, 0, 1], np.float32)
@@ -59,7 +54,7 @@ class Scene:
 
 
 @pytest.fixture(scope="session")
-def scene() -> Iterator[Callable[..., Scene]]:
+def scene(vulkan: None) -> Iterator[Callable[..., Scene]]:
     """`scene(variant, **settings)`: always the same instance for the same arguments."""
     made: dict[tuple[Any, ...], Scene] = {}
 
@@ -75,7 +70,7 @@ def scene() -> Iterator[Callable[..., Scene]]:
 
 
 @pytest.fixture
-def new_scene() -> Iterator[Callable[..., Scene]]:
+def new_scene(vulkan: None) -> Iterator[Callable[..., Scene]]:
     """As `scene`, a fresh instance each time."""
     made = []
 
