@@ -97,7 +97,7 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
 
 def _check_robot(config: RoboTwinConfig) -> None:
     robot = config.task_config.embodiment
-    pair = len(robot) == 3 and isinstance(robot[2], (int, float)) and not isinstance(robot[2], bool)
+    pair = len(robot) == 3 and type(robot[2]) in (int, float) and 0 < robot[2] < math.inf
     names = robot[:2] if pair else robot
     if not (pair or len(robot) == 1) or not all(isinstance(name, str) for name in names):
         raise ConfigError(

@@ -138,6 +138,7 @@ REFUSED = [
     ({"task_config": {"embodiment": ["piper", "Franka", 0.6]}}, "the arms of Franka have 7 joints"),
     ({"task_config": {"embodiment": ["piper"]}}, r"piper has one arm"),
     ({"task_config": {"embodiment": ["piper", "piper"]}}, r"must be \[ROBOT\]"),
+    ({"task_config": {"embodiment": ["piper", "piper", -0.6]}}, r"must be \[ROBOT\]"),
     ({"task_config": {"step_lim": 10}}, r"step_lim must be at least max_episode_steps \(20\)"),
     ({"stand_ins": True, "tasks": ["lift_pot"]}, "the stand-in scene has no task 'lift_pot'"),
 ]  # fmt: skip
