@@ -18,8 +18,8 @@ HEAVY = ("torch", "ray", "gymnasium", "transformers")
 LIGHT = ("errors", "specs", "rng", "env_answers", "reading", "interpreters", "protocols",
          "hookspecs", "plugins", "targets", "extras", "shipped", "builtin", "run",
          "episodes", "kernels", "config", "checks", "placement", "cli", "signals",
-         "output", "venvs", "requirements", "noted", "watchdog", "decisions", "installed", "answers",
-         "plugin_answers")  # fmt: skip
+         "output", "venvs", "requirements", "noted", "watchdog", "decisions", "installed",
+         "answers", "plugin_answers")  # fmt: skip
 RAY = ("workers", "loop")
 TORCH = ("algo", "learner", "trajectory", "rollout", "sync", "track", "data", "results")
 # What a checkpoint says of its env, which checks hold against the env.
