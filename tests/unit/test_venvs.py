@@ -94,6 +94,8 @@ def test_one_whose_making_was_interrupted_is_made_anew(
             (folder / name).write_text("")
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(venvs.interpreters, "version_of", lambda python: "3.11.7")
+    monkeypatch.setattr(venvs, "_imports", lambda python, module: True)
     monkeypatch.setattr(venvs, "_run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         venvs.make(spec_of("robot"), folder, say=said.append)
@@ -105,27 +107,29 @@ def test_one_whose_making_was_interrupted_is_made_anew(
 
 
 def test_an_environment_that_is_there_keeps_its_python(
-    home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder, versions = home / "venv", {"venv": "3.13.0", "python3.10": "3.10.2"}
+    folder.mkdir()
+    (folder / "pyvenv.cfg").write_text("")
+    monkeypatch.setattr(
+        venvs.interpreters, "version_of", lambda python: versions[Path(python).name]
+    )
     monkeypatch.setattr(venvs, "_install", lambda *_: pytest.fail("nothing is to be installed"))
-    here = ".".join(map(str, sys.version_info[:3]))
     with pytest.raises(ConfigError) as caught:
-        venvs.make(spec_of("robot", requires_python="<3.9"), twin_venv)
+        venvs.make(spec_of("robot", requires_python="<3.13"), folder)
     assert caught.value.message == (
-        f"{twin_venv} has Python {here}, and the simulators of sliding need Python <3.9"
+        f"{folder} has Python 3.13.0, and the simulators of sliding need Python <3.13"
     )
     usual = venvs.usual("sliding")
     assert caught.value.hint == f"rlcore venv create sliding {usual}, or another new folder"
-    other = home / "python"
-    told = """'rlcore-look {"version": [3, 10, 2], "packages": {}, "numpy": null}'"""
-    other.write_text(f"#!/bin/sh\necho {told}\n")
-    other.chmod(0o755)
-    with pytest.raises(
-        ConfigError, match=r"--python is Python 3\.10\.2, but .* is there"
-    ) as caught:
-        venvs.make(spec_of("robot"), twin_venv, python=str(other))
-    again = f"rlcore venv create sliding {twin_venv} --python {other}"
-    assert caught.value.hint == f"rm -r {twin_venv} && {again}"
+    with pytest.raises(ConfigError) as caught:
+        venvs.make(spec_of("robot"), folder, python="python3.10")
+    assert caught.value.message == (
+        f"--python is Python 3.10.2, but {folder} is there already, with Python 3.13.0"
+    )
+    again = f"rlcore venv create sliding {folder} --python python3.10"
+    assert caught.value.hint == f"rm -r {folder} && {again}"
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(home: Path) -> None:
