@@ -205,7 +205,9 @@ def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
 
 def sentences(env: BaseEnv, task: str) -> list[str]:
     """The instruction of each row: the env's own where it has one."""
-    if not isinstance(env, Speaking):
-        return [task_of(task).sentence] * env.num_envs
-    said = env.get_language_instruction()
+    said = _own_sentences(env) or task_of(task).sentence
     return [said] * env.num_envs if isinstance(said, str) else list(said)
+
+
+def _own_sentences(env: object) -> str | list[str] | None:
+    return env.get_language_instruction() if isinstance(env, Speaking) else None

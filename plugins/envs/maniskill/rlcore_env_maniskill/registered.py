@@ -168,9 +168,8 @@ def _asked_robots(name: str) -> list[str]:
 def _uids(robots: Any) -> list[str]:
     """Names of the robots of one scene."""
     together = robots if isinstance(robots, (tuple, list)) else [robots]
-    # the class of a robot, or its name
-    names = [robot.uid if isinstance(robot, type) else robot for robot in together]
-    return [name for name in names if name not in (None, "none")]
+    there = [robot for robot in together if robot not in (None, "none")]
+    return [robot if isinstance(robot, str) else robot.uid for robot in there]
 
 
 def main(name: str, robot: str, *modules: str) -> None:
