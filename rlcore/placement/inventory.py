@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -73,7 +75,7 @@ class Inventory:
         """`nodes` equal machines, to plan for a cluster from elsewhere."""
         return cls((node,) * nodes)
 
-    @property
+    @cached_property
     def kind(self) -> Literal["GPU", "CPU"]:
         """What a rank is."""
         return "GPU" if any(node.gpus for node in self.nodes) else "CPU"
@@ -81,7 +83,7 @@ class Inventory:
     @property
     def total(self) -> int:
         """Number of ranks."""
-        return sum(self.slots(index) for index in range(len(self.nodes)))
+        return self._ranks[-1].stop if self._ranks else 0
 
     def slots(self, node: int) -> int:
         """Number of ranks on that node."""
@@ -89,15 +91,11 @@ class Inventory:
 
     def ranks(self, node: int) -> range:
         """Global ranks of that node."""
-        first = sum(self.slots(index) for index in range(node))
-        return range(first, first + self.slots(node))
+        return self._ranks[node]
 
     def cores(self, node: int) -> range:
         """Global ranks of the CPU slots of that node: its ranks, or numbers behind all of them."""
-        if self.kind == "CPU":
-            return self.ranks(node)
-        first = self.total + sum(other.cpus for other in self.nodes[:node])
-        return range(first, first + self.nodes[node].cpus)
+        return self._cores[node]
 
     def is_core(self, rank: int) -> bool:
         """Whether that global rank is a CPU slot."""
@@ -105,11 +103,37 @@ class Inventory:
 
     def locate(self, rank: int) -> tuple[int, int]:
         """(node, number within the node) of a global rank."""
-        for node in range(len(self.nodes)):
-            for ranks in (self.ranks(node), self.cores(node)):
-                if rank in ranks:
-                    return node, rank - ranks.start
-        raise IndexError(f"rank {rank} of {self.total}")
+        try:
+            return self._places[rank]
+        except KeyError:
+            raise IndexError(f"rank {rank} of {self.total}") from None
+
+    # Asked for every process of a plan, of which there may be hundreds.
+
+    @cached_property
+    def _ranks(self) -> tuple[range, ...]:
+        return _one_after_another(0, [self.slots(node) for node in range(len(self.nodes))])
+
+    @cached_property
+    def _cores(self) -> tuple[range, ...]:
+        if self.kind == "CPU":
+            return self._ranks
+        return _one_after_another(self.total, [node.cpus for node in self.nodes])
+
+    @cached_property
+    def _places(self) -> Mapping[int, tuple[int, int]]:
+        return {
+            rank: (node, rank - ranks.start)
+            for numbered in (self._ranks, self._cores)
+            for node, ranks in enumerate(numbered)
+            for rank in ranks
+        }
+
+
+def _one_after_another(first: int, lengths: Sequence[int]) -> tuple[range, ...]:
+    """Ranges of these lengths, the first of which begins at `first`."""
+    ends = accumulate(lengths, initial=first)
+    return tuple(range(end, end + length) for end, length in zip(ends, lengths, strict=False))
 
 
 def local_cpus() -> int:

@@ -108,12 +108,10 @@ def load(plan: Plan, rank: int, memory: Mapping[str, Need]) -> float:
     """Bytes on one rank in the fuller of the two turns; a process spreads evenly over the ranks it
     owns."""
     acting, learning = 0.0, 0.0
-    for role, processes in plan.roles():
-        for process in processes:
-            if rank in process.resources:
-                turns = memory[role].in_turns(leaves=plan.leaves(role, process))
-                acting += turns[0] / len(process.resources)
-                learning += turns[1] / len(process.resources)
+    for role, process in plan.on(rank):
+        turns = memory[role].in_turns(leaves=plan.leaves(role, process))
+        acting += turns[0] / len(process.resources)
+        learning += turns[1] / len(process.resources)
     return max(acting, learning)
 
 

@@ -5,8 +5,10 @@ Knows neither Ray nor what the processes do; the workers carry a plan out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import lcm
 
 from rlcore.config.schema import ClusterConfig
@@ -62,7 +64,7 @@ class Plan:
     divides: int = 1
     offloads: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def fused(self) -> bool:
         """Whether rollout and actor sit on the same ranks, process by process, in the same
         environment: then one process is both, over one set of weights. Not where that set is
@@ -101,7 +103,7 @@ class Plan:
         """Node and share of a process of this plan."""
         places = [self.inventory.locate(rank) for rank in process.resources]
         node = places[0][0]
-        slots = sum(1 / self._sharers(rank) for rank in process.resources)
+        slots = sum(1 / len(self.on(rank)) for rank in process.resources)
         on_cores = self.on_cores(process)
         return Seat(
             node=node,
@@ -134,18 +136,33 @@ class Plan:
         own, others = ("actor", ("env", "rollout")) if "actor" in role else ("rollout", ("actor",))
         if role == "env" or own not in self.offloads or self.on_cores(process):
             return False
-        there = {r for name in others for other in self.processes(name) for r in other.resources}
-        return not there.isdisjoint(process.resources)
+        return any(not self._ranks_of[name].isdisjoint(process.resources) for name in others)
 
-    def _sharers(self, rank: int) -> int:
-        """How many processes use a resource rank."""
-        return sum(rank in p.resources for _, processes in self.roles() for p in processes)
+    def on(self, rank: int) -> Sequence[tuple[str, Process]]:
+        """Who uses a resource rank: processes with their roles."""
+        return self._users.get(rank, ())
+
+    @cached_property
+    def _users(self) -> Mapping[int, Sequence[tuple[str, Process]]]:
+        users: defaultdict[int, list[tuple[str, Process]]] = defaultdict(list)
+        for role, processes in self.roles():
+            for process in processes:
+                for rank in process.resources:
+                    users[rank].append((role, process))
+        return dict(users)
+
+    @cached_property
+    def _ranks_of(self) -> Mapping[str, frozenset[int]]:
+        """All ranks of a component."""
+        return {
+            name: frozenset(rank for process in processes for rank in process.resources)
+            for name, processes in self.placement.processes.items()
+        }
 
     def _free_cores(self, node: int) -> int:
         """Cores of a node that are nobody's rank: its accelerators share them."""
-        processes = [p for each in self.placement.processes.values() for p in each]
-        used = {rank for process in processes for rank in process.resources}
-        return self.inventory.nodes[node].cpus - len(used.intersection(self.inventory.cores(node)))
+        cores = self.inventory.cores(node)
+        return len(cores) - sum(rank in self._users for rank in cores)
 
     def _among(self, process: Process) -> tuple[int, ...] | None:
         """The nodes of those groups through which it came to its node: all of them have the same

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from fractions import Fraction
 from importlib.metadata import EntryPoint
@@ -11,7 +12,8 @@ import pytest
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import PlacementError, PluginError
-from rlcore.placement import Inventory, Node, Seat, make_plan, parts, route
+from rlcore.placement import Inventory, Need, Node, Seat, make_plan, parts, route
+from rlcore.placement.memory import worth_leaving
 from rlcore.plugins import Registry, load_plugins
 
 EIGHT_GPUS = Node(cpus=32, gpus=8, memory=256 * 2**30, gpu_memory=80 * 2**30)
@@ -306,3 +308,34 @@ def test_a_placement_name_that_nobody_registered():
     cluster = ClusterConfig(component_placement="half_each")
     with pytest.raises(PluginError, match="no placement 'half_each'"):
         make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), Registry.load(found=[]))
+
+
+# -- many machines ------------------------------------------------------------------------------
+
+
+def functions_called(nodes: int) -> int:
+    """While a run on so many machines is planned, and how full they get is worked out."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    half = 4 * nodes
+    mapping = {"env,actor": f"0-{2 * half - 1}", "rollout": f"{half}-{2 * half - 1}"}
+    memory = {"env": Need(), "rollout": Need(2, acts=True), "actor": Need(2, 3, learns=True)}
+    sys.setprofile(note)
+    try:
+        plan = plan_for(mapping, Inventory.uniform(nodes, EIGHT_GPUS))
+        seats = plan.seats("env") + plan.seats("actor") + plan.seats("rollout")
+        best = worth_leaving(plan, memory)
+    finally:
+        sys.setprofile(None)
+    assert len(seats) == 20 * nodes
+    assert best == ("rollout", "actor")  # 2 and 5 in turn; 7 if either of them stays
+    return count
+
+
+def test_planning_grows_as_the_machines_do():
+    """Not as their square or cube: hundreds of accelerators are planned in under a second."""
+    assert functions_called(16) < 5 * functions_called(4)
