@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,6 @@ from rlcore.config.compose import compose
 from rlcore.loop.assembly import assemble
 from rlcore.workers.local_group import LocalGroup
 
-ROOT = Path(__file__).parents[3]
 SMALL = [
     "env.train.tasks=[button-press-topdown-v3,faucet-open-v3]",
     "env.eval.tasks=[button-press-topdown-v3,faucet-open-v3]",
@@ -34,21 +30,14 @@ pytest.importorskip("rlcore_algo_grpo")
 
 
 @pytest.mark.long
-def test_dropping_and_masking_are_the_same_update(tmp_path: Path):
+def test_dropping_and_masking_are_the_same_update(figures_of, tmp_path: Path):
     words = ["env=metaworld", "model=pi0_tiny", "algorithm=ppo", "cluster.backend=local",
              "env.train.image_size=64", "env.eval.image_size=64"]  # fmt: skip
-    with LocalGroup(assemble(compose(words)).plan) as group:
+    with LocalGroup(assemble(compose(words)).roster) as group:
         group.start()
         group.actor_on_first("save", path=str(tmp_path / "start"))
-    out = tmp_path / "figures.json"
     told = [f"actor.model.model_path={tmp_path}/start", "actor.model.openpi.max_token_len=null"]
-    run = subprocess.run(
-        [sys.executable, ROOT / "benchmarks/drop_samples.py", *told, *SMALL, "--repeats", "1",
-         "--json", out],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    figures = json.loads(out.read_text())
+    figures = figures_of("drop_samples", *told, *SMALL, "--repeats", "1")
     counts = list(figures["evaluated"].values())
     assert counts[0] == figures["places"] == 8 * 3  # 8 episodes of 30 steps in chunks of 10
     assert counts[0] >= counts[1] > counts[2] > 0

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from functools import partial
 from importlib import util
 from pathlib import Path
@@ -46,16 +43,8 @@ def play(order: list[str], name: str, steps: int) -> int:
 @pytest.mark.skipif(
     util.find_spec("libero") is None, reason="LIBERO is not installed (rlcore install-libero)"
 )
-def test_both_are_measured_in_one_run(tmp_path):
-    out = tmp_path / "env_libero.json"
-    run = subprocess.run(
-        [sys.executable, ROOT / "benchmarks/env_libero.py", "--quick", "--json", out],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,  # LIBERO must not ask for anything
-    )
-    assert run.returncode == 0, run.stderr
-    figures = json.loads(out.read_text())
+def test_both_are_measured_in_one_run(figures_of):
+    figures = figures_of("env_libero", "--quick")
     ours, peer = figures["ours"], figures["peer"]
     assert figures["ratio"] == pytest.approx(ours["per_second"] / peer["per_second"])
     assert figures["cpu_ratio"] == pytest.approx(ours["per_cpu_second"] / peer["per_cpu_second"])

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-
-ROOT = Path(__file__).parents[3]
 
 pytest.importorskip("rlcore_env_metaworld")
 pytest.importorskip("rlcore_model_openpi")
 
 
 @pytest.mark.long
-def test_rollout_benchmark_measures_all_three(tmp_path):
-    out = tmp_path / "rollout.json"
-    run = subprocess.run(
-        [sys.executable, ROOT / "benchmarks/rollout.py", "--quick", "--json", out],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    figures = json.loads(out.read_text())
+def test_rollout_benchmark_measures_all_three(figures_of):
+    figures = figures_of("rollout", "--quick")
     # 4 envs, one epoch, 20 steps in chunks of 10; random weights don't solve a task so soon
     work = figures["rollout"]["work"]
     assert sum(task["env_steps"] for task in work) == 80

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,8 +11,6 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 from parts import divided, transfers
 from parts.queues import Carried
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 def test_what_a_core_would_carry_follows_from_its_cpu_time() -> None:
@@ -39,15 +35,8 @@ def test_updates_are_compared_with_one_process() -> None:
 
 
 @pytest.mark.long
-def test_all_of_it_runs(tmp_path: Path) -> None:
-    out = tmp_path / "scaling.json"
-    run = subprocess.run(
-        [sys.executable, BENCHMARKS / "scaling.py", "--quick", "--json", out],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    figures = json.loads(out.read_text())
+def test_all_of_it_runs(figures_of) -> None:
+    figures = figures_of("scaling", "--quick")
     assert figures["queues"][0]["messages"] == 40  # 20 observations and their answers
     assert set(figures["sync"][0]["seconds"]) == set(transfers.WAYS)
     assert set(figures["divided"]) == set(divided.LAYOUTS)
