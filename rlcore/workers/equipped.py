@@ -44,13 +44,14 @@ def require_equipped(
     """
     timeout = roster.cluster.timeouts.start
     ids = [node.id for node in roster.nodes]
-    wanted = [_wanted(config, here) for here in seated(roster)]
+    held = seated(roster)
+    wanted = [_wanted(config, here) for here in held]
     with _token(runs) as token:
         paths = sorted({place for places in wanted for place in places.values()})
         absent = ask_nodes(ids, probe.absent, ([*paths, str(token)],), timeout)
     said = list(_without(roster, wanted, absent))
     for component, named in plugins.items():
-        here = [n for n, held in enumerate(seated(roster)) if component in held]
+        here = [n for n, components in enumerate(held) if component in components]
         answers = ask_nodes([ids[n] for n in here], probe.ailing, (config, named), timeout)
         said += [
             f"{roster.node_name(n)} lacks {found}"
@@ -62,7 +63,7 @@ def require_equipped(
     return {
         number: frozenset(map(absolute, wanted[number].values()))
         for number, missing in enumerate(absent)
-        if str(token) in missing and seated(roster)[number] & {"rollout", "actor"}
+        if str(token) in missing and held[number] & {"rollout", "actor"}
     }
 
 

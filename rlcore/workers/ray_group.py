@@ -311,7 +311,3 @@ class RayGroup(WorkerGroup):
         (url,) = self._ask("actor", "rendezvous", [{}], timeout)
         shared = {"url": url, "world_size": size, "timeout": self._timeouts.update}
         self._ask("actor", "join", [{**shared, "rank": rank} for rank in range(size)], timeout)
-
-
-def _name(role: str, rank: int) -> str:
-    return f"{role} worker {rank}"

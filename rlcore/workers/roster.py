@@ -62,10 +62,9 @@ class Roster:
     def worker_name(self, role: str, rank: int) -> str:
         """What a worker is called in messages: with its node where there are several."""
         name = f"{role} worker {rank}"
-        several = len(self.nodes) > 1
-        return (
-            f"{name} on {self.node_name(self.members[role][rank].seat.node)}" if several else name
-        )
+        if len(self.nodes) < 2:
+            return name
+        return f"{name} on {self.node_name(self.members[role][rank].seat.node)}"
 
     def of(self, component: str) -> tuple[Member, ...]:
         """The workers of a component, by rank; none where the roster does without it."""
