@@ -24,7 +24,8 @@ from typing import Any
 from parts.command import Command
 from parts.machine import Machine
 from parts.outcome import success
-from parts.strike import QUICKSTART, ROWS, TOY, Result, Trial
+from parts.rows import ROWS
+from parts.strike import QUICKSTART, TOY, Result, Trial
 
 from rlcore.placement import Inventory
 

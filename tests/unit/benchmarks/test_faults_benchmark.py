@@ -93,7 +93,8 @@ def test_runs_differ_by_one_bit_anywhere(tmp_path: Path):
 
 def test_each_broken_promise_is_named():
     from parts.leftovers import Leftovers
-    from parts.strike import ROWS, Result, broken
+    from parts.rows import ROWS
+    from parts.strike import Result, broken
 
     row = ROWS["actor"]
     kept = Result(
