@@ -210,8 +210,8 @@ class WorkerGroup(ABC):
         self._talk(parts)
 
     def weight_sync(self) -> list[str]:
-        """Over what weights go from actor to rollout workers, in the words of `rollout.sync`; empty
-        where they don't."""
+        """Over what weights go from actor to rollout workers: ways of
+        :mod:`rlcore.placement.lanes`; empty where they don't."""
         return sorted({lane.way for lane in self.lanes}) if self._roster.separate else []
 
     def _lanes_from(self, component: str, rank: int) -> list[Lane]:

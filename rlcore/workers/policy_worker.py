@@ -217,7 +217,7 @@ class PolicyWorker:
                 self._away.back()
         except torch.OutOfMemoryError as error:
             raise WorkerError(
-                f"what this worker left the accelerator with does not fit there again: {error}",
+                f"what was moved to the host does not fit on the accelerator again: {error}",
                 hint="--dry-run shows who shares it: enable_offload of the others, or another "
                 "cluster.component_placement",
             ) from None
