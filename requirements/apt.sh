@@ -1,7 +1,12 @@
-# Sourced by the scripts beside it: system packages, where this user may install them.
+# Sourced by the scripts beside it: what the system has, and packages where this user may install them.
 #
 # INSTALL_SYSTEM=no leaves the system alone: what it lacks is named, with the command.
 
+# Whether the system's linker knows a library. grep reads all of the list: with -q it would end
+# first, and pipefail counts that as a failure of ldconfig.
+has_library() {
+  { ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null; } | grep -F -- "$1" >/dev/null
+}
 # Run a command as root; fails where that would have to ask for a password.
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi

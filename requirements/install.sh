@@ -82,10 +82,6 @@ run() { if [ -n "$dry" ]; then say "would run: $*"; else "$@"; fi; }
 # shellcheck source=requirements/apt.sh
 . requirements/apt.sh
 
-has_library() {
-  { ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null; } | grep -q "$1"
-}
-
 # -- GL: MuJoCo renders through EGL, or through OSMesa where EGL is missing ----------------------
 install_gl() {
   [ "$(uname)" = Linux ] || return 0
@@ -113,6 +109,26 @@ install_gl() {
   say "simulators can't render without ${missing[*]}: apt-get install -y ${missing[*]}" >&2
 }
 
+# -- what packages from pip are linked with and don't bring: SAPIEN with X; OpenCV, which LIBERO,
+# ManiSkill and RoboTwin ask for, with X, GL and GLib (rlcore/libraries.py) -----------------------
+LIBRARIES=(
+  libX11.so.6=libx11-6
+  libGL.so.1=libgl1
+  libSM.so.6=libsm6
+  libXext.so.6=libxext6
+  libglib-2.0.so.0=libglib2.0-0
+)
+install_libraries() {
+  [ "$(uname)" = Linux ] || return 0
+  local missing=() pair
+  for pair in "${LIBRARIES[@]}"; do
+    has_library "${pair%%=*}" || missing+=("${pair#*=}")
+  done
+  [ ${#missing[@]} = 0 ] && return 0
+  if may_install && apt_install "${missing[@]}"; then return 0; fi
+  say "simulators can't start without ${missing[*]}: apt-get install -y ${missing[*]}" >&2
+}
+
 # -- what pip gets ----------------------------------------------------------------------------
 pip_install() {
   run "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$@"
@@ -130,6 +146,7 @@ else
 fi
 
 if [[ $places == *envs/mujoco* ]]; then run install_gl; fi
+if [[ $places == *envs/sapien* || $places == *envs/libero* ]]; then run install_libraries; fi
 if [[ $places == *envs/sapien* ]]; then run bash requirements/vulkan.sh; fi
 run bash requirements/venv.sh "$venv"
 say "torch (a large download the first time)"

@@ -32,7 +32,11 @@ if ! find_python && [ -z "${PYTHON:-}" ] && may_install; then
   apt_install python3 python3-venv || true
   find_python || true
 fi
-[ -n "$python" ] || die "needs Python 3.10 or newer, found none; set PYTHON=/path/to/python3"
+if [ -z "$python" ]; then
+  [ -z "${PYTHON:-}" ] || die "PYTHON=$PYTHON is no Python 3.10 or newer that starts"
+  die "needs Python 3.10 or newer, found none: apt-get install -y python3 python3-venv," \
+    "or set PYTHON=/path/to/python3"
+fi
 if ! has_venv; then
   package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
   if may_install; then

@@ -5,8 +5,8 @@
 #
 # With a driver of a graphics card nothing is done. Without one, Mesa's software driver (lavapipe)
 # is installed with apt by root, or with sudo where it asks for no password; otherwise the commands
-# are printed. INSTALL_SYSTEM=no leaves the system alone. Debian 12 gets it from its backports: its own version lacks what SAPIEN asks of a
-# device. Never fails: the other simulators work without.
+# are printed. INSTALL_SYSTEM=no leaves the system alone. Debian 12 gets it from its backports: its
+# own version lacks what SAPIEN asks of a device. Never fails: the other simulators work without.
 set -euo pipefail
 # shellcheck source=requirements/apt.sh
 . "$(dirname "${BASH_SOURCE[0]}")/apt.sh"
@@ -19,7 +19,7 @@ say() { printf 'vulkan: %s\n' "$*"; }
 has_card() {
   # the driver registers itself, or a container brings only its library
   ls /usr/share/vulkan/icd.d/nvidia*.json /etc/vulkan/icd.d/nvidia*.json >/dev/null 2>&1 && return 0
-  { ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null; } | grep libGLX_nvidia.so.0 >/dev/null
+  has_library libGLX_nvidia.so.0
 }
 
 installed() {

@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from rlcore.errors import PluginError, UserError, did_you_mean
+from rlcore.libraries import mend
 
 
 def load_target(target: str) -> Any:
@@ -25,7 +26,8 @@ def load_target(target: str) -> Any:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise PluginError(
-            f"{target} can't be loaded: {error}", hint="rlcore plugins; rlcore doctor"
+            f"{target} can't be loaded: {error}",
+            hint=mend(str(error)) or "rlcore plugins; rlcore doctor",
         ) from error
     except UserError:
         raise

@@ -25,7 +25,7 @@ from rlcore.interpreters import cache_folder
 
 CORE = (
     *("__init__", "answers", "decisions", "env_answers", "errors", "interpreters", "kernels"),
-    *("output", "protocols", "reading", "rng", "signals", "specs", "targets"),
+    *("libraries", "output", "protocols", "reading", "rng", "signals", "specs", "targets"),
     *("config/__init__", "config/schema"),
 )
 """What a simulator process may import of rlcore: modules, and a folder of them. They need the

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rlcore import libraries
+
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {"PATH": os.environ["PATH"], "INSTALL_SYSTEM": "no"}
 TUNA = "https://pypi.tuna.tsinghua.edu.cn/simple"
@@ -165,6 +167,53 @@ def test_switch_env_says_how_to_install_what_is_missing(switched):
     assert "bash requirements/install.sh embodied --model openpi" in done.stderr
 
 
+def linked_libraries() -> dict[str, str]:
+    """What install.sh looks for: file name -> package."""
+    text = (ROOT / "requirements/install.sh").read_text()
+    (table,) = re.findall(r"^LIBRARIES=\((.*?)^\)", text, re.MULTILINE | re.DOTALL)
+    return dict(line.split("=") for line in table.split())
+
+
+def test_the_libraries_of_the_system_are_those_that_an_error_names():
+    assert linked_libraries() == libraries.PACKAGES
+
+
+def test_a_library_is_found_however_long_the_linkers_list_is(tmp_path):
+    """The one that is looked for stands first, and more follows than a pipe holds."""
+    list_it = "echo 'libX11.so.6 (libc6) => /lib/libX11.so.6'; seq 100000"
+    (tmp_path / "ldconfig").write_text(f"#!/bin/sh\n{list_it}\n")
+    (tmp_path / "ldconfig").chmod(0o755)
+    script = (
+        "set -euo pipefail; . requirements/apt.sh; "
+        "has_library libX11.so.6 && ! has_library libGL.so.1 && echo right"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True,
+        env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.stdout == "right\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "found none: apt-get install -y python3 python3-venv, or set PYTHON=/path/to/python3"),
+        ({"PYTHON": "/nowhere/python3"}, "PYTHON=/nowhere/python3 is no Python 3.10 or newer that"),
+    ],
+)
+def test_a_system_without_python_is_told_what_brings_it(tmp_path, settings, said):
+    """The path holds only what the script itself calls."""
+    for name in ("dirname", "id"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", "requirements/venv.sh", str(tmp_path / "venv")],
+        cwd=ROOT, env={"PATH": str(tmp_path), "INSTALL_SYSTEM": "no"} | settings,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and said in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
 @pytest.fixture(scope="module")
 def dockerfile() -> str:
     """Comments left out, and lines joined that go on."""
@@ -178,7 +227,8 @@ def test_the_image_has_the_system_packages_that_the_scripts_ask_for(dockerfile):
     gl = re.search(r"for package in (lib.*?);", (ROOT / "requirements/install.sh").read_text())
     vulkan = re.search(r"PACKAGES=\((.*?)\)", (ROOT / "requirements/vulkan.sh").read_text())
     assert gl and vulkan
-    wanted = {*gl[1].split(), *vulkan[1].split(), "python3", "python3-venv"}
+    linked = set(linked_libraries().values())
+    wanted = {*gl[1].split(), *vulkan[1].split(), *linked, "python3", "python3-venv"}
     assert set(listed.split()) - {"ca-certificates", "git", "make", "wget"} == wanted
 
 

@@ -153,4 +153,5 @@ def test_installing_rlcore_leaves_the_system_alone_too(system: System, asked, in
     assert ("apt-get install" in system.log) == installs
     if not installs:
         assert "simulators can't render without libegl1" in done.stderr
+        assert "simulators can't start without libx11-6 libgl1 libsm6 libxext6" in done.stderr
         assert "as root: apt-get" not in done.stdout

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from rlcore import interpreters
 from rlcore.errors import AssetError
+from rlcore.libraries import mend
 
 if TYPE_CHECKING:
     import sapien
@@ -90,6 +91,9 @@ def _try(variables: tuple[tuple[str, str], ...], asked: str) -> None:
         ) from error
     if done.returncode:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        library = mend(said[0])
+        if library is not None:
+            raise AssetError(f"SAPIEN can't be loaded: {said[0]}", hint=library)
         raise AssetError(
             f"SAPIEN finds no rendering device with {driver()}: {said[0]}", hint=install_command()
         )

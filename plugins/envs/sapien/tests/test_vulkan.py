@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,17 @@ def test_a_driver_of_the_user_is_kept_and_must_exist(
         vulkan.environment()
     (no_driver / "lvp.json").touch()
     assert vulkan.environment() == {"SAPIEN_DISABLE_RAY_TRACING": "1"}
+
+
+def test_a_library_that_sapien_is_linked_with_is_not_taken_for_a_missing_driver(
+    no_driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that looks for a device runs, and its SAPIEN can't be imported."""
+    monkeypatch.setenv("VK_ICD_FILENAMES", str(no_driver / "lvp.json"))
+    (no_driver / "lvp.json").touch()
+    said = "ImportError: libX11.so.6: cannot open shared object file: No such file or directory"
+    script = f"import sys; sys.exit({said!r})"
+    monkeypatch.setattr(vulkan.interpreters, "command", lambda _: [sys.executable, "-c", script])
+    with pytest.raises(AssetError, match=r"SAPIEN can't be loaded: ImportError: libX11") as caught:
+        vulkan.tried_driver()
+    assert caught.value.hint and caught.value.hint.startswith("apt-get install -y libx11-6")

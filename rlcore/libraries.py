@@ -1,0 +1,45 @@
+"""Libraries of the system that packages from pip are linked with and don't bring. Light.
+
+A desktop has them, a server or a container may not: then an import fails with a file's name.
+"""
+
+from __future__ import annotations
+
+import re
+
+PACKAGES = {
+    "libX11.so.6": "libx11-6",
+    "libGL.so.1": "libgl1",
+    "libSM.so.6": "libsm6",
+    "libXext.so.6": "libxext6",
+    "libglib-2.0.so.0": "libglib2.0-0",
+}
+"""File name -> package of Debian and Ubuntu. `requirements/install.sh` has the same ones."""
+MISSING = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
+
+
+def mend(said: str) -> str | None:
+    """What installs the library that an import did not find; None if it failed for another reason.
+
+    Args:
+        said: the text of an ImportError.
+    """
+    found = MISSING.search(said)
+    if found is None:
+        return None
+    if found[1] not in PACKAGES:
+        return f"install the package of this system that holds {found[1]}"
+    # all at once: an import names only the first
+    names = [name for file, name in PACKAGES.items() if file == found[1] or not loads(file)]
+    return f"apt-get install -y {' '.join(names)}"
+
+
+def loads(file: str) -> bool:
+    """Whether the system's linker finds a library."""
+    import ctypes  # only after an import has failed
+
+    try:
+        ctypes.CDLL(file)
+    except OSError:
+        return False
+    return True
