@@ -199,6 +199,23 @@ class EnvSpec:
 
 
 @dataclass(frozen=True)
+class Activations:
+    """Bytes that a forward makes for each sample, beside weights. :mod:`rlcore.activations` helps
+    to count them.
+
+    Attributes:
+        kept: left for the backward pass.
+        recomputed: likewise with gradient checkpointing: what is left, and one layer while it is
+            made again.
+        passing: held at once without gradients, beside `PolicySpec.cache_numbers`.
+    """
+
+    kept: int = 0
+    recomputed: int = 0
+    passing: int = 0
+
+
+@dataclass(frozen=True)
 class PolicySpec:
     """What a policy needs and gives under given settings.
 
@@ -217,6 +234,9 @@ class PolicySpec:
             :func:`gathered`; 0: all.
         cache_numbers: numbers per row that it keeps while it decides, in its precision: keys and
             values of what was read (0 if it keeps none).
+        activations: what its forwards make besides (0: unknown).
+        sample_bytes: of a decision that is stored until it is learned from: inputs and replay.
+        library_bytes: of main memory, for libraries that it imports besides the tensor library.
         gradient_checkpointing: whether it has `set_checkpointing`, to recompute activations.
         blocks: whether it has `blocks`, to gather divided parameters block by block.
         starts_from_noise: whether its decisions without exploration still depend on their keys,
@@ -237,6 +257,9 @@ class PolicySpec:
     trainable_parameters: int = 0
     gathered_parameters: int = 0
     cache_numbers: int = 0
+    activations: Activations = Activations()
+    sample_bytes: int = 0
+    library_bytes: int = 0
     gradient_checkpointing: bool = False
     blocks: bool = False
     starts_from_noise: bool = False

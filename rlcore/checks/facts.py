@@ -16,6 +16,7 @@ from rlcore.config.sentences import told
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.placement import (
     COMPONENTS,
+    Batch,
     Lane,
     Need,
     Plan,
@@ -104,18 +105,38 @@ class Facts:
     @property
     def memory(self) -> dict[str, Need]:
         """What a process needs, by its role."""
+        fsdp = self.config.actor.fsdp_config
         return {
             role: memory_per_process(
                 role,
                 self.counted,
                 self.config.actor.model.precision,
                 reference=self.needs is not None and self.needs.reference_logprobs,
-                rows=self.rows_per_forward,
+                batch=self._batch(len(processes)),
                 shares=self.placement.shares,
-                gathers_again=self.config.actor.fsdp_config.gathers_again,
+                gathers_again=fsdp.gathers_again,
+                recomputes=fsdp.gradient_checkpointing,
+                offloads=fsdp.cpu_offload,
+                on_cores=all(map(self.placement.on_cores, processes)),
             )
-            for role, _ in self.placement.roles()
+            for role, processes in self.placement.roles()
         }
+
+    def _batch(self, processes: int) -> Batch:
+        """What one of so many policy processes has to do with at once."""
+        config, (_, env, _) = self.config, self.sides[0]
+        if config.runner.only_eval:
+            return Batch(rows=self.rows_per_forward)
+        chunks = env.chunks_per_column(self.counted.num_action_chunks)
+        actors = self.workers["actor"]
+        return Batch(
+            rows=self.rows_per_forward,
+            samples=min(
+                config.actor.micro_batch_size, -(-config.actor.global_batch_size // actors)
+            ),
+            taught=-(-config.sft.batch_size // actors) if config.sft.enabled else 0,
+            stored=-(-env.total_num_envs * env.rollout_epoch * chunks // processes),
+        )
 
     @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:

@@ -1,8 +1,9 @@
 """`rlcore plan EXPERIMENT [overrides]`: where its processes could run, and what binds; on machines
 that many have, or on those of `cluster.inventory` or `cluster.address`.
 
-A layout is proposed if every check passes and what its processes hold fits; where none does, one
-that trains adapters. Activations are not in the estimate: what is left for them is said.
+A layout is proposed if every check passes and what its processes hold fits, if need be with
+smaller micro-batches or with activations that are made again; where none does, one that trains
+adapters.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory, make_plan
-from rlcore.placement.memory import on_host, worth_leaving
+from rlcore.placement.memory import with_samples, worth_leaving
 from rlcore.placement.pretend import KEY, pretended
 from rlcore.placement.propose import PRESETS, Fill, fill, layouts, micro_batch
 from rlcore.placement.show import size
@@ -29,6 +30,8 @@ from rlcore.plugins import Registry, load_plugins
 VERB = Verb("plan", "")
 DIVIDED = "full_shard"  # tried where nothing fits whole
 ADAPTERS = {"actor.model.is_lora": "true"}  # where not even that fits
+MICRO = "actor.micro_batch_size"
+RECOMPUTED = "actor.fsdp_config.gradient_checkpointing"
 STAGES = (2, 1)  # two let env and policy overlap; one does with fewer envs
 
 
@@ -154,30 +157,57 @@ def _try(
             )
             wanted, batch = config.actor.micro_batch_size, config.actor.global_batch_size
             micro = micro_batch(wanted, batch, plan.world_size("actor")) or wanted
-            keys["actor.micro_batch_size"] = micro
+            keys[MICRO] = micro
             placed = replace(placed, actor=replace(placed.actor, micro_batch_size=micro))
             facts = check(placed, registry, plan)
         except UserError as error:
             refused = Tried(name, keys, refused="; ".join(error.message.splitlines()))
         else:
-            full = fill(plan, facts.memory)
-            return Tried(name, keys, full, other=_leaving(name, keys, plan, facts))
+            full, changes = _filled(plan, facts)
+            leaving = _leaving(name, keys, plan, facts)
+            return Tried(name, keys | changes, full, other=leaving)
     return refused
 
 
+def _filled(plan: Plan, facts: Facts) -> tuple[Fill, dict[str, Any]]:
+    """How full a layout is, and with which changes: with micro-batches as large as they fit, and
+    only if none does, with activations that are made again. Where nothing fits, the least."""
+    kinds: list[tuple[dict[str, Any], Facts]] = [({}, facts)]
+    if facts.counted.gradient_checkpointing:
+        kinds.append(({RECOMPUTED: "true"}, _recomputing(facts)))
+    sizes = list(_micro_batches(facts))
+    for changes, kind in kinds:
+        memory = kind.memory
+        for samples in sizes:
+            full = fill(plan, with_samples(memory, samples))
+            if full.fits:
+                return full, changes | ({MICRO: samples} if samples != sizes[0] else {})
+    return full, changes
+
+
+def _micro_batches(facts: Facts) -> Iterator[int]:
+    """What the global batch can be dealt out in, the largest first."""
+    actor, ranks = facts.config.actor, facts.workers["actor"]
+    size: int | None = actor.micro_batch_size
+    while size:
+        yield size
+        size = micro_batch(size - 1, actor.global_batch_size, ranks)
+
+
+def _recomputing(facts: Facts) -> Facts:
+    actor = facts.config.actor
+    fsdp = replace(actor.fsdp_config, gradient_checkpointing=True)
+    return replace(facts, config=replace(facts.config, actor=replace(actor, fsdp_config=fsdp)))
+
+
 def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried | None:
-    """The layout where who does not work leaves accelerators; None: it is so already, in vain, or
-    more than main memory takes."""
+    """The layout where who does not work leaves accelerators; None: so it is, or in vain."""
     asked = worth_leaving(plan, facts.memory)
     if not asked or set(asked) <= set(plan.offloads):
         return None
-    plan = replace(plan, offloads=asked)
-    nodes = enumerate(plan.inventory.nodes)
-    if any(0 < node.memory < on_host(plan, index, facts.memory) for index, node in nodes):
-        return None
+    full, changes = _filled(replace(plan, offloads=asked), facts)
     offload = {f"{name}.enable_offload": "true" for name in asked}
-    full = fill(plan, facts.memory)
-    return Tried(f"{name.rstrip(',')}, with offload,", keys | offload, full)
+    return Tried(f"{name.rstrip(',')}, with offload,", keys | changes | offload, full)
 
 
 def _assigned(keys: Mapping[str, Any]) -> list[str]:
@@ -192,9 +222,8 @@ def _text(value: Any) -> str:
 
 def _left(found: Fill) -> str:
     if not found.have:
-        return f"the fullest holds {size(found.need)}; its memory is not known"
-    need, left = size(found.need), size(found.have - found.need)
-    return f"the fullest holds {need} of {size(found.have)}: {left} are left for activations"
+        return f"the fullest {found.what} holds {size(found.need)}; its size is not known"
+    return f"the fullest {found.what} holds {size(found.need)} of {size(found.have)}"
 
 
 def _why_not(one: Tried) -> Iterator[str]:
@@ -202,4 +231,5 @@ def _why_not(one: Tried) -> Iterator[str]:
         yield f"{one.name} is refused: {one.refused}"
     else:
         need, have = size(one.fill.need), size(one.fill.have)
-        yield f"{one.name} does not fit: memory binds, the fullest would hold {need} of {have}"
+        what = f"the fullest {one.fill.what} would hold {need} of {have}"
+        yield f"{one.name} does not fit: memory binds, {what}"

@@ -12,7 +12,7 @@ from rlcore.errors import WorkerError
 from rlcore.loop.assembly import Assembly
 from rlcore.placement import parts, route
 from rlcore.rollout.messages import InteractJob, InteractReport, Route, Trace
-from rlcore.rollout.schedule import Column, chunks_per_column, deal
+from rlcore.rollout.schedule import Column, deal
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.rollout_worker import RolloutSummary
 from rlcore.workers.roster import OnCount
@@ -118,7 +118,7 @@ def _env_jobs(
     side = assembly.sides[order.side]
     # an evaluation runs each episode once, whatever the columns of training look like
     full = order.keep and side.config.auto_reset
-    length = chunks_per_column(side.config, assembly.policy_spec.num_action_chunks)
+    length = side.config.chunks_per_column(assembly.policy_spec.num_action_chunks)
     needs = assembly.needs
     return [
         InteractJob(

@@ -8,13 +8,14 @@ from rlcore.placement.grammar import COMPONENTS, Placement, Process, parse
 from rlcore.placement.groups import NodeGroup
 from rlcore.placement.inventory import Inventory, Node
 from rlcore.placement.lanes import Lane, in_words, plan_lanes
-from rlcore.placement.memory import Need, memory_per_process
+from rlcore.placement.memory import Batch, Need, memory_per_process
 from rlcore.placement.plan import Plan, Seat, make_plan, parts, route
 from rlcore.placement.show import render, render_inventory
 from rlcore.placement.source import find_inventory, joins
 
 __all__ = [
     "COMPONENTS",
+    "Batch",
     "Inventory",
     "Lane",
     "Need",

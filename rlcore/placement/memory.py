@@ -1,4 +1,4 @@
-"""What processes hold, as an estimate in bytes, and how full that makes an accelerator. Pure.
+"""What processes hold, as an estimate in bytes, and how full that makes a machine. Pure.
 
 Policies take turns: the rollout acts, then the actor learns. Who leaves an accelerator to others
 (`enable_offload`) holds nothing there in the other's turn. Who stays keeps all it ever needed:
@@ -14,19 +14,46 @@ from rlcore.placement.plan import Plan
 from rlcore.specs import PolicySpec
 
 BYTES = {"fp32": 4, "bf16": 2}
+PROGRAM = 430 * 2**20
+"""Main memory of a process with Python, Ray and torch for CPUs, before it makes a tensor: measured,
+see docs/sharding.md."""
 _ADAMW_MOMENTS = 2
 _FP32 = BYTES["fp32"]
+_WHILE_COLLECTED = 3  # copies of stored decisions: as they were made, in one piece, in order
+_WHILE_JOINED = 2  # as they came, and in one piece
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How many samples a process has to do with at once, at most.
+
+    Attributes:
+        rows: decided in one forward.
+        samples: of a micro-batch.
+        taught: of a step of supervised training, which makes no micro-batches.
+        stored: decisions kept from a rollout until they are learned from.
+    """
+
+    rows: int = 0
+    samples: int = 0
+    taught: int = 0
+    stored: int = 0
 
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes of a process.
+    """Bytes of a process. All but `host` lies where it computes.
 
     Attributes:
         weights: what it computes with, whatever it does.
         state: what learning keeps besides: gradients, optimizer, reference weights.
         acting: needed besides while it acts.
         gathered: of divided parameters, what is whole while it learns.
+        stepping: needed besides while the optimizer steps.
+        sample: needed besides for each sample of a forward that is learned from.
+        samples, taught: of such a forward, see :class:`Batch`.
+        host: in main memory wherever it computes: the program, stored decisions, what
+            `cpu_offload` puts there.
         acts, learns: what it does.
     """
 
@@ -34,13 +61,23 @@ class Need:
     state: int = 0
     acting: int = 0
     gathered: int = 0
+    stepping: int = 0
+    sample: int = 0
+    samples: int = 0
+    taught: int = 0
+    host: int = 0
     acts: bool = False
     learns: bool = False
 
     @property
+    def learning(self) -> int:
+        """Needed besides while it learns: a step comes when the activations are gone."""
+        return self.gathered + max(self.sample * max(self.samples, self.taught), self.stepping)
+
+    @property
     def most(self) -> int:
-        """At any time."""
-        return self.weights + self.state + self.acting + self.gathered
+        """At any time, where it computes: it acts and learns in turns."""
+        return self.weights + self.state + max(self.acting, self.learning)
 
     @property
     def leaving(self) -> int:
@@ -53,7 +90,7 @@ class Need:
             return self.most, self.most
         return (
             self.weights + self.acting if self.acts else 0,
-            self.weights + self.state + self.gathered if self.learns else 0,
+            self.weights + self.state + self.learning if self.learns else 0,
         )
 
 
@@ -63,45 +100,98 @@ def memory_per_process(
     precision: str,
     *,
     reference: bool = False,
-    rows: int = 0,
+    batch: Batch | None = None,
     shares: int = 1,
     gathers_again: bool = True,
+    recomputes: bool = False,
+    offloads: bool = False,
+    on_cores: bool = False,
 ) -> Need:
-    """What a process holds besides activations.
+    """What a process holds.
 
     With P parameters, T of them trained, b bytes each (4 in fp32, 2 in bf16), R rows that a forward
-    decides at once and K numbers cached for each:
+    decides at once, K numbers cached for each, M samples in a micro-batch, and a bytes of
+    activations for each row or sample (`spec.activations`):
 
-        rollout                  P b  +  R K b (keys and values)
-        actor                    P b  +  12 T (gradients and AdamW's two moments, in fp32)
-                                 +  4 T (master copies in fp32, where b = 2)
-                                 +  T b (reference weights, where algorithm.kl_beta wants them)
-        rollout+actor            as the actor, + R K b
-        env                      0: the simulator's own, unknown here
+        rollout          P b  +  R (K b + a) (keys and values, activations)
+        actor            P b  +  12 T (gradients and AdamW's two moments, in fp32)
+                         +  4 T (master copies in fp32, where b = 2)
+                         +  T b (reference weights, where algorithm.kl_beta wants them)
+                         +  the larger of M a, and 4 T on accelerators (where AdamW makes its step
+                            for all tensors at once)
+        rollout+actor    as the actor; the larger of R (K b + a) and what it learns with
+        env              0: the simulator's own, unknown here
 
-    Where n processes divide the parameters, an actor holds the n-th part of all that, and G b of
-    what is gathered to compute with, G parameters at once; all of
-    them where they stay gathered until the backward (`gathers_again` is false).
+    Where n processes divide the parameters, an actor holds the n-th part of all that but M a, and
+    G b of what is gathered to compute with, G parameters at once; all of them where they stay
+    gathered until the backward (`gathers_again` is false). Where it `offloads` (cpu_offload), the
+    parts lie in main memory.
+
+    In main memory there are besides the program, its libraries, and stored decisions.
 
     Parameters a model keeps in fp32 within bf16 (adapters: they need no master copies) are counted
-    like the others; activations and rendering are not counted.
+    like the others; rendering, and what an accelerator's driver takes, are not counted.
     """
     if role == "env":
         return Need()
-    size = BYTES[precision]
+    size, batch = BYTES[precision], batch or Batch()
     acts, learns = "rollout" in role, "actor" in role
-    weights, state = spec.parameters * size, 0
+    weights, state, stepping = spec.parameters * size, 0, 0
+    host = PROGRAM + spec.library_bytes
+    host += (_WHILE_COLLECTED if acts else _WHILE_JOINED) * batch.stored * spec.sample_bytes
     if learns:
         masters = 1 if size < _FP32 else 0
         each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
         state = each * spec.trainable_parameters
+        stepping = 0 if on_cores else _FP32 * spec.trainable_parameters
     gathered = 0
     if learns and shares > 1:
-        weights, state = -(-weights // shares), -(-state // shares)
+        weights, state, stepping = (-(-one // shares) for one in (weights, state, stepping))
         blocks = spec.gathered_parameters if gathers_again else 0
         gathered = (blocks or spec.parameters) * size
-    acting = rows * spec.cache_numbers * size if acts else 0
-    return Need(weights, state, acting, gathered, acts=acts, learns=learns)
+        if offloads:
+            host, weights, state, stepping = host + weights + state, 0, 0, 0
+    made = spec.activations
+    per_row = spec.cache_numbers * size + made.passing
+    kept = made.recomputed if recomputes else made.kept
+    return Need(
+        weights=weights,
+        state=state,
+        acting=batch.rows * per_row if acts else 0,
+        gathered=gathered,
+        stepping=stepping,
+        sample=max(kept, made.passing) if learns else 0,
+        samples=batch.samples if learns else 0,
+        taught=batch.taught if learns else 0,
+        host=host,
+        acts=acts,
+        learns=learns,
+    )
+
+
+def with_samples(memory: Mapping[str, Need], samples: int) -> dict[str, Need]:
+    """The same with micro-batches of so many samples at most."""
+    return {role: replace(n, samples=min(samples, n.samples)) for role, n in memory.items()}
+
+
+def of_micro_batch(memory: Mapping[str, Need]) -> tuple[int, int]:
+    """Samples of a micro-batch, and the bytes that each takes while it is learned from."""
+    return max((need.samples, need.sample) for need in memory.values())
+
+
+def halved(plan: Plan, memory: Mapping[str, Need]) -> int | None:
+    """What micro-batches come to that are halved until all accelerators hold them; None: even one
+    of a single sample is too much."""
+    samples, _ = of_micro_batch(memory)
+    nodes = list(enumerate(plan.inventory.nodes))
+    while any(
+        0 < node.gpu_memory < fullest(plan, index, with_samples(memory, samples))
+        for index, node in nodes
+    ):
+        if samples <= 1:
+            return None
+        samples = -(-samples // 2)
+    return samples
 
 
 def load(plan: Plan, rank: int, memory: Mapping[str, Need]) -> float:
@@ -131,11 +221,17 @@ def worth_leaving(plan: Plan, memory: Mapping[str, Need]) -> tuple[str, ...]:
     return min(((), ("actor",), ("rollout",), ("rollout", "actor")), key=most)
 
 
-def on_host(plan: Plan, node: int, memory: Mapping[str, Need]) -> int:
-    """Bytes of a node's main memory for what leaves its accelerators."""
-    return sum(
-        memory[role].leaving
-        for role, processes in plan.roles()
-        for process in processes
-        if plan.leaves(role, process) and plan.seat(process).node == node
-    )
+def in_main(plan: Plan, node: int, memory: Mapping[str, Need]) -> int:
+    """Bytes of a node's main memory: all of processes on cores, and of the others what lies there
+    and what leaves accelerators."""
+    total = 0
+    for role, processes in plan.roles():
+        for process in processes:
+            if plan.seat(process).node == node:
+                need = memory[role]
+                total += need.host
+                if plan.on_cores(process):
+                    total += need.most
+                elif plan.leaves(role, process):
+                    total += need.leaving
+    return total

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlcore.placement.inventory import Inventory
-from rlcore.placement.memory import Need, load
+from rlcore.placement.memory import Need, in_main, load
 from rlcore.placement.plan import Plan
 
 PRESETS = ("1x24GB", "1x80GB", "8x80GB", "2x8x80GB")
@@ -20,15 +20,17 @@ PRESETS = ("1x24GB", "1x80GB", "8x80GB", "2x8x80GB")
 
 @dataclass(frozen=True)
 class Fill:
-    """What the fullest accelerator holds, or on CPU the fullest node, in bytes.
+    """What is fullest of a plan's machines, in bytes.
 
     Attributes:
-        need: before activations.
+        need: what it holds.
         have: 0 if unknown.
+        what: "GPU", or "node" where it is main memory.
     """
 
     need: float
     have: int
+    what: str = "GPU"
 
     @property
     def fits(self) -> bool:
@@ -60,21 +62,22 @@ def micro_batch(wanted: int, global_batch: int, ranks: int) -> int | None:
 
 
 def fill(plan: Plan, memory: Mapping[str, Need]) -> Fill:
-    """How full a plan makes its machines.
+    """How full a plan makes its machines: their accelerators, and main memory where there are none
+    or it binds.
 
     Args:
         memory: what a process needs, by its role.
     """
     found = []
     for index, node in enumerate(plan.inventory.nodes):
+        main = Fill(in_main(plan, index, memory), node.memory, "node")
         if plan.inventory.kind == "GPU":
             found += [
                 Fill(load(plan, rank, memory), node.gpu_memory)
                 for rank in plan.inventory.ranks(index)
             ]
-        else:
-            cores = plan.inventory.ranks(index)
-            found.append(Fill(sum(load(plan, rank, memory) for rank in cores), node.memory))
+        if plan.inventory.kind != "GPU" or not main.fits:
+            found.append(main)
     return max(found, key=lambda one: one.need / (one.have or one.need or 1))
 
 

@@ -12,14 +12,23 @@ from rich.table import Table
 from rlcore.placement.grammar import Process
 from rlcore.placement.inventory import Inventory
 from rlcore.placement.lanes import Lane, in_words
-from rlcore.placement.memory import BYTES, Need, fullest, load, on_host, worth_leaving
+from rlcore.placement.memory import (
+    BYTES,
+    Need,
+    fullest,
+    halved,
+    in_main,
+    of_micro_batch,
+    with_samples,
+    worth_leaving,
+)
 from rlcore.placement.plan import Plan
 from rlcore.specs import PolicySpec
 
 GIB = 2**30
 WIDTH = 100
 TOO_MUCH = "TOO MUCH"
-"""How the line of a node ends whose memory can't hold the weights."""
+"""How the line of a node ends whose memory can't hold what its processes need."""
 
 
 def render(
@@ -43,7 +52,7 @@ def render(
     table = Table(title="placement", title_justify="left")
     for heading in ("component", "process", "node", kind, "cores"):
         table.add_column(heading, justify="left" if heading == "component" else "right")
-    table.add_column("memory, before activations", justify="right")
+    table.add_column("memory", justify="right")
     for role, processes in plan.roles():
         for process in processes:
             seat = plan.seat(process)
@@ -53,7 +62,7 @@ def render(
                 str(seat.node),
                 _ranks(plan, process),
                 f"{seat.cpus:.4g}",
-                size(memory[role].most) if memory[role].most else "-",
+                _of_process(plan, process, memory[role]),
             )
         table.add_section()
     console = Console(file=io.StringIO(), width=WIDTH, color_system=None)
@@ -95,7 +104,7 @@ def _summary(
     memory: Mapping[str, Need],
     lanes: Sequence[Lane],
 ) -> list[str]:
-    """What the table does not say: totals, and nodes whose memory can't hold the weights."""
+    """What the table does not say: totals, and nodes with too little memory."""
     sent = size(spec.trainable_parameters * BYTES[precision])
     lines = [
         *(
@@ -111,18 +120,39 @@ def _summary(
         f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
         f"{spec.trainable_parameters:,} trained",
     ]
+    samples, each = of_micro_batch(memory)
+    if each:
+        lines.append(
+            f"an update takes {size(samples * each)} of activations, {size(each)} for each of "
+            f"{samples} samples (actor.micro_batch_size)"
+        )
+    fits = halved(plan, memory)
+    cut = fits is not None and fits < samples
     for index, node in enumerate(plan.inventory.nodes):
         held = []
         if plan.inventory.kind == "GPU" and (node.gpus or len(plan.inventory.nodes) == 1):
+            least = with_samples(memory, fits) if cut and plan.shares == 1 and fits else memory
             held.append(
-                _held("the fullest GPU holds", fullest(plan, index, memory), node.gpu_memory)
+                _held("the fullest GPU holds", fullest(plan, index, least), node.gpu_memory)
             )
-        on_cores = sum(load(plan, rank, memory) for rank in plan.inventory.cores(index))
-        if not held or on_cores:
-            held.append(_held("its processes hold", on_cores, node.memory))
+        held.append(
+            _held("its processes hold", in_main(plan, index, memory), node.memory)
+            + (" of main memory" if held else "")
+        )
         named = f"node {index}" + (f" ({node.name})" if node.name else "")
         lines.append(f"{named}: {node.cpus} cores, {node.gpus} GPUs; {'; '.join(held)}")
+    if cut:
+        lines.append(
+            f"micro-batches of {samples} samples don't fit on a GPU: "
+            + (f"set actor.micro_batch_size={fits}" if plan.shares > 1 else f"cut to {fits}")
+        )
     return [*lines, *_offload(plan, memory)]
+
+
+def _of_process(plan: Plan, process: Process, need: Need) -> str:
+    """All of it on cores; elsewhere what it holds on accelerators."""
+    held = need.most + (need.host if plan.on_cores(process) else 0)
+    return size(held) if held else "-"
 
 
 def _offload(plan: Plan, memory: Mapping[str, Need]) -> list[str]:
@@ -134,13 +164,8 @@ def _offload(plan: Plan, memory: Mapping[str, Need]) -> list[str]:
 
     if plan.inventory.kind != "GPU":
         return []
-    held = [on_host(plan, node, memory) for node in range(len(plan.inventory.nodes))]
-    if any(held):
-        lines = [f"offload: the fullest GPU holds {most(plan.offloads)}, without it {most(())}"]
-        for index, node in enumerate(plan.inventory.nodes):
-            said = _held("what leaves its GPUs takes main memory:", held[index], node.memory)
-            lines.append(f"node {index}: {said}")
-        return lines
+    if any(plan.leaves(role, one) for role, processes in plan.roles() for one in processes):
+        return [f"offload: the fullest GPU holds {most(plan.offloads)}, without it {most(())}"]
     best = worth_leaving(plan, memory)
     named = " ".join(f"{name}.enable_offload=true" for name in best)
     return [f"with {named} the fullest GPU holds {most(best)}"] if best else []

@@ -105,13 +105,7 @@ def episodes_per_column(config: EnvConfig, num_action_chunks: int) -> int:
     """1, or with auto_reset the most that fit: an episode takes one chunk at least."""
     if not config.auto_reset:
         return 1
-    return chunks_per_column(config, num_action_chunks)
-
-
-def chunks_per_column(config: EnvConfig, num_action_chunks: int) -> int:
-    """Chunks after which a column of fixed length is full."""
-    steps = config.max_steps_per_rollout_epoch or config.max_episode_steps
-    return steps // num_action_chunks
+    return config.chunks_per_column(num_action_chunks)
 
 
 def deal(columns: Sequence[Column], hands: int) -> list[list[Column]]:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 from rlcore.config.schema import EnvConfig, ModelConfig, When, key
 from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, PolicySpec, ProtocolSpec, StateChannel
+from rlcore.specs import (
+    ActionChannel,
+    Activations,
+    CameraSpec,
+    EnvSpec,
+    PolicySpec,
+    ProtocolSpec,
+    StateChannel,
+)
 from rlcore.track.headers import check_fit, read_headers
 
 GOALS = {
@@ -115,8 +123,24 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
         sft="gaussian_likelihood",
         parameters=parameters,
         trainable_parameters=parameters,
+        activations=_activations(config, env),
+        sample_bytes=_stored(config, env),
         blocks=True,
     )
+
+
+def _activations(config: ToyModelConfig, env: EnvSpec) -> Activations:
+    """fp32: what the layers read, the outputs of both tanh, and a few numbers an action entry.
+    Nothing is recomputed."""
+    outputs = config.num_action_chunks * env.action_dim
+    kept = 4 * (input_size(env) + 2 * config.hidden + 4 * outputs)
+    return Activations(kept, kept, 4 * (2 * input_size(env) + config.hidden))
+
+
+def _stored(config: ToyModelConfig, env: EnvSpec) -> int:
+    """Bytes of a stored decision: pixels as they are, the other inputs, and actions."""
+    numbers = env.state_dim + 3 + config.num_action_chunks * env.action_dim
+    return input_size(env) - env.state_dim - len(GOALS) + 4 * numbers
 
 
 def input_size(env: EnvSpec) -> int:

@@ -78,6 +78,11 @@ class EnvConfig(Settings):
     )
     video_cfg: VideoConfig = key("videos", VideoConfig())
 
+    def chunks_per_column(self, num_action_chunks: int) -> int:
+        """Chunks after which a column of fixed length is full."""
+        steps = self.max_steps_per_rollout_epoch or self.max_episode_steps
+        return steps // num_action_chunks
+
     def interpreter(self) -> str | None:
         """The Python in which its simulators run, where that is not rlcore's own: the path of an
         interpreter, or of the folder of its virtual environment."""

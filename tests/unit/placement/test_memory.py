@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Inventory, Need, Node, make_plan, render
-from rlcore.placement.memory import load, memory_per_process, on_host, worth_leaving
-from rlcore.specs import PolicySpec
+from rlcore.placement import Batch, Inventory, Need, Node, make_plan, render
+from rlcore.placement.memory import halved, in_main, load, memory_per_process, worth_leaving
+from rlcore.specs import Activations, PolicySpec
 
 GIB = 2**30
 BOTH = ("rollout", "actor")
@@ -37,25 +37,25 @@ def test_two_processes_on_one_accelerator(offloads, gib):
     assert load(plan, 0, APART) == gib * GIB
     # what leaves waits on the host: weights of 4, and of 4 + 2, from each of 4 accelerators
     waits = {(): 0, ("rollout",): 16, ("actor",): 24, BOTH: 40}[offloads]
-    assert on_host(plan, 0, APART) == waits * GIB
+    assert in_main(plan, 0, APART) == waits * GIB
 
 
 def test_only_who_shares_an_accelerator_leaves_it():
     plan = planned({"env": 0, "rollout": 1, "actor": "2-3"}, offloads=BOTH)
     assert [load(plan, rank, APART) / GIB for rank in range(4)] == [0, 5, 6, 6]
-    assert not on_host(plan, 0, APART) and worth_leaving(plan, APART) == ()
+    assert not in_main(plan, 0, APART) and worth_leaving(plan, APART) == ()
     hybrid = planned({"env": "0-1", "rollout": "2-3", "actor": "all"}, offloads=BOTH)
     # the actor leaves to an env as well
     assert all(hybrid.leaves("actor", process) for process in hybrid.processes("actor"))
     assert [load(hybrid, rank, APART) / GIB for rank in range(4)] == [6, 6, 6, 6]
-    assert on_host(hybrid, 0, APART) == (4 * 6 + 2 * 4) * GIB
+    assert in_main(hybrid, 0, APART) == (4 * 6 + 2 * 4) * GIB
 
 
 def test_of_one_process_the_weights_stay():
     plan = planned({"env,rollout,actor": "all"}, offloads=("actor",))
     # acting 4 + 2, learning 4 + 3; without offload the state stays while it acts
     assert load(plan, 0, FUSED) == 7 and load(replace(plan, offloads=()), 0, FUSED) == 9
-    assert on_host(plan, 0, FUSED) == 4 * 3
+    assert in_main(plan, 0, FUSED) == 4 * 3
     assert load(replace(plan, offloads=("rollout",)), 0, FUSED) == 9
     assert worth_leaving(plan, FUSED) == ("actor",)
 
@@ -63,7 +63,8 @@ def test_of_one_process_the_weights_stay():
 def test_cores_have_no_other_memory_to_leave_to():
     cluster = ClusterConfig(component_placement={"env": 0, "rollout": 1, "actor": "0-1"})
     plan = make_plan(cluster, Inventory((Node(cpus=2),)), offloads=BOTH)
-    assert load(plan, 1, APART) == 11 * GIB and not on_host(plan, 0, APART)
+    # on the first the actor, which spreads over both: all of it is main memory, once
+    assert load(plan, 1, APART) == 11 * GIB and in_main(plan, 0, APART) == (5 + 2 * 6) * GIB
 
 
 def test_the_peak_is_said_with_and_without():
@@ -76,11 +77,10 @@ def test_the_peak_is_said_with_and_without():
     asked = replace(plan, offloads=BOTH)
     lines = render(asked, spec, APART).splitlines()
     assert "offload: the fullest GPU holds 6.00 GiB, without it 11.00 GiB" in lines
-    assert "node 0: what leaves its GPUs takes main memory: 40.00 GiB" in lines
     assert any("the fullest GPU holds 6.00 GiB of 20.00 GiB" in line for line in lines)
     small = replace(asked, inventory=Inventory((replace(*asked.inventory.nodes, memory=30 * GIB),)))
     assert any(
-        line.endswith("takes main memory: 40.00 GiB of 30.00 GiB: TOO MUCH")
+        line.endswith("its processes hold 40.00 GiB of 30.00 GiB: TOO MUCH of main memory")
         for line in render(small, spec, APART).splitlines()
     )
 
@@ -91,8 +91,66 @@ def test_what_is_gathered_of_divided_parameters_never_goes_to_the_host():
     spec = PolicySpec("arm", 1, 4, 4, 5, 5, **counts)
     again = memory_per_process("actor", spec, "fp32", shares=2)
     assert (again.weights, again.state, again.gathered) == (2000, 600, 1200)
-    assert again.most == 3800 and again.leaving == 2600
-    assert again.in_turns(leaves=True) == (0, 3800)
+    # and a step for all of 50 tensors of 4 bytes at once
+    assert again.most == 4000 and again.leaving == 2600
+    assert again.in_turns(leaves=True) == (0, 4000)
     # kept until the backward, all blocks are whole at once
     kept = memory_per_process("actor", spec, "fp32", shares=2, gathers_again=False)
     assert kept.gathered == 4000
+
+
+SPEC = PolicySpec(
+    "arm", 1, 4, 4, 5, 5, parameters=1000, trainable_parameters=100, gathered_parameters=300,
+    cache_numbers=3, activations=Activations(50, 20, 7), sample_bytes=11, library_bytes=13,
+)  # fmt: skip
+BATCH = Batch(rows=2, samples=8, taught=9, stored=6)
+
+
+def need(role, **more):
+    return memory_per_process(role, SPEC, "fp32", batch=BATCH, **more)
+
+
+def test_what_forwards_and_steps_take():
+    # 2 rows of 3 cached numbers and 7 bytes
+    rollout, actor, both = need("rollout"), need("actor"), need("rollout+actor")
+    assert (rollout.acting, rollout.learning) == (2 * (3 * 4 + 7), 0)
+    # supervised training makes no micro-batches: 9 samples of 50; 400 for a step
+    assert (actor.learning, need("actor", recomputes=True).learning) == (450, 400)
+    assert need("actor", recomputes=True, on_cores=True).learning == 9 * 20
+    assert actor.most == 4000 + 1200 + 450 and both.most == actor.most
+    assert rollout.most == 4038
+    # 6 decisions of 11 bytes, three times while they are collected, twice where they arrive
+    assert rollout.host - actor.host == 6 * 11 and both.host == rollout.host
+    one = memory_per_process("actor", replace(SPEC, library_bytes=0), "fp32", batch=BATCH)
+    assert actor.host - one.host == 13
+
+
+def test_divided_parameters_in_main_memory():
+    """Half of 4000 + 1200 bytes lies there, and 300 parameters are gathered where it computes."""
+    plain, offloads = need("actor", shares=2), need("actor", shares=2, offloads=True)
+    assert plain.most == 2600 + 1200 + 450
+    assert offloads.most == 1200 + 450 and offloads.host - plain.host == 2600
+    assert not offloads.leaving
+    assert need("actor", offloads=True) == need("actor")  # nothing is divided
+
+
+@pytest.mark.parametrize(
+    ("gib", "samples"),
+    # 6 beside the activations, of 2 a sample: 7 samples are 20, 4 are 14, 2 are 10, 1 is 8
+    [(20, 7), (19, 4), (14, 4), (13, 2), (8, 1), (7, None)],
+)
+def test_how_small_micro_batches_get(gib, samples):
+    memory = {
+        "env": Need(),
+        "rollout+actor": Need(
+            4 * GIB, state=2 * GIB, sample=2 * GIB, samples=7, acts=True, learns=True
+        ),
+    }
+    plan = planned({"env,rollout,actor": "all"})
+    node = Node(cpus=8, gpus=4, gpu_memory=gib * GIB)
+    plan = replace(plan, inventory=Inventory((node,)))
+    assert halved(plan, memory) == samples
+    said = render(plan, SPEC, memory)
+    assert ("TOO MUCH" in said) == (samples is None)
+    cut = f"micro-batches of 7 samples don't fit on a GPU: cut to {samples}"
+    assert (cut in said) == (samples not in (7, None))

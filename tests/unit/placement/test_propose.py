@@ -40,7 +40,8 @@ def test_the_micro_batch_divides_what_a_rank_gets(wanted, batch, ranks, most):
 
 def test_the_fullest_counts():
     mapping = {"env": 0, "rollout": "1-2", "actor": "2"}
-    memory = {"env": Need(), "rollout": Need(30, acts=True), "actor": Need(20, 30, learns=True)}
+    rollout, actor = Need(30, host=7, acts=True), Need(20, 30, host=8, learns=True)
+    memory = {"env": Need(), "rollout": rollout, "actor": actor}
     plan = make_plan(
         ClusterConfig(component_placement=mapping),
         Inventory((Node(cpus=4, gpus=3, gpu_memory=100),)),
@@ -52,7 +53,13 @@ def test_the_fullest_counts():
     cores = make_plan(
         ClusterConfig(component_placement=mapping), Inventory((Node(cpus=3, memory=100),))
     )
-    assert fill(cores, memory) == Fill(110, 100) and not fill(cores, memory).fits
+    # two rollout processes of 30 + 7, an actor of 50 + 8
+    assert fill(cores, memory) == Fill(132, 100, "node") and not fill(cores, memory).fits
+    # beside GPUs, main memory holds the programs, and is only said where it binds
+    node = Node(cpus=4, gpus=3, gpu_memory=100, memory=21)
+    assert fill(replace(plan, inventory=Inventory((node,))), memory) == Fill(22, 21, "node")
+    roomy = replace(plan, inventory=Inventory((replace(node, memory=22),)))
+    assert fill(roomy, memory) == Fill(80, 100)
 
 
 def test_what_fits_is_said_as_keys(capsys):

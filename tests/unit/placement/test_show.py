@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Inventory, Node, make_plan, memory_per_process, plan_lanes, render
+from rlcore.placement import (
+    Batch,
+    Inventory,
+    Node,
+    make_plan,
+    memory_per_process,
+    plan_lanes,
+    render,
+)
+from rlcore.placement.memory import PROGRAM
 from rlcore.specs import PolicySpec, gathered
 
 GIB = 2**30
@@ -30,8 +39,15 @@ def most(role, spec, precision="fp32", **more):
 
 def shown(plan, spec, precision="fp32", *, lanes=(), **more):
     needs = {
-        role: memory_per_process(role, spec, precision, shares=plan.shares, **more)
-        for role, _ in plan.roles()
+        role: memory_per_process(
+            role,
+            spec,
+            precision,
+            shares=plan.shares,
+            on_cores=all(map(plan.on_cores, processes)),
+            **more,
+        )
+        for role, processes in plan.roles()
     }
     return render(plan, spec, needs, precision, lanes=lanes)
 
@@ -40,20 +56,22 @@ def test_the_estimate():
     spec = policy(1000, 100)
     assert most("env", spec) == 0
     assert most("rollout", spec) == 4000
-    # weights 4000, gradients 400, two moments 800
-    assert most("actor", spec) == 5200
-    assert most("rollout+actor", spec) == 5200
-    # weights 2000, gradients, moments and master copies in fp32: 400 + 800 + 400
-    assert most("actor", spec, "bf16") == 3600
+    # weights 4000, gradients 400, two moments 800, and 400 while AdamW steps
+    assert most("actor", spec) == 5600
+    assert most("rollout+actor", spec) == 5600
+    # on cores it steps one tensor after another
+    assert most("actor", spec, on_cores=True) == 5200
+    # weights 2000, gradients, moments and master copies in fp32: 400 + 800 + 400, and the step
+    assert most("actor", spec, "bf16") == 4000
 
 
 def test_parameters_that_actors_divide():
     spec = replace(policy(1000, 100), gathered_parameters=300)
-    # of the 5200 bytes above a fourth, and 300 parameters gathered: 1300 + 1200
-    assert most("actor", spec, shares=4) == 2500
+    # of the 5600 bytes above a fourth, and 300 parameters gathered: 1400 + 1200
+    assert most("actor", spec, shares=4) == 2600
     assert most("rollout", spec, shares=4) == 4000
     # gathered as a whole where nothing is said
-    assert most("actor", policy(1000, 100), shares=4) == 5300
+    assert most("actor", policy(1000, 100), shares=4) == 5400
     plan = make_plan(
         ClusterConfig(component_placement={"env,rollout,actor": "all"}),
         Inventory.uniform(1, Node(cpus=4)),
@@ -72,11 +90,12 @@ def test_what_is_gathered_at_once():
 
 def test_reference_weights_and_what_acting_caches():
     spec = replace(policy(1000, 100), cache_numbers=30)
-    # 8 rows of 30 numbers: 960 bytes, where there is a rollout; 400 of reference weights
-    more = {"reference": True, "rows": 8}
+    # 8 rows of 30 numbers: 960 bytes, where there is a rollout; 400 of reference weights; it acts,
+    # or it steps
+    more = {"reference": True, "batch": Batch(rows=8)}
     assert most("rollout", spec, **more) == 4960
-    assert most("actor", spec, **more) == 5600
-    assert most("rollout+actor", spec, **more) == 6560
+    assert most("actor", spec, **more) == 6000
+    assert most("rollout+actor", spec, **more) == 5600 + 960
     assert most("env", spec, **more) == 0
     plan = make_plan(
         ClusterConfig(component_placement={"env,rollout,actor": "all:0"}),
@@ -84,8 +103,9 @@ def test_reference_weights_and_what_acting_caches():
     )
     large = replace(policy(2**28, 2**28), cache_numbers=2**25)
     lines = shown(plan, large, **more).splitlines()
-    # 1 GiB of weights, 1 of gradients, 2 of moments, 1 of reference, 1 of cache
-    assert cells(lines, "rollout+actor")[0][-1] == "6.00 GiB"
+    # 1 GiB of weights, 1 of gradients, 2 of moments, 1 of reference, 1 of cache; and
+    # the program's 0.5 GiB
+    assert cells(lines, "rollout+actor")[0][-1] == f"{6 + PROGRAM / GIB:.2f} GiB"
 
 
 def test_over_what_weights_go():
@@ -114,13 +134,15 @@ def cells(lines, component):
 
 
 def test_fused_on_cores():
-    # 2**28 parameters, all trained: 1 GiB of weights, 1 of gradients, 2 of moments
+    # 2**28 parameters, all trained: 1 GiB of weights, 1 of gradients, 2 of moments; and the
+    # program's 0.5 GiB
     lines = lines_of(
         {"env,rollout,actor": "all:0"}, Node(cpus=2, memory=8 * GIB), policy(2**28, 2**28)
     )
     assert cells(lines, "env") == [["env", "0", "0", "0-1", "1", "-"]]
-    assert cells(lines, "rollout+actor") == [["rollout+actor", "0", "0", "0-1", "1", "4.00 GiB"]]
-    assert "node 0: 2 cores, 0 GPUs; its processes hold 4.00 GiB of 8.00 GiB" in lines
+    held = f"{4 + PROGRAM / GIB:.2f} GiB"
+    assert cells(lines, "rollout+actor") == [["rollout+actor", "0", "0", "0-1", "1", held]]
+    assert f"node 0: 2 cores, 0 GPUs; its processes hold {held} of 8.00 GiB" in lines
 
 
 def test_separate_copies_and_a_gpu_that_is_too_small():
@@ -131,9 +153,11 @@ def test_separate_copies_and_a_gpu_that_is_too_small():
         ["rollout", "0", "0", "1", "4", "1.00 GiB"],
         ["rollout", "1", "0", "2", "2", "1.00 GiB"],
     ]
-    # 1 of weights, 0.5 of gradients, 1 of moments; GPU 2 holds a rollout process too: 3.5
-    assert [row[-1] for row in cells(lines, "actor")] == ["2.50 GiB", "2.50 GiB"]
-    assert any("fullest GPU holds 3.50 GiB of 3.00 GiB: TOO MUCH" in line for line in lines)
+    # 1 of weights, 0.5 of gradients, 1 of moments, 0.5 to step; with a rollout process too: 4
+    assert [row[-1] for row in cells(lines, "actor")] == ["3.00 GiB", "3.00 GiB"]
+    assert any("fullest GPU holds 4.00 GiB of 3.00 GiB: TOO MUCH" in line for line in lines)
+    # main memory is said beside: four programs
+    assert any(f"its processes hold {4 * PROGRAM / GIB:.2f} GiB" in line for line in lines)
 
 
 def test_what_travels_after_an_update_is_said():

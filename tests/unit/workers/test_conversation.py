@@ -16,7 +16,6 @@ from rlcore.errors import WorkerError
 from rlcore.rollout.converse import RolloutJob, converse
 from rlcore.rollout.messages import InteractJob, Receive, Route, Send
 from rlcore.rollout.schedule import (
-    chunks_per_column,
     deal,
     evaluation_columns,
     training_columns,
@@ -55,7 +54,7 @@ def play(*, stages=1, workers=1, parts=1, bootstrap=False, forward_batch=4, reco
         job = InteractJob(
             side="train",
             columns=tuple(tuple(hands[Route(rank, stage)]) for stage in range(stages)),
-            chunks_per_column=chunks_per_column(config, CHUNK) if config.auto_reset else None,
+            chunks_per_column=config.chunks_per_column(CHUNK) if config.auto_reset else None,
             bootstrap=bootstrap,
             record=frozenset(record),
             parts=parts,

@@ -6,6 +6,7 @@ from math import prod
 from pathlib import Path
 
 from rlcore.specs import EnvSpec, PolicySpec, gathered
+from rlcore_model_openpi.activations import LIBRARIES, activations
 from rlcore_model_openpi.contradictions import check_settings
 from rlcore_model_openpi.files import (
     check_beside,
@@ -72,6 +73,9 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         trainable_parameters=trainable,
         gathered_parameters=gathered(network_shapes(resolved.size), BLOCKS),
         cache_numbers=_cached(config, resolved),
+        activations=activations(config, resolved),
+        sample_bytes=_stored(config, resolved),
+        library_bytes=LIBRARIES if resolved.size.vision == "siglip" else 0,
         gradient_checkpointing=True,
         blocks=True,
         starts_from_noise=True,
@@ -104,6 +108,14 @@ def _cached(config: OpenPIModelConfig, resolved: Resolved) -> int:
     tokens = images * size.image_tokens + size.max_token_len
     output = size.vlm_width if config.add_value_head and config.openpi.value_after_vlm else 0
     return tokens * (2 * size.depth * size.kv_heads * size.head_dim + output)
+
+
+def _stored(config: OpenPIModelConfig, resolved: Resolved) -> int:
+    """Bytes of a stored decision, most of it images as they are prepared, and the chain."""
+    size = resolved.size
+    images = resolved.num_images * 3 * size.image_size**2
+    chain = (config.openpi.num_steps + 1) * size.action_horizon * size.action_dim
+    return images + 4 * chain + 9 * size.max_token_len + 4 * size.action_dim
 
 
 def _head_parameters(config: OpenPIModelConfig, resolved: Resolved) -> int:

@@ -38,7 +38,14 @@ def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
         CheckpointError: the checkpoint is missing, damaged, or of another network or robot.
     """
     resolved = resolve(config, env_spec)
-    spec = checked_spec(config, resolved, env_spec, sft="token_cross_entropy")
+    spec = checked_spec(
+        config,
+        resolved,
+        env_spec,
+        sft="token_cross_entropy",
+        written=config.num_action_chunks * resolved.action_dim - 1,  # the last is never an input
+        causal=True,
+    )
     return replace(spec, cache_numbers=_cached(config, resolved))
 
 

@@ -73,7 +73,14 @@ def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
     """
     l1 = config.use_l1_regression
     resolved = resolve(config, env_spec)
-    spec = checked_spec(config, resolved, env_spec, sft=None if l1 else "token_cross_entropy")
+    between = int(config.use_proprio) + int(config.implement_version == "official")
+    spec = checked_spec(
+        config,
+        resolved,
+        env_spec,
+        sft=None if l1 else "token_cross_entropy",
+        written=config.num_action_chunks * resolved.action_dim + between,
+    )
     return replace(spec, temperature=not l1, evaluation_only=_EVALUATION_ONLY if l1 else "")
 
 

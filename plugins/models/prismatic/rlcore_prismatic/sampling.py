@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-WORD = 64
-"""Tokens that are stored in one int64, a bit each."""
+from rlcore_prismatic.settings import WORD
 
 
 def likeliest(logits: Tensor, k: int) -> Tensor | None:

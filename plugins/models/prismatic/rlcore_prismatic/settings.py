@@ -9,6 +9,8 @@ from rlcore.config.schema import ModelConfig, When, key
 VALUE_TYPES = ("chunk_level", "action_level")
 WITH_CRITIC = When("add_value_head", (True,))
 NORMALIZATIONS = ("bounds_q99", "bounds")
+WORD = 64
+"""Tokens of which one stored int64 says whether they could be drawn, a bit each."""
 
 
 @dataclass

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.specs import EnvSpec, PolicySpec, gathered
 from rlcore_prismatic import statistics
+from rlcore_prismatic.activations import LIBRARIES, Reads, activations, stored
 from rlcore_prismatic.adapters import Adapters, read_adapters
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, with_pixels
 from rlcore_prismatic.files import check_folders
@@ -140,9 +141,20 @@ def _prompt_length(
 
 
 def checked_spec(
-    config: PrismaticModelConfig, resolved: Resolved, env: EnvSpec, *, sft: str | None
+    config: PrismaticModelConfig,
+    resolved: Resolved,
+    env: EnvSpec,
+    *,
+    sft: str | None,
+    written: int,
+    causal: bool = False,
 ) -> PolicySpec:
     """Facts of the policy, after checking its checkpoint.
+
+    Args:
+        sft: its supervised loss.
+        written: tokens that the network reads behind the prompt.
+        causal: whether a token sees only those before it.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or of another network or robot.
@@ -175,6 +187,12 @@ def checked_spec(
         load_tokenizer(place, resolved.prompt_length, resolved.size).checked(env.said)
         load_statistics(config, resolved)
     total, trainable = _parameters(config, resolved, head, adapters)
+    reads = Reads(
+        resolved.size,
+        images=resolved.num_images,
+        prompt=resolved.prompt_length,
+        slots=config.num_action_chunks * resolved.action_dim,
+    )
     return PolicySpec(
         name=config.model_type,
         num_images=resolved.num_images,
@@ -187,6 +205,9 @@ def checked_spec(
         parameters=total,
         trainable_parameters=trainable,
         gathered_parameters=gathered(network_shapes(resolved.size, film=resolved.film), BLOCKS),
+        activations=activations(config, reads, behind=written, causal=causal),
+        sample_bytes=stored(config, reads),
+        library_bytes=LIBRARIES,
         gradient_checkpointing=True,
         blocks=True,
         temperature=True,

@@ -1,0 +1,118 @@
+"""What a forward of the network makes beside weights, counted from its shapes. No torch."""
+
+from __future__ import annotations
+
+from rlcore.activations import FP32, Part
+from rlcore.specs import Activations
+from rlcore_model_openpi.resolved import Resolved, masked_images
+from rlcore_model_openpi.settings import OpenPIModelConfig
+from rlcore_model_openpi.sizes import NetworkSize, conv_channels
+
+LIBRARIES = 160 * 2**20
+"""Main memory of transformers, once its SigLIP is imported."""
+BYTES = {"fp32": 4, "bf16": 2}
+_DENSITY = 6  # numbers of an action entry: its point, mean, std and what a log-prob makes of them
+
+
+def activations(config: OpenPIModelConfig, resolved: Resolved) -> Activations:
+    """Bytes per sample."""
+    size, number = resolved.size, BYTES[config.precision]
+    rank = config.lora_rank if config.is_lora else 0
+    vlm = Part(number, trained=not (rank or config.openpi.train_expert_only), rank=rank)
+    expert = Part(number)
+    images = resolved.num_images + masked_images(config, resolved)
+    prefix = images * size.image_tokens + size.max_token_len
+    needs_output = config.add_value_head and config.openpi.value_after_vlm
+    layers = size.depth - (0 if needs_output else 1)  # the last one gives keys and values alone
+    steps = config.openpi.num_steps if config.openpi.joint_logprob else 1
+    pixels = FP32 * images * 3 * size.image_size**2
+    tower = images * _tower_layer(vlm, size)
+    layer = _gemma_layer(vlm, size, prefix, prefix, size.vlm_width, size.vlm_mlp)
+    ahead = _gemma_layer(
+        expert, size, size.suffix_len, prefix + size.suffix_len, size.expert_width, size.expert_mlp,
+        adaptive=size.pi05,
+    )  # fmt: skip
+    depth = size.vision_depth if size.vision == "siglip" else 0
+    first = images * _image_ends(vlm, size) + _norm(vlm, prefix, size.vlm_width)
+    first += vlm.inputs(prefix, size.vlm_width, 2)
+    if not vlm.passes_gradients:
+        first = tower = layer = 0
+    last = steps * _suffix_ends(expert, size)
+    width = 2 * size.kv_heads * size.head_dim
+    left = size.depth * (prefix * width + steps * size.suffix_len * size.expert_width)
+    if vlm.passes_gradients:
+        left += layers * prefix * size.vlm_width
+        left += depth * images * size.image_tokens * size.vision_width
+    inside = max(
+        images * size.image_tokens * (3 * size.vision_width + 2 * size.vision_mlp),
+        prefix * (3 * size.vlm_width + 3 * size.vlm_mlp),
+    )
+    return Activations(
+        kept=first + depth * tower + layers * layer + steps * size.depth * ahead + last,
+        recomputed=first + expert.numbers(left) + max(tower, layer, ahead) + last,
+        passing=pixels + max(pixels, expert.numbers(inside)),
+    )
+
+
+def _norm(part: Part, tokens: int, width: int) -> int:
+    """RMS norms are made in fp32."""
+    return part.rms_norm(tokens, width, FP32)
+
+
+def _gemma_layer(
+    part: Part,
+    size: NetworkSize,
+    tokens: int,
+    keys: int,
+    width: int,
+    mlp: int,
+    *,
+    adaptive: bool = False,
+) -> int:
+    """Of one layer over `tokens` that look at `keys`, with the mask of its attention.
+
+    Args:
+        adaptive: both of its sums have a gate.
+    """
+    attended, shared = size.heads * size.head_dim, size.kv_heads * size.head_dim
+    attention = part.inputs(tokens, width, 3) + part.attention(tokens, keys, attended, shared)
+    inner = part.inputs(tokens, width, 2) + 3 * part.numbers(tokens * mlp)
+    gates = part.numbers(2 * tokens * width) if adaptive else 0
+    return (
+        2 * _norm(part, tokens, width)
+        + attention
+        + part.numbers(tokens * keys)
+        + inner
+        + part.inputs(tokens, mlp)
+        + gates
+    )
+
+
+def _tower_layer(part: Part, size: NetworkSize) -> int:
+    """Of one layer of SigLIP and one image."""
+    tokens, width = size.image_tokens, size.vision_width
+    norms = 2 * part.numbers(tokens * width)
+    attention = part.inputs(tokens, width, 3) + part.attention(tokens, tokens, width, width)
+    mlp = part.inputs(tokens, width) + part.numbers(tokens * size.vision_mlp)
+    return norms + attention + mlp + part.inputs(tokens, size.vision_mlp)
+
+
+def _image_ends(part: Part, size: NetworkSize) -> int:
+    """Of one image: where its patches are embedded, and from the last norm to the VLM."""
+    if not part.trained:  # neither has adapters
+        return part.numbers(size.image_tokens * size.vision_width)
+    pixels = size.image_size**2
+    last = part.numbers(2 * size.image_tokens * size.vision_width)  # the norm's, the projector's
+    if size.vision == "siglip":
+        return FP32 * 3 * pixels + last
+    # the input of each convolution, and the output of the last one
+    channels = conv_channels(size)
+    return last + part.numbers(sum(count * pixels >> 2 * n for n, count in enumerate(channels)))
+
+
+def _suffix_ends(part: Part, size: NetworkSize) -> int:
+    """Of the expert's last norm, and of all that is in fp32 before and behind it."""
+    width, steps = size.expert_width, size.action_horizon
+    before = 0 if size.pi05 else 4 * width  # actions beside the time, SiLU's input and output
+    entries = size.action_dim * (1 + _DENSITY)
+    return _norm(part, size.suffix_len, width) + FP32 * steps * (before + width + entries)

@@ -1,0 +1,130 @@
+"""What a forward of the network makes beside weights, counted from its shapes. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rlcore.activations import FP32, Part
+from rlcore.specs import Activations
+from rlcore_prismatic.layout import conv_channels, projector_widths
+from rlcore_prismatic.settings import WORD, PrismaticModelConfig
+from rlcore_prismatic.sizes import PrismaticSize, TowerSize
+
+LIBRARIES = 160 * 2**20
+"""Main memory of transformers, once its Llama is imported."""
+BYTES = {"fp32": 4, "bf16": 2}
+_SCORES = 3 * FP32 + 1  # bytes of a bin: its log-prob, probability and masked log-prob, and a mask
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What the network reads and writes at once.
+
+    Attributes:
+        size: the network.
+        images: cameras.
+        prompt: L, tokens of a prompt after padding.
+        slots: N, tokens of a decision.
+    """
+
+    size: PrismaticSize
+    images: int
+    prompt: int
+    slots: int
+
+
+def activations(
+    config: PrismaticModelConfig, reads: Reads, *, behind: int, causal: bool
+) -> Activations:
+    """Bytes per sample.
+
+    Args:
+        behind: tokens that are read besides patches and prompt.
+        causal: whether each token has a mask of its own.
+    """
+    size, images = reads.size, reads.images
+    rank = config.lora_rank if config.is_lora else 0
+    part = Part(BYTES[config.precision], trained=not config.is_lora, rank=rank)
+    tokens = images * size.patches + reads.prompt + behind
+    blocks = [images * _block(part, tower, size) for tower in size.towers]
+    layer = _layer(part, size, tokens)
+    # a tower's last block is not used
+    depths = [tower.depth - 1 for tower in size.towers]
+    ends = images * _patches(part, size) + _projector(part, size, images * size.patches)
+    ends += part.rms_norm(tokens, size.width) + part.inputs(reads.slots, size.width)
+    ends += reads.slots * size.action_bins * _SCORES
+    ends += part.numbers(tokens**2 if causal else tokens)
+    pairs = list(zip(size.towers, depths, strict=True))
+    between = sum(
+        part.numbers(images * depth * (size.patches + tower.prefix) * tower.width)
+        for tower, depth in pairs
+    )
+    between += part.numbers(size.depth * tokens * size.width)
+    return Activations(
+        kept=ends
+        + size.depth * layer
+        + sum(depth * block for depth, block in zip(depths, blocks, strict=True)),
+        recomputed=ends + between + max([layer, *blocks]),
+        passing=max(_pixels(size, images), _passing(part, size, images, tokens)),
+    )
+
+
+def stored(config: PrismaticModelConfig, reads: Reads) -> int:
+    """Bytes of a stored decision, most of it images as they are prepared."""
+    images = reads.images * 3 * reads.size.image_size**2
+    words = -(-reads.size.action_bins // WORD) if config.top_k > 0 else 0
+    return images + 8 * reads.slots * (1 + words) + 9 * reads.prompt
+
+
+def _pixels(size: PrismaticSize, images: int) -> int:
+    """Colours in fp32 for each tower, while they are normalised: as they were, and as they will
+    be."""
+    return 2 * FP32 * images * 3 * len(size.towers) * size.image_size**2
+
+
+def _passing(part: Part, size: PrismaticSize, images: int, tokens: int) -> int:
+    """The larger of a tower's MLP and the Llama's: what goes around it, goes in, and is inside."""
+    towers = [
+        images * (size.patches + tower.prefix) * (3 * tower.width + 2 * tower.mlp)
+        for tower in size.towers
+    ]
+    return part.numbers(max([tokens * (3 * size.width + 3 * size.mlp), *towers]))
+
+
+def _patches(part: Part, size: PrismaticSize) -> int:
+    """Of the embedding of one image's patches, by all towers."""
+    pixels = size.image_size**2
+    total = 0
+    for tower in size.towers:
+        if not tower.convs:
+            total += part.inputs(1, 3 * pixels)
+        elif part.trained:
+            channels = conv_channels(tower)[:-1]
+            total += part.numbers(sum(c * pixels >> 2 * n for n, c in enumerate(channels)))
+    return total
+
+
+def _block(part: Part, tower: TowerSize, size: PrismaticSize) -> int:
+    """Of one block of a tower and one image."""
+    tokens, width = size.patches + tower.prefix, tower.width
+    norms = 2 * part.numbers(tokens * width)
+    scales = 2 * tokens * width * part.size if tower.layer_scale and part.trained else 0
+    attention = part.inputs(tokens, width) + part.attention(tokens, tokens, width, width)
+    mlp = part.inputs(tokens, width) + part.numbers(tokens * tower.mlp)
+    return norms + scales + attention + mlp + part.inputs(tokens, tower.mlp)
+
+
+def _projector(part: Part, size: PrismaticSize, tokens: int) -> int:
+    """Of inputs and, between the layers, what GELU reads."""
+    widths = projector_widths(size)
+    inner = part.numbers(tokens * sum(widths[1:-1]))
+    return inner + sum(part.inputs(tokens, before) for before, _ in pairwise(widths))
+
+
+def _layer(part: Part, size: PrismaticSize, tokens: int) -> int:
+    """Of one layer of the Llama."""
+    width, keys = size.width, size.width // size.heads * size.kv_heads
+    attention = part.inputs(tokens, width, 3) + part.attention(tokens, tokens, width, keys)
+    mlp = part.inputs(tokens, width, 2) + 3 * part.numbers(tokens * size.mlp)
+    return 2 * part.rms_norm(tokens, width) + attention + mlp + part.inputs(tokens, size.mlp)
