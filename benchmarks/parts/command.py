@@ -68,6 +68,10 @@ class Command:
                 if self._lost.is_set() and lines is self.out:
                     return
 
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
     def close_output(self) -> None:
         """Read no further than the next line of standard output, and close it."""
         self._lost.set()

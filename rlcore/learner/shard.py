@@ -14,7 +14,7 @@ second version in torch, `fully_shard`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,7 +38,14 @@ from rlcore.protocols import Policy
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
-def divide(policy: Policy, config: FSDPConfig, device: torch.device, *, among: int) -> None:
+def divide(
+    policy: Policy,
+    config: FSDPConfig,
+    device: torch.device,
+    *,
+    among: int,
+    fill: Callable[[Iterable[nn.Parameter]], object] = tuple,
+) -> None:
     """Keep this rank's part of every parameter, on `device`; for all ranks at once.
 
     Block by block, so that a device never holds more than its parts and one whole block. A policy
@@ -51,6 +58,8 @@ def divide(policy: Policy, config: FSDPConfig, device: torch.device, *, among: i
         policy: on the host, alike on all ranks, which have met (:mod:`rlcore.learner.ranks`).
         config: how.
         among: how many ranks divide one copy; it divides the number of ranks.
+        fill: is called with the parameters of a block before they are looked at; by default they
+            have their numbers.
     """
     assert isinstance(policy, nn.Module)  # as every policy is
     reduce = config.mixed_precision.reduce_dtype
@@ -67,6 +76,7 @@ def divide(policy: Policy, config: FSDPConfig, device: torch.device, *, among: i
     tied = _in_several(policy, blocks)
     kept: set[nn.Parameter] = set()
     for block in blocks:
+        fill(block.parameters())
         kept |= _kept_whole(one for one in block.parameters() if one not in tied)
         fully_shard(
             block,
@@ -74,6 +84,7 @@ def divide(policy: Policy, config: FSDPConfig, device: torch.device, *, among: i
             reshard_after_forward=config.gathers_again,
             **shared,
         )
+    fill(one for one in policy.parameters() if not parts.divided(one))
     kept |= _kept_whole(one for one in policy.parameters() if one not in kept)
     # what is in no block is needed again when the backward pass begins
     fully_shard(policy, ignored_params=kept, reshard_after_forward=False, **shared)

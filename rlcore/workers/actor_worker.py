@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.schema import SFTConfig
+from rlcore.config.schema import ModelConfig, SFTConfig
 from rlcore.rollout.messages import Conversation
 from rlcore.targets import load_target
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
@@ -18,6 +18,7 @@ from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rlcore.learner.postponed import Postponed
     from rlcore.learner.supervised import OnProgress
     from rlcore.learner.update import Learner
     from rlcore.placement.lanes import Lane
@@ -30,6 +31,7 @@ class ActorWorker(PolicyWorker):
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
         self._learner: Learner | None = None
+        self._postponed: Postponed | None = None
         self._version = 0
         self._unpublished: Subset = "all"
 
@@ -90,9 +92,26 @@ class ActorWorker(PolicyWorker):
         if ranks.several():
             from rlcore.learner.shard import divide
 
-            settings = self._settings
-            divide(policy, settings.actor.fsdp_config, self.device, among=settings.divided_by)
+            settings, postponed = self._settings, self._postponed
+            assert postponed is not None  # as it was made before
+            divide(
+                policy,
+                settings.actor.fsdp_config,
+                self.device,
+                among=settings.divided_by,
+                fill=postponed.fill,
+            )
+            self._postponed = None
         return policy
+
+    def _make(self, model: ModelConfig) -> Any:
+        """Of a policy that ranks divide, large weights get their numbers when they are divided."""
+        if not self._divides:
+            return super()._make(model)
+        from rlcore.learner.postponed import Postponed
+
+        with Postponed() as self._postponed:
+            return super()._make(model)
 
     # -- learning -----------------------------------------------------------------------------
 

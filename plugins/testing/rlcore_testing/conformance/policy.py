@@ -25,6 +25,7 @@ from rlcore_testing.conformance.policy_acting import (
     PreparingChecks,
 )
 from rlcore_testing.conformance.policy_learning import ParameterChecks, SupervisedChecks
+from rlcore_testing.conformance.policy_memory import MemoryChecks
 from rlcore_testing.conformance.policy_subject import PolicySubject, keys
 
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".npy")
@@ -120,6 +121,7 @@ class PolicyConformance(
     ActingChecks,
     EvaluatingChecks,
     ParameterChecks,
+    MemoryChecks,
     SupervisedChecks,
     SavingChecks,
 ):

@@ -1,0 +1,131 @@
+"""Whether a policy takes the memory that its spec says."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import finalize
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from rlcore_testing.conformance.base import require, skip_unless
+from rlcore_testing.conformance.policy_subject import ROWS, PolicySubject, as_tensors
+
+ROUGHLY = 0.15  # that the estimate of memory may be off
+HINT = "rlcore.activations helps to count; 0 means that it is not known"
+
+
+class MemoryChecks(PolicySubject):
+    """What a plan counts, by measuring real tensors."""
+
+    def test_activations_are_those_of_the_spec(self) -> None:
+        """What a forward leaves for its backward, beside parameters: each tensor once."""
+        told = self.spec.activations.kept
+        skip_unless(told, "spec.activations.kept is 0: not known")
+        kept = _kept(self.policy, self._scores) / ROWS
+        self._require_about("activations.kept", told, kept)
+
+    def test_passing_activations_are_those_of_the_spec(self) -> None:
+        """The most that a forward holds at once that leaves nothing."""
+        told = self.spec.activations.passing
+        skip_unless(told, "spec.activations.passing is 0: not known")
+        with torch.no_grad(), _Held() as held:
+            self._scores()
+        # keys and values that acting caches are counted apart, and a critic may be all there is
+        most, cached = held.most / ROWS, self.spec.cache_numbers * self._number
+        require(
+            (1 - 2 * ROUGHLY) * told <= most <= (1 + 2 * ROUGHLY) * (told + cached),
+            f"spec.activations.passing is {told} bytes a sample, measured are {most:.0f}",
+            hint=HINT,
+        )
+
+    def test_recomputed_activations_are_those_of_the_spec(self) -> None:
+        """What a forward leaves and its backward makes again; gradients are counted apart."""
+        told = self.spec.activations.recomputed
+        skip_unless(told and self.spec.gradient_checkpointing, "nothing is recomputed")
+        policy = self.fresh()
+        for parameter in policy.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        policy.set_checkpointing(True)
+        output = self.acted(policy)
+        with _Held() as held:
+            self._scores(policy, output).backward()
+        most = held.most / ROWS
+        require(
+            (1 - 2 * ROUGHLY) * told <= most <= (1 + 4 * ROUGHLY) * told,
+            f"spec.activations.recomputed is {told} bytes a sample, measured are {most:.0f}",
+            hint=HINT,
+        )
+
+    def test_stored_decisions_are_those_of_the_spec(self) -> None:
+        told = self.spec.sample_bytes
+        skip_unless(told, "spec.sample_bytes is 0: not known")
+        tensors = [*as_tensors(self.inputs).values(), *self.acted().replay.values()]
+        stored = sum(tensor.numel() * tensor.element_size() for tensor in tensors) / ROWS
+        self._require_about("sample_bytes", told, stored)
+
+    def _scores(self, policy: Any = None, output: Any = None) -> Tensor:
+        found = self.evaluated(output or self.acted(policy), policy)
+        return found.logprobs.sum() + found.values.sum() + found.entropy.sum()
+
+    @property
+    def _number(self) -> int:
+        """Bytes of the largest kind of number among the parameters."""
+        return max(parameter.element_size() for parameter in self.policy.parameters())
+
+    def _require_about(self, name: str, told: int, measured: float) -> None:
+        require(
+            abs(told - measured) <= ROUGHLY * measured,
+            f"spec.{name} is {told} bytes a sample, measured are {measured:.0f}",
+            hint=HINT,
+        )
+
+
+def _kept(policy: nn.Module, forward: Any) -> int:
+    """Bytes that a forward leaves for its backward, parameters aside."""
+    own = {one.untyped_storage()._cdata for one in policy.parameters()}
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own:
+            kept[storage._cdata] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        forward()
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+class _Held(TorchDispatchMode):
+    """Bytes of tensors made inside that are alive, now and at the most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.most = 0, 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = {_key(one) for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor) and _key(tensor) not in self._known | before:
+                self._hold(tensor.untyped_storage())
+        return result
+
+    def _hold(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        self._known.add(key)
+        self.now += size
+        self.most = max(self.most, self.now)
+        finalize(storage, self._release, key, size)
+
+    def _release(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self.now -= size
+
+
+def _key(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
