@@ -195,4 +195,4 @@ def spans(ranks: Sequence[int]) -> str:
 
 
 def size(count: float) -> str:
-    return f"{count / GIB:.2f} GiB" if count >= GIB / 100 else f"{count / 2**20:.2f} MiB"
+    return f"{count / GIB:.2f} GiB" if count >= GIB else f"{count / 2**20:.2f} MiB"

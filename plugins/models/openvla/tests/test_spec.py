@@ -53,7 +53,7 @@ def test_a_dry_run_counts_reference_weights(capsys):
     def planned(*more: str) -> float:
         asked = ["train", "env=metaworld_50", "model=openvla_tiny", "algorithm=ppo", "--dry-run"]
         asked += [f"env.{side}.tasks=[reach-v3]" for side in ("train", "eval")]  # short sentences
-        assert main([*asked, *more]) == 0
+        assert main([*asked, "cluster.inventory=1x24GB", *more]) == 0
         processes = re.findall(r"rollout\+actor .* ([\d.]+) MiB", capsys.readouterr().out)
         return float(processes[0])
 
