@@ -44,7 +44,7 @@ def divide(
     device: torch.device,
     *,
     among: int,
-    fill: Callable[[Iterable[nn.Parameter]], object] = tuple,
+    fill: Callable[[Iterable[nn.Parameter]], None] | None = None,
 ) -> None:
     """Keep this rank's part of every parameter, on `device`; for all ranks at once.
 
@@ -58,8 +58,7 @@ def divide(
         policy: on the host, alike on all ranks, which have met (:mod:`rlcore.learner.ranks`).
         config: how.
         among: how many ranks divide one copy; it divides the number of ranks.
-        fill: is called with the parameters of a block before they are looked at; by default they
-            have their numbers.
+        fill: gives parameters their numbers, a block at a time; None: they have them.
     """
     assert isinstance(policy, nn.Module)  # as every policy is
     reduce = config.mixed_precision.reduce_dtype
@@ -76,7 +75,8 @@ def divide(
     tied = _in_several(policy, blocks)
     kept: set[nn.Parameter] = set()
     for block in blocks:
-        fill(block.parameters())
+        if fill is not None:
+            fill(block.parameters())
         kept |= _kept_whole(one for one in block.parameters() if one not in tied)
         fully_shard(
             block,
@@ -84,7 +84,8 @@ def divide(
             reshard_after_forward=config.gathers_again,
             **shared,
         )
-    fill(one for one in policy.parameters() if not parts.divided(one))
+    if fill is not None:
+        fill(one for one in policy.parameters() if not parts.divided(one))
     kept |= _kept_whole(one for one in policy.parameters() if one not in kept)
     # what is in no block is needed again when the backward pass begins
     fully_shard(policy, ignored_params=kept, reshard_after_forward=False, **shared)
