@@ -130,10 +130,10 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
 
 
 def _activations(config: ToyModelConfig, env: EnvSpec) -> Activations:
-    """fp32: what the layers read, the outputs of both tanh, and a few numbers an action entry.
+    """fp32: what the layers read, the critic's apart, and a few numbers an action entry.
     Nothing is recomputed."""
     outputs = config.num_action_chunks * env.action_dim
-    kept = 4 * (input_size(env) + 2 * config.hidden + 4 * outputs)
+    kept = 4 * (input_size(env) + 3 * config.hidden + 4 * outputs)
     return Activations(kept, kept, 4 * (2 * input_size(env) + config.hidden))
 
 

@@ -24,8 +24,8 @@ class Net(nn.Module):
         self.place = nn.Parameter(torch.randn(3, 4) * 0.1 + torch.arange(4))
         self.tied = nn.Linear(8, 4)
         self.tied.weight = self.first.weight
-        self.half = nn.Linear(4, 4)
-        self.half.weight.data = self.half.weight.data.to(torch.bfloat16)
+        self.halved = nn.Linear(4, 4)
+        self.halved.weight.data = self.halved.weight.data.to(torch.bfloat16)
         self.rounded = nn.Linear(4, 4)
         self.rounded.weight.data = self.rounded.weight.data.to(torch.bfloat16).float()
         self.seen = nn.Parameter(self.second.weight.detach() + 1)  # asks for numbers
@@ -43,11 +43,11 @@ def test_the_same_numbers_and_the_same_draws_afterwards():
         last = torch.randn(5)
     assert torch.equal(after, last)
     waiting = [n for n, p in late.named_parameters() if not p.untyped_storage().nbytes()]
-    assert {"first.weight", "third.weight", "half.weight", "rounded.weight"} <= set(waiting)
+    assert {"first.weight", "third.weight", "halved.weight", "rounded.weight"} <= set(waiting)
     assert not {"place", "seen", "second.weight", "before"} & set(waiting)
-    assert late.tied.weight is late.first.weight and late.half.weight.dtype == torch.bfloat16
+    assert late.tied.weight is late.first.weight and late.halved.weight.dtype == torch.bfloat16
     state = torch.get_rng_state()
-    postponed.fill(late.half.parameters())
+    postponed.fill(late.halved.parameters())
     assert not late.first.weight.untyped_storage().nbytes()  # only what was asked for
     postponed.fill(late.parameters())
     assert torch.equal(torch.get_rng_state(), state)
