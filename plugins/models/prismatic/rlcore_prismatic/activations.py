@@ -84,12 +84,13 @@ def _pixels(size: PrismaticSize, images: int) -> int:
 
 
 def _passing(part: Part, size: PrismaticSize, images: int, tokens: int) -> int:
-    """The larger of a tower's MLP and the Llama's: what goes around it, goes in, and is inside."""
+    """The larger of a tower's MLP and the Llama's: what goes around it, goes in, and is inside; the
+    Llama's callers hold its embeddings too."""
     towers = [
         images * (size.patches + tower.prefix) * (3 * tower.width + 2 * tower.mlp)
         for tower in size.towers
     ]
-    return part.numbers(max([tokens * (3 * size.width + 3 * size.mlp), *towers]))
+    return part.numbers(max([tokens * (6 * size.width + 3 * size.mlp), *towers]))
 
 
 def _patches(part: Part, size: PrismaticSize) -> int:
