@@ -123,7 +123,7 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"rollout.sync={config.rollout.sync} does nothing: rollout and actor are one process "
             "over one set of weights"
         )
-    for sentence in processes.offloads_in_vain(facts):
+    for sentence in (*processes.offloads_in_vain(facts), *updates.more_than_a_rank_gets(facts)):
         warn(sentence)
     if config.actor.model.model_path is None and not config.sft.enabled:
         warn("actor.model.model_path is null: the policy starts from random weights")

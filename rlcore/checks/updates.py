@@ -54,10 +54,25 @@ def groups_divide_columns(facts: Facts) -> Iterator[str]:
 def batches_divide(facts: Facts) -> Iterator[str]:
     actor, ranks = facts.config.actor, facts.workers["actor"]
     step = actor.micro_batch_size * ranks
+    if any(more_than_a_rank_gets(facts)):  # one micro-batch takes it all
+        return
     if facts.policy is not None and step > 0 and actor.global_batch_size % step:
         yield (
             "actor.global_batch_size must be divisible by micro_batch_size x actor ranks = "
             f"{actor.micro_batch_size} x {ranks} = {step}, got {actor.global_batch_size}"
+        )
+
+
+def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
+    """A sentence where the batch is dealt out among so many ranks that micro-batches can't be as
+    large as they are asked to be, as in a layout for fewer machines."""
+    actor, ranks = facts.config.actor, facts.workers["actor"]
+    share, rest = divmod(actor.global_batch_size, ranks)
+    if facts.policy is not None and not rest and share < actor.micro_batch_size:
+        yield (
+            f"actor.micro_batch_size={actor.micro_batch_size} is more than each of {ranks} actor "
+            f"processes gets of actor.global_batch_size={actor.global_batch_size}, {share} chunks "
+            "on average: these are one micro-batch"
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rlcore.checks.updates import more_than_a_rank_gets
+
 
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
@@ -25,3 +27,17 @@ import pytest
 )  # fmt: skip
 def test_updates_that_do_not_fit_are_refused(facts, problems, overrides, sentence):
     assert any(sentence in said for said in problems(facts(*overrides)))
+
+
+def test_a_rank_that_gets_less_than_a_micro_batch_takes_it_as_one(facts, problems):
+    """A recipe for one machine on two: 160 chunks for two ranks are 80 each, which is said."""
+    fewer = facts("actor.global_batch_size=160")
+    assert not any("global_batch_size" in said for said in problems(fewer))
+    (said,) = more_than_a_rank_gets(fewer)
+    assert said == (
+        "actor.micro_batch_size=128 is more than each of 2 actor processes gets of "
+        "actor.global_batch_size=160, 80 chunks on average: these are one micro-batch"
+    )
+    assert not list(more_than_a_rank_gets(facts("actor.global_batch_size=256")))
+    uneven = facts("actor.global_batch_size=161")
+    assert any("got 161" in said for said in problems(uneven))
