@@ -1,7 +1,8 @@
 """What the ManiSkill tests share. SAPIEN reads its variables when it is imported.
 
-Without a Vulkan driver, tests that draw are skipped with the reason; experts act and settings are
-checked all the same.
+Without a Vulkan driver SAPIEN makes no scene, even one that is never drawn. Tests that play in one
+are skipped with the reason; specs, settings, files, rules, paths and batches are checked all the
+same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ for _name, _value in _variables.items():
 
 @pytest.fixture(scope="session")
 def vulkan() -> None:
-    """For tests whose scenes are drawn."""
+    """For tests that play in a scene."""
     if _no_driver:
         pytest.skip(_no_driver)
 

@@ -27,7 +27,8 @@ STEPS = 80
 
 
 def make(task: str, **settings: Any) -> BaseEnv:
-    """ManiSkill's env without a renderer: experts look at no picture, and need no driver."""
+    """ManiSkill's env without a renderer: experts look at no picture. SAPIEN wants a device to draw
+    with all the same."""
     if task in TABLETOP:  # the others bring their robot
         settings = {"robot_uids": "panda"} | settings
     settings = {"control_mode": "pd_ee_delta_pose"} | settings
@@ -38,7 +39,7 @@ def make(task: str, **settings: Any) -> BaseEnv:
 
 
 @pytest.fixture(scope="module")
-def envs() -> Iterator[dict[str, BaseEnv]]:
+def envs(vulkan: None) -> Iterator[dict[str, BaseEnv]]:
     made = {task: make(task) for task in sorted(EXPERT_TASKS & TABLETOP.keys())}
     yield made
     for env in made.values():
@@ -95,6 +96,7 @@ def test_expert_solves_nearly_every_start(envs: dict[str, BaseEnv], task: str) -
     assert sum(length is not None for length in found) >= 38
 
 
+@pytest.mark.usefixtures("vulkan")
 @pytest.mark.parametrize("task", [MAIN, "PutOnPlateInScene25PositionChangeTo-v1"])
 def test_expert_puts_objects_on_plates(task: str) -> None:
     """In one of the two the object is taken away from the hand and put elsewhere at step 5."""
@@ -122,6 +124,7 @@ def test_speed_scales_motions(pick: Any) -> None:
     assert fast is not None and slow is not None and slow > 1.5 * fast
 
 
+@pytest.mark.usefixtures("vulkan")
 def test_expert_without_rotations() -> None:
     env = make("PickCube-v1", control_mode="pd_ee_delta_pos")
     assert env.single_action_space.shape == (4,)

@@ -21,12 +21,8 @@ import numpy as np
 from rlcore.errors import AssetError, ConfigError
 
 CONTROL_MODE = "pd_joint_delta_pos"
-SOLUTIONS = {
-    "PickCube-v1": "pick_cube",
-    "PushCube-v1": "push_cube",
-    "StackCube-v1": "stack_cube",
-}
-"""Modules of ManiSkill's solutions for the panda, by task."""
+SOLUTIONS = {"PickCube-v1": "pick_cube"}
+"""Modules of ManiSkill's solutions for the panda, by task: those that a test has played."""
 _FOLDER = "mani_skill.examples.motionplanning.panda.solutions"
 
 
@@ -129,7 +125,7 @@ class _Handing:
     """The env as a solution sees it: it has been reset, and steps are handed over."""
 
     def __init__(self, env: Any, hand_over: Any) -> None:
-        self.unwrapped = _ByPosition(env)
+        self.unwrapped = env
         self._hand_over = hand_over
 
     def reset(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -138,16 +134,3 @@ class _Handing:
     def step(self, action: np.ndarray) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         self._hand_over(np.asarray(action, dtype=np.float64))
         return {}, 0.0, False, False, {}
-
-
-class _ByPosition:
-    """The env under another name of its control mode: some solutions insist on one that takes
-    positions of joints, which is what they hand over."""
-
-    control_mode = "pd_joint_pos"
-
-    def __init__(self, env: Any) -> None:
-        self._env = env
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._env, name)
