@@ -14,9 +14,9 @@ from rlcore.placement.plan import Plan
 from rlcore.specs import PolicySpec
 
 BYTES = {"fp32": 4, "bf16": 2}
-PROGRAM = 430 * 2**20
-"""Main memory of a process with Python, Ray and torch for CPUs, before it makes a tensor: measured,
-see docs/sharding.md."""
+PROGRAM = 390 * 2**20
+"""Main memory of a process with Python, Ray and torch for CPUs, once it has made a step: measured,
+see docs/cluster.md."""
 _ADAMW_MOMENTS = 2
 _FP32 = BYTES["fp32"]
 _WHILE_COLLECTED = 3  # copies of stored decisions: as they were made, in one piece, in order

@@ -8,7 +8,7 @@ from rlcore_model_openpi.resolved import Resolved, masked_images
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize, conv_channels
 
-LIBRARIES = 160 * 2**20
+LIBRARIES = 80 * 2**20
 """Main memory of transformers, once its SigLIP is imported."""
 BYTES = {"fp32": 4, "bf16": 2}
 _DENSITY = 6  # numbers of an action entry: its point, mean, std and what a log-prob makes of them

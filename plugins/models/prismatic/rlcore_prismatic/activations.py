@@ -11,7 +11,7 @@ from rlcore_prismatic.layout import conv_channels, projector_widths
 from rlcore_prismatic.settings import WORD, PrismaticModelConfig
 from rlcore_prismatic.sizes import PrismaticSize, TowerSize
 
-LIBRARIES = 160 * 2**20
+LIBRARIES = 80 * 2**20
 """Main memory of transformers, once its Llama is imported."""
 BYTES = {"fp32": 4, "bf16": 2}
 _SCORES = 3 * FP32 + 1  # bytes of a bin: its log-prob, probability and masked log-prob, and a mask
