@@ -107,7 +107,8 @@ def other_venv() -> Callable[..., Path]:
         try:
             venvs.make(spec, folder)
         except (AssetError, ConfigError) as error:
-            if folder.exists() and not venvs.takes_packages(folder):
+            held = folder.exists() and any(folder.iterdir())
+            if held and not venvs.takes_packages(folder):
                 pytest.fail(f"{error.message}\n  hint: rm -r {folder}; tests make it again")
             pytest.skip(f"{folder.name} can't be made here: {error.message}")
         return folder

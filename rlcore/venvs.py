@@ -73,7 +73,7 @@ def make(
     with _alone(folder):
         if (folder / BEGUN).is_file():
             say(f"{folder} was interrupted as it was made: making it anew")
-            shutil.rmtree(folder)
+            _empty(folder)
         if python is not None and (folder / CONFIG).is_file():
             _require_same(folder, spec, python)
         if whole.items() <= stamp(folder).items() and not _lacks(folder, spec):
@@ -149,8 +149,22 @@ def _begin(
         empty = [uv, "venv", "--quiet", "--allow-existing", "--python", chosen]
     else:
         empty = [chosen, "-m", "venv"]
-    _run([*empty, str(folder)], failed, other)
+    try:
+        _run([*empty, str(folder)], failed, other)
+    except AssetError:
+        _empty(folder)  # of what was begun, lest it is taken for somebody's own
+        raise
     (folder / BEGUN).unlink()
+
+
+def _empty(folder: Path) -> None:
+    """Remove all that is in a folder, the mark that it was begun last. The folder may be a mount,
+    or a link to one."""
+    for one in sorted(folder.iterdir(), key=lambda one: one.name == BEGUN):
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one)
+        else:
+            one.unlink()
 
 
 def _require_fitting(folder: Path, spec: ComponentSpec) -> None:
@@ -161,7 +175,7 @@ def _require_fitting(folder: Path, spec: ComponentSpec) -> None:
             raise ConfigError(
                 f"{folder} has Python {version}, and the simulators of {spec.name} need Python "
                 f"{spec.requires_python}",
-                hint=f"{_again(spec, usual(spec.name))}, or another new folder",
+                hint=f"rm -r {shlex.quote(str(folder))}, then {_again(spec, folder)}",
             )
 
 

@@ -131,9 +131,7 @@ class Facts:
         actors = self.workers["actor"]
         return Batch(
             rows=self.rows_per_forward,
-            samples=min(
-                config.actor.micro_batch_size, -(-config.actor.global_batch_size // actors)
-            ),
+            samples=min(config.actor.micro_batch_size, config.actor.share_of_each(actors)),
             taught=-(-config.sft.batch_size // actors) if config.sft.enabled else 0,
             stored=-(-env.total_num_envs * env.rollout_epoch * chunks // processes),
         )

@@ -54,7 +54,7 @@ def groups_divide_columns(facts: Facts) -> Iterator[str]:
 def batches_divide(facts: Facts) -> Iterator[str]:
     actor, ranks = facts.config.actor, facts.workers["actor"]
     step = actor.micro_batch_size * ranks
-    if any(more_than_a_rank_gets(facts)):  # one micro-batch takes it all
+    if any(more_than_a_rank_gets(facts)):  # they are that small then
         return
     if facts.policy is not None and step > 0 and actor.global_batch_size % step:
         yield (
@@ -72,7 +72,7 @@ def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
         yield (
             f"actor.micro_batch_size={actor.micro_batch_size} is more than each of {ranks} actor "
             f"processes gets of actor.global_batch_size={actor.global_batch_size}, {share} chunks "
-            "on average: these are one micro-batch"
+            "on average: no micro-batch is larger"
         )
 
 

@@ -82,8 +82,8 @@ class MicroBatches:
         if self._lockstep:
             raise MicroBatchError(
                 problem,
-                hint=f"set {KEY}={self.size // 2}: as the actor processes divide the parameters, "
-                "none can make smaller micro-batches alone; with runner.auto_resume=true the run "
-                "goes on with smaller ones by itself",
+                hint=f"set {KEY} to {self.size // 2} or less: as the actor processes divide the "
+                "parameters, none can make smaller micro-batches alone; with "
+                "runner.auto_resume=true the run goes on with smaller ones by itself",
             ) from None
         self.size = -(-self.size // 2)

@@ -169,7 +169,7 @@ class SupervisedTrainer:
             val,
             first=0,
             stop=stop,
-            share=lambda history, _: history.steps / steps,
+            share=lambda history, _: history.steps / steps if steps else 1.0,
             on_progress=on_progress,
         )
 

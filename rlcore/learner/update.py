@@ -70,7 +70,8 @@ class Learner:
         self._device = device or every[0].device
         # ranks that divide parameters gather them together, so all make the same forwards
         self._lockstep = any(map(parts.divided, every))
-        self._micro = MicroBatches(actor.micro_batch_size, lockstep=self._lockstep)
+        most = min(actor.micro_batch_size, actor.share_of_each(ranks.count()))
+        self._micro = MicroBatches(most, lockstep=self._lockstep)
         self._watched = None if algorithm.target_kl is None else APPROX_KL
         self._reference: list[Tensor] | None = None
         if algorithm.needs.reference_logprobs:

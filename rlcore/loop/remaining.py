@@ -50,16 +50,24 @@ def on_what_is_left(assembly: Assembly) -> Assembly:
     return found
 
 
-def with_smaller_micro_batches(assembly: Assembly) -> Assembly:
+def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
     """The same run with micro-batches of half the size, or the next one below that into which the
     global batch can be dealt out. All workers are started anew with it: of ranks that make their
-    forwards together none could change its own."""
-    config, ranks = assembly.config, assembly.placement.world_size("actor")
-    actor = config.actor
-    size = micro_batch(actor.micro_batch_size // 2, actor.global_batch_size, ranks) or 1
+    forwards together none could change its own. Over a cluster that was joined it is laid out when
+    it is known what is left of that (:func:`on_what_is_left`).
+
+    Args:
+        ranks: number of actor processes when memory ran out.
+    """
+    config, actor = assembly.config, assembly.config.actor
+    tried = min(actor.micro_batch_size, actor.share_of_each(ranks))
+    size = micro_batch(tried // 2, actor.global_batch_size, ranks) or 1
     said = f"memory ran out; the run goes on with actor.micro_batch_size={size}"
     warnings.warn(said, RunWarning, stacklevel=1)
-    return _laid_out(assembly, replace(config, actor=replace(actor, micro_batch_size=size)))
+    smaller = replace(config, actor=replace(actor, micro_batch_size=size))
+    if joins(config.cluster):
+        return replace(assembly, config=smaller)
+    return _laid_out(assembly, smaller)
 
 
 def _laid_out(assembly: Assembly, config: RunConfig) -> Assembly:

@@ -59,7 +59,9 @@ def run(assembly: Assembly) -> Summary:
                     saved, said = resume.after_failure(session, error, saved), None
                     short = isinstance(error, MicroBatchError)
             if short:
-                asked_for = with_smaller_micro_batches(asked_for)
+                asked_for = with_smaller_micro_batches(
+                    asked_for, assembly.placement.world_size("actor")
+                )
             assembly = on_what_is_left(asked_for)
 
 

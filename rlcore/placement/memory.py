@@ -14,9 +14,11 @@ from rlcore.placement.plan import Plan
 from rlcore.specs import PolicySpec
 
 BYTES = {"fp32": 4, "bf16": 2}
-PROGRAM = 390 * 2**20
-"""Main memory of a process with Python, Ray and torch for CPUs, once it has made a step: measured,
-see docs/cluster.md."""
+PROGRAM = 380 * 2**20
+"""Main memory of a process with Python, Ray and torch for CPUs: measured, see docs/cluster.md."""
+LEARNING = 70 * 2**20
+"""What learning takes besides of main memory: torch's engine, its optimizers, and what its
+allocator keeps. Measured likewise."""
 _ADAMW_MOMENTS = 2
 _FP32 = BYTES["fp32"]
 _WHILE_COLLECTED = 3  # copies of stored decisions: as they were made, in one piece, in order
@@ -140,6 +142,7 @@ def memory_per_process(
     host = PROGRAM + spec.library_bytes
     host += (_WHILE_COLLECTED if acts else _WHILE_JOINED) * batch.stored * spec.sample_bytes
     if learns:
+        host += LEARNING
         masters = 1 if size < _FP32 else 0
         each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
         state = each * spec.trainable_parameters

@@ -121,7 +121,7 @@ def _summary(
         f"{spec.trainable_parameters:,} trained",
     ]
     samples, each = of_micro_batch(memory)
-    if each:
+    if samples * each:
         lines.append(
             f"an update takes {size(samples * each)} of activations, {size(each)} for each of "
             f"{samples} samples (actor.micro_batch_size)"
@@ -144,7 +144,11 @@ def _summary(
     if cut:
         lines.append(
             f"micro-batches of {samples} samples don't fit on a GPU: "
-            + (f"set actor.micro_batch_size={fits}" if plan.shares > 1 else f"cut to {fits}")
+            + (
+                f"set actor.micro_batch_size to {fits} or less"
+                if plan.shares > 1
+                else f"cut to {fits}"
+            )
         )
     return [*lines, *_offload(plan, memory)]
 

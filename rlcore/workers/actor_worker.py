@@ -110,8 +110,11 @@ class ActorWorker(PolicyWorker):
             return super()._make(model)
         from rlcore.learner.postponed import Postponed
 
-        with Postponed() as self._postponed:
-            return super()._make(model)
+        with Postponed() as postponed:
+            policy = super()._make(model)
+        postponed.fill(policy.buffers())  # each rank has all of these
+        self._postponed = postponed
+        return policy
 
     # -- learning -----------------------------------------------------------------------------
 

@@ -106,6 +106,25 @@ def test_one_whose_making_was_interrupted_is_made_anew(
     assert venvs.stamp(folder)["env"] == "sliding" and not (folder / venvs.BEGUN).exists()
 
 
+def test_one_that_could_not_be_begun_leaves_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever makes an environment in that folder by hand keeps it."""
+    folder = home / "venv"
+
+    def fails(*_: object) -> None:
+        (folder / "bin").mkdir()
+        (folder / "bin" / "python").symlink_to(home / "nowhere")
+        raise AssetError("no network")
+
+    monkeypatch.setattr(venvs.interpreters, "version_of", lambda python: "3.11.7")
+    monkeypatch.setattr(venvs, "_imports", lambda python, module: True)
+    monkeypatch.setattr(venvs, "_run", fails)
+    with pytest.raises(AssetError, match="no network"):
+        venvs.make(spec_of("robot"), folder)
+    assert list(folder.iterdir()) == []
+
+
 def test_an_environment_that_is_there_keeps_its_python(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,8 +140,7 @@ def test_an_environment_that_is_there_keeps_its_python(
     assert caught.value.message == (
         f"{folder} has Python 3.13.0, and the simulators of sliding need Python <3.13"
     )
-    usual = venvs.usual("sliding")
-    assert caught.value.hint == f"rlcore venv create sliding {usual}, or another new folder"
+    assert caught.value.hint == f"rm -r {folder}, then rlcore venv create sliding {folder}"
     with pytest.raises(ConfigError) as caught:
         venvs.make(spec_of("robot"), folder, python="python3.10")
     assert caught.value.message == (

@@ -102,3 +102,8 @@ class ActorConfig(Settings):
     )
     micro_batch_size: int = key("chunks per forward and backward of a rank", 128, least=1)
     global_batch_size: int = key("chunks per optimizer step over all ranks", 1024, least=1)
+
+    def share_of_each(self, ranks: int) -> int:
+        """Chunks of an optimizer step for each of so many ranks, rounded up; no micro-batch is
+        larger."""
+        return -(-self.global_batch_size // ranks)

@@ -52,7 +52,8 @@ class SFTConfig(Settings):
     lr: float = key("learning rate", 1e-3, above=0, when=WITH_SFT)
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0, when=WITH_SFT)
     lr_scheduler: str = key(
-        "constant, or a cosine to 0 over max_steps; a control's is over its time",
+        "constant, or a cosine to 0 at max_steps (patience may end before that); "
+        "a control's is over its time",
         "constant",
         choices=("constant", "cosine"),
         when=WITH_SFT,

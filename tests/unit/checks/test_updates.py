@@ -36,7 +36,7 @@ def test_a_rank_that_gets_less_than_a_micro_batch_takes_it_as_one(facts, problem
     (said,) = more_than_a_rank_gets(fewer)
     assert said == (
         "actor.micro_batch_size=128 is more than each of 2 actor processes gets of "
-        "actor.global_batch_size=160, 80 chunks on average: these are one micro-batch"
+        "actor.global_batch_size=160, 80 chunks on average: no micro-batch is larger"
     )
     assert not list(more_than_a_rank_gets(facts("actor.global_batch_size=256")))
     uneven = facts("actor.global_batch_size=161")

@@ -71,7 +71,7 @@ def test_in_lockstep_it_is_said_what_to_set():
 
     with pytest.raises(MicroBatchError, match="micro_batch_size=6") as error:
         MicroBatches(6, lockstep=True).fitting(work, lambda: None)
-    assert "set actor.micro_batch_size=3" in str(error.value.hint)
+    assert "set actor.micro_batch_size to 3 or less" in str(error.value.hint)
     with pytest.raises(TrainingError, match="micro_batch_size=1") as error:
         MicroBatches(1, lockstep=True).fitting(work, lambda: None)
     assert type(error.value) is TrainingError  # nothing smaller is left to go on with

@@ -56,6 +56,21 @@ def test_the_same_numbers_and_the_same_draws_afterwards():
         assert found.dtype == parameter.dtype and torch.equal(found, parameter), name
 
 
+def test_buffers_too():
+    def made():
+        net = nn.Module()
+        net.register_buffer("table", torch.randn(8, 4).to(torch.bfloat16))
+        return net
+
+    torch.manual_seed(3)
+    plain = made()
+    torch.manual_seed(3)
+    with Postponed(least=0) as postponed:
+        late = made()
+    postponed.fill(late.buffers())
+    assert torch.equal(late.table, plain.table)
+
+
 def test_small_tensors_are_made_at_once():
     with Postponed(least=65):
         small, large = nn.Linear(4, 4, bias=False), nn.Linear(5, 4, bias=False)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rlcore.config.compose import compose
-from rlcore.errors import PlacementError, RunWarning, WorkerError
+from rlcore.errors import MicroBatchError, PlacementError, RunWarning, WorkerError
 from rlcore.loop import remaining, session, train
 from rlcore.loop.assembly import assemble
 from rlcore.placement import Inventory, Node
@@ -96,6 +96,34 @@ def test_after_each_failure_it_takes_as_many_nodes_as_were_asked_for(
     with pytest.warns(RunWarning, match="the run goes on over 1"):
         assert train.run(made("{env: 0, rollout: 0, actor: 1}")) == "done"
     assert over == [2, 1, 2]
+
+
+def test_where_memory_runs_out_after_a_node_left_it_goes_on_over_the_others(
+    over_two, monkeypatch: pytest.MonkeyPatch
+):
+    made, there, _ = over_two
+    failures, over = [WorkerError("a node left"), MicroBatchError("too large")], []
+
+    @contextlib.contextmanager
+    def opened(assembly, **_):
+        config = assembly.config
+        over.append((config.cluster.num_nodes, config.actor.micro_batch_size))
+        yield None
+
+    def played(*_):
+        if failures:
+            there[0] = 1
+            raise failures.pop(0)
+        return "done"
+
+    monkeypatch.setattr(train, "open_session", opened)
+    monkeypatch.setattr(train, "_story", played)
+    monkeypatch.setattr(train.resume, "after_failure", lambda *_: None)
+    asked_for = made("{env: 0, rollout: 0, actor: 1}")
+    size = asked_for.config.actor.micro_batch_size
+    with pytest.warns(RunWarning, match="the run goes on"):
+        assert train.run(asked_for) == "done"
+    assert over == [(2, size), (1, size), (1, size // 2)]
 
 
 def test_a_head_that_was_found_by_itself_is_waited_for_where_it_was(

@@ -14,7 +14,7 @@ from rlcore.placement import (
     plan_lanes,
     render,
 )
-from rlcore.placement.memory import PROGRAM
+from rlcore.placement.memory import LEARNING, PROGRAM
 from rlcore.specs import PolicySpec, gathered
 
 GIB = 2**30
@@ -105,7 +105,7 @@ def test_reference_weights_and_what_acting_caches():
     lines = shown(plan, large, **more).splitlines()
     # 1 GiB of weights, 1 of gradients, 2 of moments, 1 of reference, 1 of cache; and
     # the program's 0.5 GiB
-    assert cells(lines, "rollout+actor")[0][-1] == f"{6 + PROGRAM / GIB:.2f} GiB"
+    assert cells(lines, "rollout+actor")[0][-1] == f"{6 + (PROGRAM + LEARNING) / GIB:.2f} GiB"
 
 
 def test_over_what_weights_go():
@@ -140,7 +140,7 @@ def test_fused_on_cores():
         {"env,rollout,actor": "all:0"}, Node(cpus=2, memory=8 * GIB), policy(2**28, 2**28)
     )
     assert cells(lines, "env") == [["env", "0", "0", "0-1", "1", "-"]]
-    held = f"{4 + PROGRAM / GIB:.2f} GiB"
+    held = f"{4 + (PROGRAM + LEARNING) / GIB:.2f} GiB"
     assert cells(lines, "rollout+actor") == [["rollout+actor", "0", "0", "0-1", "1", held]]
     assert f"node 0: 2 cores, 0 GPUs; its processes hold {held} of 8.00 GiB" in lines
 
@@ -156,8 +156,9 @@ def test_separate_copies_and_a_gpu_that_is_too_small():
     # 1 of weights, 0.5 of gradients, 1 of moments, 0.5 to step; with a rollout process too: 4
     assert [row[-1] for row in cells(lines, "actor")] == ["3.00 GiB", "3.00 GiB"]
     assert any("fullest GPU holds 4.00 GiB of 3.00 GiB: TOO MUCH" in line for line in lines)
-    # main memory is said beside: four programs
-    assert any(f"its processes hold {4 * PROGRAM / GIB:.2f} GiB" in line for line in lines)
+    # main memory is said beside: four programs, two of which learn
+    held = (4 * PROGRAM + 2 * LEARNING) / GIB
+    assert any(f"its processes hold {held:.2f} GiB" in line for line in lines)
 
 
 def test_what_travels_after_an_update_is_said():

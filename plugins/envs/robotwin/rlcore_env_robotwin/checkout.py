@@ -114,7 +114,12 @@ def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
 def _getting(folder: Path, root: Path) -> str:
     """How the assets get to where they are looked for."""
     if (root / "embodiments").is_dir():  # the folder `assets` itself
-        return f"assets_path names the folder that holds the folder assets: {root.parent}"
+        names = "assets_path names the folder that holds the folder assets"
+        if root.name == "assets":
+            return f"{names}: {root.parent}"
+        return f"{names}: ln -s {shlex.quote(str(root.absolute()))} DIR/assets, assets_path=DIR"
+    if root != folder and (folder / EMBODIMENTS).is_dir():
+        return f"there are some in {folder}: leave assets_path and ASSETS_PATH out"
     download = f"(cd {shlex.quote(str(folder))} && {DOWNLOAD})"
     if root == folder:
         return download

@@ -295,6 +295,17 @@ def test_assets_that_are_looked_for_elsewhere(tmp_path: Path) -> None:
     assert caught.value.hint == said
     with pytest.raises(AssetError) as caught:
         require_assets(settings(folder, assets_path=str(tmp_path / "empty")), [TASK])
+    said = f"there are some in {folder}: leave assets_path and ASSETS_PATH out"
+    assert caught.value.hint == said
+    renamed = (folder / "assets").rename(tmp_path / "other name")
+    with pytest.raises(AssetError) as caught:
+        require_assets(settings(folder, assets_path=str(renamed)), [TASK])
+    assert caught.value.hint == (
+        "assets_path names the folder that holds the folder assets: "
+        f"ln -s '{renamed}' DIR/assets, assets_path=DIR"
+    )
+    with pytest.raises(AssetError) as caught:
+        require_assets(settings(folder, assets_path=str(tmp_path / "empty")), [TASK])
     assert caught.value.hint == (
         f"(cd {folder} && bash script/_download_assets.sh) gets them; they are found there without "
         "assets_path and ASSETS_PATH"
