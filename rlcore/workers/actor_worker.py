@@ -90,6 +90,7 @@ class ActorWorker(PolicyWorker):
         from rlcore.learner import ranks
 
         if ranks.several():
+            from rlcore.learner.heap import USUAL, map_alone
             from rlcore.learner.shard import divide
 
             settings, postponed = self._settings, self._postponed
@@ -101,6 +102,7 @@ class ActorWorker(PolicyWorker):
                 among=settings.divided_by,
                 fill=postponed.fill,
             )
+            map_alone(USUAL)
             self._postponed = None
         return policy
 
@@ -108,8 +110,10 @@ class ActorWorker(PolicyWorker):
         """Of a policy that ranks divide, large weights get their numbers when they are divided."""
         if not self._divides:
             return super()._make(model)
-        from rlcore.learner.postponed import Postponed
+        from rlcore.learner.heap import map_alone
+        from rlcore.learner.postponed import LEAST, Postponed
 
+        map_alone(LEAST)  # what is drawn and given up is to be gone, until the parts are there
         with Postponed() as postponed:
             policy = super()._make(model)
         postponed.fill(policy.buffers())  # each rank has all of these
