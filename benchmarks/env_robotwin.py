@@ -26,6 +26,7 @@ from rlcore_env_robotwin.tasks import BOXES
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.staging import staged
 
+from rlcore.interpreters import executable_of
 from rlcore.specs import Episode
 
 CHUNK, ENTRIES = 25, 14
@@ -131,7 +132,12 @@ def cpu_seconds() -> float:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--python", required=True, help="an interpreter with SAPIEN and mplib")
+    parser.add_argument(
+        "--python",
+        type=executable_of,
+        required=True,
+        help="an interpreter with SAPIEN and mplib, or folder of its environment",
+    )
     parser.add_argument("--task", default=BOXES[0], choices=BOXES)
     parser.add_argument("--envs", type=int, default=4)
     parser.add_argument("--chunks", type=int, default=8, help="of 25 actions, in an episode")
