@@ -43,6 +43,11 @@ class ActorWorker(PolicyWorker):
             from rlcore.learner.algorithm_answers import checked_algorithm
             from rlcore.learner.update import Learner
 
+            if self._settings.actor.fsdp_config.gradient_checkpointing:
+                from rlcore.learner.heap import map_alone
+                from rlcore.learner.postponed import LEAST
+
+                map_alone(LEAST)  # it is slower, and who recomputes would rather have the memory
             config, target = self._settings.algorithm, self._settings.algorithm_target
             algorithm = load_target(target)(config)
             checked_algorithm(config.name, target, algorithm)

@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from rlcore_algo_grpo.settings import GRPOConfig
+from rlcore_testing.toy_policy import ToyPolicy
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
 from rlcore.errors import WorkerError
 from rlcore.placement import Seat, parts, route
+from rlcore.plugins import load_plugins
 from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.converse import RolloutJob
 from rlcore.rollout.messages import InteractJob, Route
@@ -281,3 +284,19 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
         before = group._workers["rollout+actor"]._trajectory
         group.hand_over()
         assert group._workers["rollout+actor"]._trajectory is before
+
+
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_who_recomputes_gives_freed_memory_back(recomputes, monkeypatch: pytest.MonkeyPatch):
+    sizes = []
+    monkeypatch.setattr("rlcore.learner.heap.map_alone", sizes.append)
+    monkeypatch.setattr(ToyPolicy, "set_checkpointing", lambda *_: None, raising=False)
+    settings = policy_settings()
+    fsdp = replace(settings.actor.fsdp_config, gradient_checkpointing=recomputes)
+    actor = replace(settings.actor, fsdp_config=fsdp)
+    grouped = GRPOConfig(group_size=2, gamma=1.0)
+    target = load_plugins().get("algorithm", "grpo").spec.target
+    worker = ActorWorker(replace(settings, actor=actor, algorithm=grouped, algorithm_target=target))
+    worker.start()
+    assert worker.learner is worker.learner  # made once
+    assert sizes == [2**20] * recomputes
