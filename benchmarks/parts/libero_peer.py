@@ -7,6 +7,7 @@ folder of LIBERO, its init states and the switch that keeps LIBERO from asking a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ class PeerEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
     """One task; its episodes go through the init states from `first_trial` on."""
 
     def __init__(self, task: str, size: int, assets: Path, *, first_trial: int) -> None:
+        # robosuite takes every text for numbers of GPUs, an empty one too
+        if not os.environ.get("CUDA_VISIBLE_DEVICES", "0"):
+            del os.environ["CUDA_VISIBLE_DEVICES"]
         libero = libero_folder()
         self._assets = assets
         self._trial = first_trial

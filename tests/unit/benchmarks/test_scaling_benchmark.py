@@ -34,7 +34,7 @@ def test_updates_are_compared_with_one_process() -> None:
     assert "1.50 x" in rows[2] and "0.200 s" in rows[2]
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_all_of_it_runs(figures_of) -> None:
     figures = figures_of("scaling", "--quick")
     assert figures["queues"][0]["messages"] == 40  # 20 observations and their answers
