@@ -33,6 +33,8 @@ from rlcore.specs import ComponentSpec
 
 BESIDE = Path(__file__).parent
 CORES = 2
+CACHES = ("HF_HUB_CACHE", "OPENPI_DATA_HOME")
+"""Where checkpoints and tokenizers are found that the user has downloaded: in tests, nothing."""
 OF_THE_USER = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "RLCORE_PLUGINS", "RLCORE_BLOCK_PLUGINS")
 
 # A shell's background jobs begin with Ctrl-C ignored, and jobs under nohup with SIGHUP; a run heeds
@@ -50,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in OF_THE_USER:
         os.environ.pop(name, None)
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+    os.environ.update(dict.fromkeys(CACHES, os.devnull))
     if sys.platform == "linux":
         allowed = sorted(os.sched_getaffinity(0))
         # other runs of tests on this machine, also in containers, should get other cores

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rlcore.checks import places
 from rlcore.config.needs import algorithm_needs, ask_spec
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.sentences import told
@@ -160,7 +161,7 @@ def gather_facts(
         side: env_spec(registry, f"env.{side}", settings)
         for side, settings in (("train", config.env.train), ("eval", config.env.eval))
     }
-    model = config.actor.model
+    model = places.found(config.actor.model)
     further = further or {}
     said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))

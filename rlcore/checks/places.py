@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
+from rlcore import hub
 from rlcore.config import tree
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import ModelConfig, RunConfig
 
-WEIGHTS = (
-    ".model_path",
-    ".lora_path",
-)  # keys of folders that are often given by their name on a hub
 SHOWN = 200  # characters of a place that a sentence repeats
+Model = TypeVar("Model", bound=ModelConfig)
 
 
 def violations(config: RunConfig) -> Iterator[str]:
@@ -34,10 +34,9 @@ def violations(config: RunConfig) -> Iterator[str]:
         return
     for key in places:
         there = Path(key.value).expanduser().is_dir()
-        if key.place == "read":
-            if not there:
-                told = f"{key.path} must be an existing folder, got {key.value!r}"
-                yield told + (_download(key.value) if key.path.endswith(WEIGHTS) else "")
+        if key.place in ("read", "checkpoint"):
+            if not there and not hub.is_name(key.value):  # of a name: findings
+                yield f"{key.path} must be an existing folder, got {key.value!r}"
         elif key.place == "written" or not there:  # what is there is only read
             yield from _unwritable(key.path, key.value)
     inside = Path(name)
@@ -48,13 +47,34 @@ def violations(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _download(place: str) -> str:
-    """How to get a model, if what was given looks like its name on a hub: two words, the first of
-    them no folder here."""
-    parts = Path(os.path.relpath(os.path.expanduser(place))).parts
-    if len(parts) != 2 or os.pardir in parts or Path(parts[0]).exists():
-        return ""
-    return f"; download it first: hf download {'/'.join(parts)} --local-dir FOLDER"
+def found(model: Model) -> Model:
+    """The model as it can be planned here: without a checkpoint that is still to be downloaded."""
+    absent = {name: None for name in ("lora_path", "model_path") if _absent(vars(model)[name])}
+    if "model_path" in absent:
+        absent["lora_path"] = None
+    return replace(model, **absent)
+
+
+def findings(config: RunConfig) -> list[dict[str, str]]:
+    """A row, as of a plugin's doctor, for each checkpoint that is still to be downloaded."""
+    model = config.actor.model
+    return [
+        {
+            "name": f"actor.model.{name}",
+            "status": "missing",
+            "detail": f"{value} is neither a folder here (nor is {hub.own_folder(value)}) nor a "
+            f"model in Hugging Face's cache; actor.model.{name}=FOLDER names another one, null "
+            + ("none" if name == "lora_path" else "starts from random weights"),
+            "fix": f"hf download {value} --local-dir {hub.own_folder(value)}",
+        }
+        for name in ("model_path", "lora_path")
+        if _absent(value := vars(model)[name])
+    ]
+
+
+def _absent(value: str | None) -> bool:
+    """Whether it is a name for which nothing was found: a folder that was is absolute."""
+    return value is not None and hub.is_name(value)
 
 
 def _impossible(path: str, place: str) -> Iterator[str]:

@@ -3,11 +3,12 @@ and nothing else shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rlcore.checks.facts import Facts
 from rlcore.config import sentences
+from rlcore.config.schema import RunConfig
 from rlcore.config.schema.env import OWN
 from rlcore.track.env_facts import EnvFacts
 
@@ -37,6 +38,23 @@ def notes(facts: Facts) -> Iterator[str]:
         )
 
 
+def findings(config: RunConfig) -> list[dict[str, str]]:
+    """A row, as of a plugin's doctor, where the sentences that a checkpoint learned from were not
+    found, with a line for each place; what one side lacks the other does too."""
+    for side, env in config.played.items():
+        if env.sentences in sentences.LOOKED_FOR:
+            looked = sentences.places(env.sentences, env.env_type, config.actor.model.model_path)
+            lines = [
+                f"env.{side}.sentences={env.sentences}: no file says what the policy learned from:",
+                *(f"{where}: {', '.join(files) or 'none'}" for where, files in looked.items()),
+                f"another file: env.{side}.sentences=FILE",
+                f"the env's own words, on purpose: env.{side}.sentences={OWN}",
+            ]
+            row = {"name": "sentences", "status": "missing", "detail": "\n    ".join(lines)}
+            return [{**row, "fix": "pip install --no-deps lerobot"}]
+    return []
+
+
 def _untold(facts: Facts) -> bool:
     """Whether a checkpoint from elsewhere gets the env's sentences by default."""
     config, spec = facts.config, facts.envs["train"]
@@ -47,7 +65,7 @@ def _untold(facts: Facts) -> bool:
 
 def _shared(facts: Facts) -> Iterator[str]:
     for path, config, spec in facts.sides:
-        if config.sentences != OWN:
+        if isinstance(config.sentences, Mapping):
             for sentence, tasks in sentences.shared(spec):
                 both = " and ".join(tasks)
                 yield f"{path}.sentences gives {both} the same sentence: {sentence!r}"

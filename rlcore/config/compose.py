@@ -14,13 +14,22 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from rlcore import hub
 from rlcore.config import sentences, tree
 from rlcore.config.bind import MISSING, bind, merge, schema_for
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.exchange import fit_recipe
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.needs import algorithm_needs
-from rlcore.config.old_names import CHUNK_STEPS, Values, modernise, move, take, take_chunk_steps
+from rlcore.config.old_names import (
+    CHUNK_STEPS,
+    Values,
+    modernise,
+    move,
+    take,
+    take_chunk_steps,
+    warn,
+)
 from rlcore.config.overrides import keys_of, nest, parse, split
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
@@ -199,7 +208,9 @@ def _finish(
     _share_checkpoint(config)
     for side in ("train", "eval"):
         env: EnvConfig = vars(config.env)[side]
-        env.sentences = sentences.resolve(env.sentences, f"env.{side}.sentences")
+        env.sentences = sentences.resolve(
+            env.sentences, f"env.{side}.sentences", env.env_type, config.actor.model.model_path
+        )
     _compare_chunk_steps(config, [count for count in steps if count is not None])
     config.freeze()
     return config
@@ -245,11 +256,12 @@ def _share_checkpoint(config: RunConfig) -> None:
         trained = vars(model)[name]
         if acting is None or acting == trained:
             continue
-        if trained is not None and not config.runner.only_eval:
+        here = trained is not None and not hub.is_name(trained)  # a name: of the recipe, not found
+        if here and not config.runner.only_eval:
             raise ConfigError(
                 f"rollout.model.{name} must equal actor.model.{name}: the policy that acts is "
                 f"the one that is trained, got {acting!r} and {trained!r}",
-                hint=f"leave rollout.model.{name} out",
+                hint=f"leave rollout.model.{name} out, or give both",
             )
         setattr(model, name, acting)
 
@@ -262,8 +274,18 @@ def _make_paths_absolute(config: RunConfig) -> None:
     """
     for key in tree.walk(config):
         if key.place and key.value is not None:
-            value = placed(key.value) if key.place == "program" else key.value
-            tree.put(config, key.path, _absolute(key.path, value))
+            tree.put(config, key.path, _put_absolute(key))
+
+
+def _put_absolute(key: tree.Key) -> str:
+    if key.place == "checkpoint" and hub.is_name(key.value):
+        found = hub.find(key.value)
+        if found is None:  # whether that matters is for the checks to say
+            return str(key.value)
+        if found != Path(key.value).absolute():
+            warn(f"{key.value} is taken from {found}")
+        return str(found)
+    return _absolute(key.path, placed(key.value) if key.place == "program" else key.value)
 
 
 def _follow(config: RunConfig, run: Path) -> None:

@@ -41,16 +41,19 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
             continue
         # either may be missing: a recipe for evaluation chooses no env to train on
         option, other = (each.choices.get(slot.group) for each in (files, recipe))
-        if meant == chosen:
-            if slot.kind != "env" or option is None or other is None or option == other:
-                continue
-            own, theirs = (_alone(catalog, slot, name) for name in (option, other))
-            said = _of_the_tasks(section, own, theirs, slot)
+        if meant == chosen and (option is None or other is None or option == other):
+            continue
+        own = _alone(catalog, slot, files.choices[slot.group])
+        if meant == chosen and slot.kind == "env":
+            said = _of_the_tasks(section, own, _alone(catalog, slot, str(other)), slot)
             if said:
                 warn(f"{option} has {said}, in place of what {recipes[-1]} says for {other}")
             continue
-        own = _alone(catalog, slot, files.choices[slot.group])
-        shared = _shared(catalog.registry, slot, meant, chosen)
+        if meant == chosen:  # another size of it, for which there are other weights
+            meant, chosen = str(other), str(option)
+            shared = {*section} - _of_weights(slot)
+        else:
+            shared = _shared(catalog.registry, slot, meant, chosen)
         dropped = [n for n, value in section.items() if n not in shared and own.get(n) != value]
         for name in dropped:
             del section[name]
@@ -59,6 +62,11 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
             keys = ", ".join(f"{slot.section}.{name}" for name in dropped)
             warn(f"{recipes[-1]} is for {meant}; {chosen} does not use its settings {keys}")
     return files
+
+
+def _of_weights(slot: Slot) -> set[str]:
+    """Keys that name a checkpoint."""
+    return {field.name for field in fields(slot.base) if field.metadata["place"] == "checkpoint"}  # type: ignore[arg-type]
 
 
 def _alone(catalog: Catalog, slot: Slot, option: str) -> dict[str, Any]:

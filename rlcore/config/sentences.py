@@ -1,5 +1,10 @@
 """The policy's instructions: the env's own, or those of a file (`env.*.sentences`). Light.
 
+    own                the env's
+    checkpoint         those that the checkpoint learned from: its folder, beside it, then
+    lerobot            an installed LeRobot, which has those of its data sets for some envs
+    FILE, FILE:KEY     a file's
+
 A file is read where a configuration is composed, and its sentences stand in the configuration from
 then on: a run needs the file no more. Sentences belong to tasks by name; what a file only numbers
 is never matched by counting, as data sets number tasks differently than envs do.
@@ -9,40 +14,60 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rlcore import reading
-from rlcore.config.schema.env import OWN
+from rlcore.config.old_names import warn
+from rlcore.config.schema.env import CHECKPOINT, LEROBOT, OWN
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import EnvSpec
 
+LOOKED_FOR = (CHECKPOINT, LEROBOT)
+RECORDED = "rlcore_env.json"  # in the folder of a policy, what rlcore says of the env it was for
 KINDS = (".yaml", ".yml", ".json", ".jsonl", ".parquet")
 TASK, NUMBER = "task", "task_index"  # the columns of LeRobot's tables of tasks
 INDEX = "__index_level_0__"  # where pandas put the sentences, they had no name for that column
 BY_NUMBER = {"tasks", NUMBER}  # the keys of a file that says which number is which task's
 
 
-def resolve(value: Any, path: str) -> str | dict[str, str]:
-    """`own`, or the sentence of each task.
+class Unsaid(ConfigError):
+    """A file of sentences that does not say which task has which."""
+
+
+def resolve(
+    value: Any, path: str, env: str = "", checkpoint: str | None = None
+) -> str | dict[str, str]:
+    """`own`, or the sentence of each task; `checkpoint` or `lerobot` where none was found.
 
     Args:
-        value: of the key: `own`, a file, or a mapping.
+        value: of the key: one of these words, a file, or a mapping.
         path: of the key, for errors.
+        env: its type.
+        checkpoint: folder of the policy; None: its weights are random, and any sentences will do.
 
     Raises:
         ConfigError: something else, or a file that does not say which sentence is which task's.
     """
-    if value == OWN:
+    if value == OWN or (value == CHECKPOINT and checkpoint is None):
         return OWN
+    if value in LOOKED_FOR:
+        return _found(value, path, env, checkpoint) or str(value)
     if isinstance(value, Mapping):
         return _checked(value, path, "it")
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(
-            f"{path} must be {OWN} (the env's sentences) or a file of sentences, got {value!r}",
+            f"{path} must be {OWN} (the env's sentences), {CHECKPOINT}, {LEROBOT} or a file of "
+            f"sentences, got {value!r}",
             hint=f"rlcore train --help {path}",
         )
+    return _of_file(value, path)
+
+
+def _of_file(value: str, path: str) -> dict[str, str]:
     try:
         return _checked(_read(*_file_and_part(value, path), path), path, value)
     except (OSError, ValueError) as error:
@@ -84,6 +109,42 @@ def shared(spec: EnvSpec) -> Iterator[tuple[str, list[str]]]:
         if count > 1:
             pairs = zip(spec.tasks, spec.descriptions, strict=True)
             yield sentence, [task for task, its in pairs if its == sentence]
+
+
+# -- where sentences are looked for -------------------------------------------------------------
+
+
+def places(value: str, env: str, checkpoint: str | None) -> dict[str, list[str]]:
+    """Files, as the key takes them, that may say what a checkpoint learned from, by where they are.
+
+    Args:
+        value: `checkpoint` or `lerobot`.
+        env, checkpoint: see :func:`resolve`.
+    """
+    lerobots = f"{env}_config.json:TASK_DESCRIPTIONS"
+    found: dict[str, list[str]] = {}
+    if value == CHECKPOINT and checkpoint is not None:
+        names = (f"{RECORDED}:sentences", lerobots, "meta/tasks.jsonl", "meta/tasks.parquet")
+        folder = Path(checkpoint)
+        for where, place in (("the checkpoint", folder), ("beside it", folder.parent)):
+            found[f"{where}, {place}"] = [str(place / name) for name in names]
+    spec = find_spec(LEROBOT)  # imports nothing of it
+    found[LEROBOT if spec else f"{LEROBOT}, not installed"] = [
+        str(Path(place) / "envs" / lerobots)
+        for place in (spec and spec.submodule_search_locations) or ()
+    ]
+    return found
+
+
+def _found(value: str, path: str, env: str, checkpoint: str | None) -> dict[str, str] | None:
+    """The sentences in the first of these files that says which task has which; None: in none."""
+    for place in [each for group in places(value, env, checkpoint).values() for each in group]:
+        if _file_and_part(place, path)[0].is_file():
+            with suppress(Unsaid):
+                said = _of_file(place, path)
+                warn(f"the policy gets the sentences of {place}")
+                return said
+    return None
 
 
 # -- files --------------------------------------------------------------------------------------
@@ -178,7 +239,7 @@ def _named(rows: list[dict[str, Any]], file: Path, part: str, path: str) -> Mapp
         )
     if not columns:
         shown = ", ".join(f"{row[NUMBER]} {row[TASK]!r}" for row in rows[:2])
-        raise ConfigError(
+        raise Unsaid(
             f"{path}: {file} numbers its {len(rows)} sentences ({shown}, ...) and does not say "
             "of which task each one is; envs and data sets count tasks in different orders",
             hint="write a file NAME.yaml and give that. Either a line 'TASK: sentence' for each "
@@ -216,7 +277,7 @@ def _numbered(found: Mapping[str, Any], file: Path) -> dict[Any, Any]:
 def _checked(found: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:
     """Names and words, or one error. A text with `${` would be read as the value of another key."""
     if not found:
-        raise ConfigError(f"{path} must have a sentence for each task, {where} has none")
+        raise Unsaid(f"{path} must have a sentence for each task, {where} has none")
     for task, sentence in found.items():
         good = isinstance(sentence, str) and sentence.strip() and "${" not in sentence
         if not isinstance(task, str) or not task or not good:

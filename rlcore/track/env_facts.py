@@ -12,10 +12,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlcore.config.sentences import RECORDED as FILE
 from rlcore.specs import ActionChannel, EnvSpec, StateChannel
 from rlcore.track.damage import blaming, read_mapping
-
-FILE = "rlcore_env.json"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ CORE = ROOT / "rlcore"
 HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
 LIGHT = ("errors", "text", "console", "specs", "rng", "env_answers", "reading",
-         "interpreters", "protocols",
+         "hub", "interpreters", "protocols",
          "hookspecs", "plugins", "targets", "extras", "shipped", "builtin", "run",
          "episodes", "kernels", "config", "checks", "placement", "cli", "signals",
          "output", "requirements", "noted", "watchdog", "decisions", "installed",

@@ -31,6 +31,7 @@ class VideoConfig(Settings):
 
 
 OWN = "own"  # sentences of the env itself
+CHECKPOINT, LEROBOT = "checkpoint", "lerobot"  # sentences that are looked for
 
 
 @dataclass
@@ -41,9 +42,10 @@ class EnvConfig(Settings):
     split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
     tasks: list[str] | None = key("subset of the env's tasks by name; null: all", own=True)
     sentences: Any = key(
-        "the policy's instructions: own, the env's sentences; or the file of the data set that it "
-        "was trained on: task: sentence (YAML, JSON; FILE:KEY for a mapping inside), or meta/tasks"
-        ".jsonl or .parquet with a column that names the env's tasks",
+        "the policy's instructions: own, the env's sentences; checkpoint, those that it learned "
+        "from, looked for in its folder, beside it and in an installed lerobot; lerobot, the last "
+        "of these; or a file: task: sentence (YAML, JSON; FILE:KEY for a mapping inside), or meta/"
+        "tasks.jsonl or .parquet with a column that names the env's tasks",
         OWN,
         own=True,
     )

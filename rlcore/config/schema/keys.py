@@ -7,10 +7,11 @@ from copy import deepcopy
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Literal
 
-Place = Literal["read", "written", "read or written", "path", "program"]
+Place = Literal["read", "checkpoint", "written", "read or written", "path", "program"]
 """What a run does with the folder that a key names, and so what it must be before a run starts:
-one that is there, one that can be written to, or, if it is there, either. Of a "path" nothing is
-asked; who reads it says what is wrong with it. Nor of a "program", which may be a name on PATH."""
+one that is there, one that can be written to, or, if it is there, either. A "checkpoint" is read,
+and may be given by its name on a hub (:mod:`rlcore.hub`). Of a "path" nothing is asked; who reads
+it says what is wrong with it. Nor of a "program", which may be a name on PATH."""
 
 
 LARGEST = 10**6
@@ -128,10 +129,9 @@ def key(
             mapping: see :class:`Range`. Null, where a key may be null, is always allowed.
         when: other keys that must all have certain values for this one to be read; set in vain it
             is announced.
-        place: of a folder, what is done with it; "path" for one that may be a file, "program" for
-            one that may also be named as in a shell. It is meant
-            from where the user stands, so it is made absolute when a configuration is composed: a
-            worker, or a later command, stands elsewhere.
+        place: of a folder, what is done with it (:data:`Place`). It is meant from where the user
+            stands, so it is made absolute when a configuration is composed: a worker, or a later
+            command, stands elsewhere.
         own: of a key that all components of a kind have: its values mean something to the one
             they were chosen for only, as names of tasks do. A recipe's value stays behind when
             another component takes its place.

@@ -14,13 +14,16 @@ class ModelConfig(Settings):
 
     model_type: str = key("registered name of the model", "???")
     model_path: str | None = key(
-        "folder of a checkpoint; null: random weights of this size", own=True, place="read"
+        "folder of a checkpoint, or its name on the hub (ORG/NAME), once downloaded; null: random "
+        "weights of this size",
+        own=True,
+        place="checkpoint",
     )
     lora_path: str | None = key(
         "folder of low-rank adapters in peft's format for the model in model_path: trained on with "
         "is_lora, else merged into it; null: none, or those in model_path",
         own=True,
-        place="read",
+        place="checkpoint",
     )
     precision: str = key(
         "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")

@@ -12,9 +12,11 @@ class RolloutModelConfig(Settings):
     """The policy that acts; its weights are the actor's."""
 
     model_path: str | None = key(
-        "folder of a checkpoint; null: actor.model.model_path", place="read"
+        "folder of a checkpoint; null: actor.model.model_path", place="checkpoint"
     )
-    lora_path: str | None = key("folder of adapters; null: actor.model.lora_path", place="read")
+    lora_path: str | None = key(
+        "folder of adapters; null: actor.model.lora_path", place="checkpoint"
+    )
 
 
 @dataclass

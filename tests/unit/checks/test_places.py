@@ -8,6 +8,7 @@ import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig
 
 from rlcore.checks import places
+from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
 from rlcore.config.schema.keys import key
 
@@ -34,18 +35,28 @@ def test_places_that_no_run_can_be_at(registry, override, sentence):
     assert sentence in said
 
 
-def test_the_name_of_a_model_on_a_hub(registry, tmp_path, monkeypatch):
-    """Given for its folder, it is answered with the command that downloads it; a folder that is
-    gone is not."""
-    monkeypatch.chdir(tmp_path)
-    config = compose([*TOY, "actor.model.model_path=openvla/openvla-7b"], registry=registry)
-    (said,) = places.violations(config)
-    assert said.endswith("download it first: hf download openvla/openvla-7b --local-dir FOLDER")
-    (tmp_path / "logs").mkdir()
-    for gone in ("logs/run", "../a/b", "/no/where"):
+def test_the_name_of_a_model_that_is_not_here(registry, elsewhere):
+    """The run is planned as without it, and the command that downloads it is a finding; a path
+    that is gone is a wrong setting."""
+    asked = ["actor.model.model_path=openvla/openvla-7b", "actor.model.lora_path=me/adapters"]
+    config = compose([*TOY, *asked], registry=registry)
+    assert list(places.violations(config)) == []
+    base, adapters = places.findings(config)
+    assert base["name"] == "actor.model.model_path" and base["status"] == "missing"
+    assert base["fix"] == "hf download openvla/openvla-7b --local-dir openvla-7b"
+    assert "null starts from random weights" in base["detail"]
+    assert adapters["fix"] == "hf download me/adapters --local-dir adapters"
+    planned = gather_facts(config, registry)
+    assert planned.policy is not None and config.actor.model.model_path == "openvla/openvla-7b"
+    for gone in ("../a/b", "/no/where", "nowhere"):
         config = compose([*TOY, f"actor.model.model_path={gone}"], registry=registry)
         (said,) = places.violations(config)
-        assert "hf download" not in said
+        assert "must be an existing folder" in said and places.findings(config) == []
+    (elsewhere / "adapters").mkdir()
+    for value in ("null", str(elsewhere)):
+        config = compose([*TOY, f"actor.model.model_path={value}", asked[1]], registry=registry)
+        assert places.findings(config) == []
+        assert config.actor.model.lora_path == str(elsewhere / "adapters")
 
 
 @dataclass

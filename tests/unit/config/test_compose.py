@@ -298,6 +298,51 @@ def test_the_acting_policys_checkpoint_is_the_models(made):
     assert made(*both, "runner.only_eval=true").actor.model.model_path == "/a"
 
 
+NAMED = "# @package _global_\nactor:\n  model:\n    model_path: ORG/NAME\n"
+
+
+def test_a_checkpoint_by_its_name(made, elsewhere):
+    """Which folder that was stands in the configuration from then on: a resumed run takes no other
+    one. What is not found stays a name."""
+    name = "actor.model.model_path=ORG/NAME"
+    assert made(name).actor.model.model_path == "ORG/NAME"
+    (elsewhere / "NAME").mkdir()
+    with pytest.warns(ConfigWarning, match=rf"ORG/NAME is taken from {elsewhere}/NAME"):
+        config = made(name, "rollout.model.model_path=ORG/NAME")
+    assert config.actor.model.model_path == str(elsewhere / "NAME")
+    assert config.rollout.model.model_path == str(elsewhere / "NAME")
+
+
+def test_a_recipes_checkpoint_gives_way_to_the_acting_policys(made, elsewhere):
+    """The documents set either key, or both. A recipe's that is here is one, too."""
+    files = {"experiment/named.yaml": NAMED}
+    asked = ("experiment=named", "rollout.model.model_path=/a")
+    assert made(*asked, files=files).actor.model.model_path == "/a"
+    assert made("experiment=named", "actor.model.model_path=null").actor.model.model_path is None
+    (elsewhere / "NAME").mkdir()
+    with pytest.warns(ConfigWarning, match="is taken from"):
+        assert "rollout.model.model_path must equal actor.model.model_path" in refused(made, *asked)
+    both = made(*asked, "actor.model.model_path=/a")
+    assert both.actor.model.model_path == both.rollout.model.model_path == "/a"
+
+
+def test_a_recipes_checkpoint_is_not_for_another_size(made):
+    """Another option of the same model has other weights; the rest of the recipe is for it too."""
+    files = {
+        "experiment/named.yaml": NAMED.replace("actor:", "defaults:\n  - override /env: toy\n"
+        "  - override /model: toy\n  - override /algorithm: plain\nactor:")
+        + "    num_action_chunks: 3\n",
+        "model/wide.yaml": "model_type: toy\n",
+        "model/own.yaml": "model_type: toy\nmodel_path: /mine\n",
+    }  # fmt: skip
+    config = made("experiment=named", files=files, base=())
+    assert config.actor.model.model_path == "ORG/NAME"
+    said = r"experiment=named is for toy; wide does not use its settings actor.model.model_path$"
+    with pytest.warns(ConfigWarning, match=said):
+        config = made("experiment=named", "model=wide", base=())
+    assert config.actor.model.model_path is None and config.actor.model.num_action_chunks == 3
+
+
 def test_a_name_in_other_case_is_understood_with_a_warning(made):
     with pytest.warns(ConfigWarning, match="env=TOY is an old spelling of env=toy"):
         assert made(base=["env=TOY", *TOY[1:]]).env.train.env_type == "toy"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import warnings
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,8 +13,11 @@ import yaml
 from pyarrow import parquet
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
+from rlcore.checks import words
 from rlcore.checks.facts import gather_facts
+from rlcore.config import sentences
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
+from rlcore.config.old_names import ConfigWarning
 from rlcore.config.sentences import resolve, told
 from rlcore.errors import ConfigError
 from rlcore.track.env_facts import EnvFacts
@@ -155,6 +160,95 @@ def test_a_number_stands_there_once(written, numbers):
     table = [{**row, "task_index": n} for row, n in zip(rows(), numbers, strict=True)]
     with pytest.raises(ConfigError, match="'task_index 0' appears twice"):
         resolve(written("tasks.jsonl", table), PATH)
+
+
+# -- looked for -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkpoint(tmp_path, monkeypatch):
+    """The folder of a policy that says nothing, on a machine without LeRobot."""
+    monkeypatch.setattr(sentences, "find_spec", lambda name: None)
+    folder = tmp_path / "models" / "policy"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def found(checkpoint, value="checkpoint"):
+    with warnings.catch_warnings(record=True):
+        return resolve(value, PATH, "toy", str(checkpoint))
+
+
+LEROBOTS = json.dumps({"TASK_DESCRIPTIONS": GIVEN, "TASK_NAME_TO_ID": {"reach-left": 0}})
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("rlcore_env.json", json.dumps({"env": "toy", "sentences": GIVEN})),
+        ("toy_config.json", LEROBOTS),
+        ("meta/tasks.jsonl", "\n".join(json.dumps(row) for row in rows(env_task=list(GIVEN)))),
+        ("../toy_config.json", LEROBOTS),
+    ],
+)
+def test_the_folder_of_a_checkpoint_and_the_one_above_may_say(checkpoint, place, text):
+    assert found(checkpoint) == "checkpoint"
+    file = checkpoint / place
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    assert found(checkpoint) == GIVEN
+    assert found(checkpoint, "lerobot") == "lerobot"
+    with pytest.warns(ConfigWarning, match="the policy gets the sentences of"):
+        resolve("checkpoint", PATH, "toy", str(checkpoint))
+
+
+def test_what_does_not_say_is_passed_over_and_what_is_damaged_is_not(checkpoint):
+    (checkpoint / "rlcore_env.json").write_text('{"env": "toy", "sentences": {}}')
+    (checkpoint / "meta").mkdir()
+    (checkpoint / "meta/tasks.jsonl").write_text("\n".join(map(json.dumps, rows())))
+    assert found(checkpoint) == "checkpoint"
+    (checkpoint.parent / "toy_config.json").write_text(LEROBOTS)
+    assert found(checkpoint) == GIVEN
+    (checkpoint / "toy_config.json").write_text(LEROBOTS[:-9])
+    with pytest.raises(ConfigError, match=r"the sentences in .*toy_config.json.* can't be read"):
+        found(checkpoint)
+
+
+def test_an_installed_lerobot_has_them(checkpoint, tmp_path, monkeypatch):
+    """It is not imported: its package would load a tensor library, or fail where that is absent."""
+    monkeypatch.setattr(sentences, "find_spec", importlib.util.find_spec)
+    package = tmp_path / "site" / "lerobot"
+    (package / "envs").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError")
+    (package / "envs" / "toy_config.json").write_text(LEROBOTS)
+    monkeypatch.syspath_prepend(package.parent)
+    assert found(checkpoint) == found(checkpoint, "lerobot") == found("ORG/NAME") == GIVEN
+    assert resolve("lerobot", PATH, "other") == "lerobot"
+    own = {**GIVEN, "reach-up": "Rise"}
+    (checkpoint / "toy_config.json").write_text(json.dumps({"TASK_DESCRIPTIONS": own}))
+    assert found(checkpoint) == own
+
+
+def test_random_weights_learned_from_none(checkpoint):
+    assert resolve("checkpoint", PATH, "toy", None) == "own"
+
+
+def test_a_run_is_planned_without_them(registry, checkpoint):
+    asked = [f"actor.model.model_path={checkpoint}", "env.train.sentences=checkpoint"]
+    config = compose([*TOY, *asked, "env.eval.sentences=${env.train.sentences}"], registry=registry)
+    (row,) = words.findings(config)
+    assert (row["name"], row["status"]) == ("sentences", "missing")
+    assert row["fix"] == "pip install --no-deps lerobot"
+    first, *lines = row["detail"].splitlines()
+    assert first.startswith("env.train.sentences=checkpoint")
+    assert (
+        lines[0].strip().startswith(f"the checkpoint, {checkpoint}: {checkpoint}/rlcore_env.json")
+    )
+    assert lines[1].strip().startswith(f"beside it, {checkpoint.parent}: ")
+    assert lines[2].strip() == "lerobot, not installed: none"
+    assert lines[4].strip().endswith("env.train.sentences=own")
+    assert told(OWN, config.env.train.sentences, "env.train") is OWN
+    assert words.findings(compose(TOY, registry=registry)) == []
 
 
 # -- in a run -------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ folder are refused: both are done, and adding adapters twice would show in nothi
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlcore import hub
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.track.stored import has_weights
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, has_adapters
@@ -21,7 +21,6 @@ from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.statistics import read_json
 
 TRAINERS_ADAPTERS = "lora_adapter"  # where OpenVLA-OFT's trainer and RLinf's converter put them
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -126,31 +125,17 @@ def _base_of(folder: Path, adapters: Path | None) -> Path:
             hint=f"set actor.model.lora_path={folder}, and actor.model.model_path to the folder of "
             "that model",
         )
-    cached = _cached(base, revision)
+    cached = hub.cached(base, revision if isinstance(revision, str) else None)
     for place in (Path(base), adapters / base, *([cached] if cached else [])):
         if place.is_dir():
             return place
     first = "set"
-    if _HUB_ID.fullmatch(base):
+    if hub.is_name(base):
         of = f" --revision {revision}" if isinstance(revision, str) else ""
         first = f"download it: hf download {base}{of} --local-dir BASE, then set"
     raise CheckpointError(
         f"{folder} holds adapters for the model in {base!r}, which is not a folder here"
-        + (", nor a model in the cache of Hugging Face" if _HUB_ID.fullmatch(base) else ""),
+        + (", nor a model in the cache of Hugging Face" if hub.is_name(base) else ""),
         hint=f"{first} actor.model.model_path=BASE actor.model.lora_path={folder}, where BASE is "
         "the folder of that model",
     )
-
-
-def _cached(name: str, revision: object) -> Path | None:
-    """Where Hugging Face's cache has a model; nothing is downloaded."""
-    if not _HUB_ID.fullmatch(name):
-        return None
-    from huggingface_hub import snapshot_download  # takes a while to import
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    wanted = revision if isinstance(revision, str) else None
-    try:
-        return Path(snapshot_download(name, revision=wanted, local_files_only=True))
-    except (HFValidationError, LocalEntryNotFoundError):
-        return None

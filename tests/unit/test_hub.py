@@ -1,0 +1,64 @@
+"""Where a model is found by its name on a hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlcore import hub
+
+COMMITS = ("0123456789abcdef0123456789abcdef01234567", "89abcdef0123456789abcdef0123456789abcdef")
+
+
+def fill(cache: Path, name: str, commit: str, ref: str = "main") -> Path:
+    """A snapshot as `hf download NAME` leaves it in the cache."""
+    folder = cache / f"models--{name.replace('/', '--')}"
+    snapshot = folder / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (folder / "refs").mkdir(exist_ok=True)
+    (folder / "refs" / ref).write_text(commit)
+    return snapshot
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    from huggingface_hub import constants
+
+    folder = tmp_path / "hub"
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
+    return folder
+
+
+def test_a_name_has_two_words():
+    for name in ("ORG/NAME", "gen-robot/openvla-7b-rlvla-warmup", "a/b.c"):
+        assert hub.is_name(name)
+    for path in ("NAME", "a/b/c", "/a/b", "./a", "../a", "~/a", "a/", "/a", ""):
+        assert not hub.is_name(path)
+
+
+def test_folders_of_the_working_folder_come_first(cache, elsewhere):
+    """As it is written; where documents download it to; then what the cache has."""
+    assert hub.find("ORG/NAME") is None
+    snapshot = fill(cache, "ORG/NAME", COMMITS[0])
+    assert hub.find("ORG/NAME") == snapshot
+    (elsewhere / "NAME").mkdir()
+    assert hub.find("ORG/NAME") == elsewhere / "NAME"
+    (elsewhere / "ORG" / "NAME").mkdir(parents=True)
+    assert hub.find("ORG/NAME") == elsewhere / "ORG" / "NAME"
+    assert hub.find("ORG/OTHER") is None  # though ORG is a folder here, as a checkout may be
+
+
+def test_the_cache_has_revisions(cache):
+    first = fill(cache, "ORG/NAME", COMMITS[0])
+    second = fill(cache, "ORG/NAME", COMMITS[1], ref="v2")
+    assert hub.cached("ORG/NAME") == first
+    assert hub.cached("ORG/NAME", "v2") == hub.cached("ORG/NAME", COMMITS[1]) == second
+    assert hub.cached("ORG/NAME", "v3") is None
+    assert hub.cached("ORG/OTHER") is None and hub.cached("/no/where") is None
+
+
+def test_a_machine_without_the_hubs_package_has_none(cache, monkeypatch):
+    fill(cache, "ORG/NAME", COMMITS[0])
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    assert hub.find("ORG/NAME") is None
