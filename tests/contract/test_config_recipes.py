@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlcore.checks import check
+from rlcore.checks import check, places, words
 from rlcore.checks.facts import env_spec
 from rlcore.cli.main import main
+from rlcore.config import sentences
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.differences import differences
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins import load_plugins
 from rlcore.targets import load_target
@@ -47,15 +47,13 @@ def checked(*overrides: str) -> RunConfig:
 
 @cache
 def recipe(name: str, *overrides: str) -> RunConfig:
-    """With the answer to what recipes of published checkpoints ask."""
-    return checked(f"experiment={name}", "env.train.sentences=own", *overrides)
+    return checked(f"experiment={name}", *overrides)
 
 
 @pytest.mark.parametrize("name", CATALOG.options("experiment"))
 def test_recipes_compose_pass_the_checks_and_fit_on_eight_gpus(name, capsys):
     """As written, without any change."""
-    words = ["env.train.sentences=own", "cluster.inventory=8x80GB", "--dry-run"]
-    assert main(["train", name, *words]) == 0
+    assert main(["train", name, "cluster.inventory=8x80GB", "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert f"experiment_name: {name}\n" in said
     assert "of 79.10 GiB" in said and "TOO MUCH" not in said
@@ -194,26 +192,70 @@ def test_held_out_tasks_are_evaluated_on_forty_five():
     assert config.env.eval.max_episode_steps == 160
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "metaworld_50_ppo_openpi",
-        "metaworld_50_ppo_openpi_pi05",
-        "metaworld_45_ppo_openpi",
-        "metaworld_50_grpo_openvlaoft",
-    ],
-)
-def test_recipes_of_published_checkpoints_ask_for_their_sentences(name, tmp_path):
-    """Which are not the env's; a file that has those of all fifty tasks serves both sides."""
-    with pytest.raises(ConfigError, match=r"env.train.sentences must be given: .*own, .*the file"):
-        compose([f"experiment={name}"])
+ROBOTWIN = "RLinf/RLinf-OpenVLAOFT-RoboTwin-SFT-"
+CHECKPOINTS = {
+    "libero_10_grpo_openpi": "RLinf/RLinf-Pi0-LIBERO-Long-SFT",
+    "libero_10_grpo_openpi_pi05": "RLinf/RLinf-Pi05-LIBERO-SFT",
+    "libero_10_grpo_openvlaoft": "RLinf/RLinf-OpenVLAOFT-LIBERO-130-Base-Lora",
+    "libero_10_ppo_openpi": "RLinf/RLinf-Pi0-LIBERO-Long-SFT",
+    "libero_10_ppo_openpi_pi05": "RLinf/RLinf-Pi05-LIBERO-SFT",
+    "libero_10_ppo_openvlaoft": "RLinf/RLinf-OpenVLAOFT-LIBERO-130-Base-Lora",
+    "maniskill_grpo_openvla": "gen-robot/openvla-7b-rlvla-warmup",
+    "maniskill_grpo_openvlaoft": "RLinf/RLinf-OpenVLAOFT-ManiSkill-Base-Main",
+    "maniskill_ppo_openpi_pi05": "RLinf/RLinf-Pi05-ManiSkill-25Main-SFT",
+    "maniskill_ppo_openvla": "gen-robot/openvla-7b-rlvla-warmup",
+    "maniskill_ppo_openvla_8gpu": "gen-robot/openvla-7b-rlvla-warmup",
+    "maniskill_ppo_openvlaoft": "RLinf/RLinf-OpenVLAOFT-ManiSkill-Base-Main",
+    "metaworld_45_ppo_openpi": "RLinf/RLinf-Pi0-MetaWorld-SFT",
+    "metaworld_50_grpo_openvlaoft": "RLinf/RLinf-OpenVLAOFT-MetaWorld-SFT",
+    "metaworld_50_ppo_openpi": "RLinf/RLinf-Pi0-MetaWorld-SFT",
+    "metaworld_50_ppo_openpi_pi05": "RLinf/RLinf-Pi05-MetaWorld-SFT",
+    "robotwin_adjust_bottle_ppo_openpi": "RLinf/RLinf-Pi0-RoboTwin-SFT-adjust_bottle",
+    "robotwin_adjust_bottle_ppo_openpi_pi05": "RLinf/RLinf-Pi05-RoboTwin-SFT-adjust_bottle",
+    **{
+        f"robotwin_{run}_openvlaoft": f"{ROBOTWIN}{run[:-5]}"
+        for run in (
+            "beat_block_hammer_grpo", "handover_block_grpo", "lift_pot_grpo", "move_can_pot_grpo",
+            "pick_dual_bottles_grpo", "place_container_plate_grpo", "place_empty_cup_grpo",
+        )
+    },
+    "robotwin_place_empty_cup_ppo_openvlaoft": f"{ROBOTWIN}place_empty_cup",
+}  # fmt: skip
+"""What the documents download for each, or where they don't say, RLinf's file of that name."""
+
+
+def test_recipes_of_published_runs_name_their_checkpoint():
+    """Without which they don't train 7.5 B random weights; the others start from nothing."""
+    named = {name: recipe(name).actor.model.model_path for name in CATALOG.options("experiment")}
+    assert {name: path for name, path in named.items() if path} == CHECKPOINTS
+    for name in CHECKPOINTS:
+        (row,) = [row for row in places.findings(recipe(name)) if row["status"] == "missing"]
+        assert row["fix"].startswith(f"hf download {CHECKPOINTS[name]} --local-dir ")
+        assert places.findings(recipe(name, "actor.model.model_path=null")) == []
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKPOINTS if name.startswith("metaworld_")])
+def test_recipes_of_published_checkpoints_look_for_their_sentences(name, tmp_path, monkeypatch):
+    """Which are not the env's; a file that has those of all fifty tasks serves both sides. It is
+    LeRobot's, beside the checkpoint."""
+    monkeypatch.setattr(sentences, "find_spec", lambda name: None)  # there may be a LeRobot here
+    config = compose([f"experiment={name}"])
+    assert config.env.train.sentences == config.env.eval.sentences == "checkpoint"
+    (row,) = words.findings(config)
+    for place in ("the checkpoint", "beside it", "lerobot", "sentences=FILE", "sentences=own"):
+        assert place in row["detail"]
     tasks = load_target("rlcore_env_metaworld.tasks:SENTENCES")
-    file = tmp_path / "envs.json"
-    file.write_text(json.dumps({"said": {task: f"Do {task} now" for task in tasks}}))
-    config = compose([f"experiment={name}", f"env.train.sentences={file}:said"])
+    said = {task: f"Do {task} now" for task in tasks}
+    (tmp_path / "metaworld_config.json").write_text(json.dumps({"TASK_DESCRIPTIONS": said}))
+    (tmp_path / "policy").mkdir()
+    given = f"actor.model.model_path={tmp_path / 'policy'}"
+    config = compose([f"experiment={name}", given])
+    assert words.findings(config) == []
     for side in (config.env.train, config.env.eval):
         spec = env_spec(load_plugins(), "env.train", side)
         assert spec.said == tuple(f"Do {task} now" for task in spec.tasks)
+    scratch = compose([f"experiment={name}", "actor.model.model_path=null"])
+    assert scratch.env.train.sentences == "own"
 
 
 ADAMW = {"adam_beta1": 0.9, "adam_eps": 1e-8, "weight_decay": 0.01}
@@ -307,7 +349,7 @@ PUBLISHED = {
         "actor": {"micro_batch_size": 32, "global_batch_size": 16384},
         "actor.optim": {"lr": 2e-5, "clip_grad": 1.0},
         "actor.model": {
-            "num_action_chunks": 8, "temperature": 1.6, "unnorm_key": "libero_10_no_noops",
+            "num_action_chunks": 8, "temperature": 1.6, "unnorm_key": None,
             "center_crop": False, "is_lora": False, "num_images_in_input": 1,
         },
     },
@@ -324,7 +366,7 @@ PUBLISHED = {
         "actor.optim": {"lr": 5e-6, "value_lr": 3e-3},
         "actor.model": {
             "num_action_chunks": 8, "temperature": 1.0, "top_k": 50, "is_lora": True,
-            "lora_rank": 32, "center_crop": False, "unnorm_key": "libero_10_no_noops",
+            "lora_rank": 32, "center_crop": False, "unnorm_key": None,
         },
     },
     "libero_10_ppo_openpi": {
@@ -504,8 +546,8 @@ def test_the_script_of_the_seed_documents_takes_them(name):
     """On this machine: 7.5 B parameters are planned, and nothing is loaded."""
     script = Path(__file__).parents[2] / "examples/embodiment/run_embodiment.sh"
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    words = ["bash", str(script), name, "env.train.sentences=own", "--dry-run", ONE_EACH]
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PATH": path})
+    line = ["bash", str(script), name, "--dry-run", ONE_EACH]
+    done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "PATH": path})
     assert done.returncode == 0, done.stderr
     assert f"experiment_name: {name}" in done.stdout
     assert re.search(r"openvla(_oft)?: 7,\d{3},\d{3},\d{3} parameters in bf16", done.stdout)
