@@ -94,7 +94,7 @@ class Postponed(TorchDispatchMode):
         if alone and func is _CAST and self._large(args[0]) and _only_dtype(args[0], kwargs):
             return self._cast(args[0], kwargs["dtype"])
         if func.is_view:
-            return func(*args, **kwargs)
+            return self._view(func, args, kwargs)
         if func._schema.is_mutable:
             changed = {_key(tensor) for tensor in tensors}
             for key, recipe in list(self._recipes.items()):
@@ -108,6 +108,17 @@ class Postponed(TorchDispatchMode):
             return args[0]
         self.fill(tensors)
         return func(*args, **kwargs)
+
+    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A view; one of a part, as of the row for padding, is refused unless there is memory."""
+        recipe = self._recipes.get(_key(args[0]))
+        if recipe is None:
+            return func(*args, **kwargs)
+        recipe.storage.resize_(recipe.size)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            recipe.storage.resize_(0)
 
     def _drawn(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         tensor: Tensor = args[0]

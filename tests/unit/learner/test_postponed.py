@@ -28,6 +28,7 @@ class Net(nn.Module):
         self.halved.weight.data = self.halved.weight.data.to(torch.bfloat16)
         self.rounded = nn.Linear(4, 4)
         self.rounded.weight.data = self.rounded.weight.data.to(torch.bfloat16).float()
+        self.words = nn.Embedding(4, 3, padding_idx=1)  # whose row is a view, filled with zeros
         self.seen = nn.Parameter(self.second.weight.detach() + 1)  # asks for numbers
         self.spoiled = nn.Linear(4, 4)
         self.before = nn.Parameter(self.spoiled.weight.detach().double())
@@ -43,7 +44,8 @@ def test_the_same_numbers_and_the_same_draws_afterwards():
         last = torch.randn(5)
     assert torch.equal(after, last)
     waiting = [n for n, p in late.named_parameters() if not p.untyped_storage().nbytes()]
-    assert {"first.weight", "third.weight", "halved.weight", "rounded.weight"} <= set(waiting)
+    wanted = {"first.weight", "third.weight", "halved.weight", "rounded.weight", "words.weight"}
+    assert wanted <= set(waiting)
     assert not {"place", "seen", "second.weight", "before"} & set(waiting)
     assert late.tied.weight is late.first.weight and late.halved.weight.dtype == torch.bfloat16
     state = torch.get_rng_state()
