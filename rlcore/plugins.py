@@ -238,9 +238,11 @@ class Registry:
         order = {kind: i for i, kind in enumerate(KINDS)}
         return sorted(rows, key=lambda r: (order.get(r.kind, 99), r.name, r.distribution))  # type: ignore[call-overload]
 
-    def doctor(self, config: Any | None, plugins: set[str] | None = None) -> list[dict[str, str]]:
+    def doctor(
+        self, config: Any | None, plugins: set[str] | None = None, *, failures: bool = True
+    ) -> list[dict[str, str]]:
         """Results of the doctor hooks, of the named plugins (None: of all). A hook that fails is
-        a finding too."""
+        a finding too, unless `failures` is false."""
         found: list[dict[str, str]] = []
         for name, module in self.manager.list_name_plugin():
             if plugins is not None and name not in plugins:
@@ -248,6 +250,8 @@ class Registry:
             try:
                 found += self._call(module, "rlcore_doctor", config=config)
             except Exception as error:  # a plugin may fail in any way
+                if not failures:
+                    continue
                 detail = f"its doctor failed: {_reason(error)}"
                 found.append({"name": name, "status": "missing", "detail": detail, "fix": ""})
         return found

@@ -2,9 +2,10 @@
 
 Each check is one function from :class:`rlcore.checks.facts.Facts` to sentences "x must be ..., got
 ..."; all of them are reported together. A check stands in the module of its subject: `processes`,
-`episodes`, `components` (whether they fit each other) or `updates`.
+`episodes`, `components` (whether they fit each other) or `updates`. What else may
+be in the way of a run, and all of it together: :mod:`rlcore.checks.ready`.
 """
 
-from rlcore.checks.run import CHECKS, announce, check
+from rlcore.checks.run import CHECKS, announce, check, survey, together
 
-__all__ = ["CHECKS", "announce", "check"]
+__all__ = ["CHECKS", "announce", "check", "survey", "together"]

@@ -6,7 +6,7 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -106,6 +106,15 @@ class Facts:
     @property
     def memory(self) -> dict[str, Need]:
         """What a process needs, by its role."""
+        return self._memory(self._batch)
+
+    @property
+    def least_memory(self) -> dict[str, Need]:
+        """What no process can do without: weights, and what learning keeps of them."""
+        bare = self._memory(lambda processes: Batch())
+        return {role: replace(need, gathered=0, stepping=0) for role, need in bare.items()}
+
+    def _memory(self, batch: Callable[[int], Batch]) -> dict[str, Need]:
         fsdp = self.config.actor.fsdp_config
         return {
             role: memory_per_process(
@@ -113,7 +122,7 @@ class Facts:
                 self.counted,
                 self.config.actor.model.precision,
                 reference=self.needs is not None and self.needs.reference_logprobs,
-                batch=self._batch(len(processes)),
+                batch=batch(len(processes)),
                 shares=self.placement.shares,
                 gathers_again=fsdp.gathers_again,
                 recomputes=fsdp.gradient_checkpointing,
@@ -165,12 +174,6 @@ def gather_facts(
     further = further or {}
     said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
-    plan = plan or make_plan(
-        config.cluster,
-        find_inventory(config.cluster),
-        divides=config.divides,
-        offloads=config.offloads,
-    )
     trains = bool(config.algorithm.name) and not config.runner.only_eval
     return Facts(
         config=config,
@@ -179,10 +182,25 @@ def gather_facts(
         if model.model_type
         else None,
         needs=algorithm_needs(config, registry) if trains else None,
-        placement=plan,
+        placement=plan or planned(config, registry),
         policy_env=policy_env,
         further=further,
         trained_in=_trained_in(model),
+    )
+
+
+def planned(config: RunConfig, registry: Registry, *, only_look: bool = False) -> Plan:
+    """The placement of a run on the machines that there are.
+
+    Raises:
+        UserError: machines that are not there, a map that can't be carried out.
+    """
+    return make_plan(
+        config.cluster,
+        find_inventory(config.cluster, only_look=only_look),
+        registry,
+        divides=config.divides,
+        offloads=config.offloads,
     )
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 from rlcore.checks import components, episodes, limits, places, processes, starts, updates, words
-from rlcore.checks.facts import Facts, gather_facts
+from rlcore.checks.facts import Facts, gather_facts, planned
 from rlcore.checks.subject import Check
 from rlcore.checks.unread import unread
+from rlcore.config import tree
 from rlcore.config.old_names import warn
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.errors import ConfigError, PluginError, UserError
-from rlcore.placement import Plan
+from rlcore.placement import Inventory, Node, Plan, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import EnvSpec
 from rlcore.track.env_facts import EnvFacts
 
+EXPLAINED = "rlcore train --help KEY explains a key"
 CHECKS: tuple[Check, ...] = (
     *processes.CHECKS,
     *episodes.CHECKS,
@@ -52,49 +56,139 @@ def check(
         PlacementError: a placement that can't be carried out.
     """
     registry = registry or load_plugins()
+    facts, wrong = survey(config, registry, plan, further, collects=collects)
+    wrong = [*lacking_trackers(config, registry).values(), *wrong]
+    if wrong or facts is None:
+        raise together(wrong)[0]
+    return facts
+
+
+def survey(
+    config: RunConfig,
+    registry: Registry,
+    plan: Plan | None = None,
+    further: Mapping[str, RunConfig] | None = None,
+    *,
+    collects: bool = False,
+    only_look: bool = False,
+) -> tuple[Facts | None, list[UserError]]:
+    """All that is wrong with a configuration, and the facts as far as they can be known. One
+    mistake does not hide the others: a key that can't be as it is counts as not given, a checkpoint
+    that can't be used as none; what depends on a mistake is left out.
+
+    Args:
+        only_look: as for :func:`rlcore.placement.find_inventory`. The others as for :func:`check`.
+
+    Returns:
+        The facts, None where an env or the placement can't be as it is; and the errors.
+    """
+    wrong: list[UserError] = [*_lacking_writers(config, registry)]
+    numbers, folders = [*limits.violations(config)], [*places.violations(config)]
+    wrong += map(_refusal, [*numbers, *folders])
+    seen = _without(config, [*numbers, *folders])
+    try:
+        plan = plan or planned(seen, registry, only_look=only_look)
+    except UserError as error:
+        wrong.append(error)
+    others, of_rows = {}, []
+    for name, row in (further or {}).items():
+        of_row, errors = survey(row, registry, plan, only_look=only_look)
+        of_rows += [(name, error) for error in errors]
+        if of_row is not None:
+            others[name] = of_row.envs["eval"]
+    facts, refused = _gathered(seen, registry, plan, others)
+    wrong += refused
+    if facts is not None and not numbers:
+        wrong += [_refusal(sentence) for each in CHECKS for sentence in each(facts)]
+        if collects or _learns_from_demonstrations(seen):
+            wrong += _of_demonstrations(seen, facts, collects=collects)
+    # what is wrong without the row too is not the row's
+    own = {error.message for error in wrong}
+    first = [(name, error) for name, error in of_rows if error.message not in own][:1]
+    wrong += [type(e)(f"row {name}: {e.message}", hint=e.hint) for name, e in first]
+    return facts, wrong
+
+
+def together(errors: Sequence[UserError]) -> list[UserError]:
+    """Errors of one kind, with one hint, as one of several lines."""
+    found: dict[tuple[type[UserError], str | None], list[UserError]] = {}
+    for error in errors:
+        found.setdefault((type(error), error.hint), []).append(error)
+    return [
+        kind("\n".join(e.message for e in some), hint=hint) if len(some) > 1 else some[0]
+        for (kind, hint), some in found.items()
+    ]
+
+
+def lacking_trackers(config: RunConfig, registry: Registry) -> dict[str, PluginError]:
+    """An error for each tracker that is asked for and can't be used, by its name."""
+    found = {}
     for tracker in config.runner.logger.logger_backends:
         try:
             registry.usable("tracker", tracker)
         except PluginError as error:
             named = f"runner.logger.logger_backends: {error.message}"
-            raise PluginError(named, hint=error.hint) from None
-    _require_writer_of_films(config, registry)
-    _raise_all([*limits.violations(config), *places.violations(config)])  # specs rely on these
-    others = {
-        name: _of_row(name, other, config, registry, plan)
-        for name, other in (further or {}).items()
-    }
-    facts = gather_facts(config, registry, plan, others)
-    _raise_all([sentence for each in CHECKS for sentence in each(facts)])
-    if config.collect.path is not None and (collects or _learns_from_demonstrations(config)):
-        from rlcore.data.demonstrations import begun, check_folder
+            found[tracker] = PluginError(named, hint=error.hint)
+    return found
 
-        place = Path(config.collect.path)
+
+def _refusal(sentence: str) -> ConfigError:
+    return ConfigError(sentence, hint=EXPLAINED)
+
+
+def _without(config: RunConfig, sentences: Sequence[str]) -> RunConfig:
+    """The configuration with the defaults of the keys that some sentences begin with."""
+    if not sentences:
+        return config
+    seen, defaults = deepcopy(config), {key.path: key.default for key in tree.walk(config)}
+    for sentence in sentences:
+        path = sentence.partition(" ")[0]
+        section, _, name = path.rpartition(".")
+        vars(tree.value_of(seen, section))[name] = defaults[path]
+    return seen
+
+
+def _gathered(
+    config: RunConfig, registry: Registry, plan: Plan | None, others: Mapping[str, EnvSpec]
+) -> tuple[Facts | None, list[UserError]]:
+    """The facts, if need be without a checkpoint, or without a policy; and why so."""
+    unplaced = plan is None
+    plan = plan or make_plan(ClusterConfig(), Inventory((Node(cpus=1),)), registry)
+    model, refused = config.actor.model, list[UserError]()
+    fresh = replace(model, model_path=None, lora_path=None)
+    for each in (model, fresh, replace(fresh, model_type="")):
+        seen = config if each is model else replace(config, actor=replace(config.actor, model=each))
+        try:
+            facts = gather_facts(seen, registry, plan, others)
+            return None if unplaced else facts, refused[:1]
+        except UserError as error:
+            refused.append(error)
+    return None, refused[:1]
+
+
+def _of_demonstrations(config: RunConfig, facts: Facts, *, collects: bool) -> Iterator[UserError]:
+    """What is wrong with those that are read, or added to."""
+    from rlcore.data.demonstrations import begun, check_folder
+
+    if config.collect.path is None:
+        return
+    place = Path(config.collect.path)
+    try:
         check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
         if begun(place) and not collects:
             said = starts.refusal_of_data(config, facts.envs, place)
-            _raise_all([said] if said else [])
-    return facts
-
-
-def _of_row(
-    name: str, row: RunConfig, config: RunConfig, registry: Registry, plan: Plan | None
-) -> EnvSpec:
-    """The env of a further configuration, checked; an error says whose it is."""
-    try:
-        return check(row, registry, plan).envs["eval"]
+            yield from [_refusal(said)] if said else []
     except UserError as error:
-        check(config, registry, plan)  # what is wrong without the row too is not the row's
-        raise type(error)(f"row {name}: {error.message}", hint=error.hint) from None
+        yield error
 
 
-def _require_writer_of_films(config: RunConfig, registry: Registry) -> None:
+def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:
     """Videos need a plugin that writes them: the loop only passes on the frames."""
     hooks = registry.manager.hook
     for side, hook in (("train", hooks.rlcore_after_rollout), ("eval", hooks.rlcore_after_eval)):
         asked = vars(config.env)[side].video_cfg.save_video
         if asked and not any("films" in impl.argnames for impl in hook.get_hookimpls()):
-            raise PluginError(
+            yield PluginError(
                 f"env.{side}.video_cfg.save_video=true needs a plugin that writes videos, and none "
                 "is installed",
                 hint='pip install "rlcore[tools]", or set it to false',
@@ -167,8 +261,3 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
         )
     for note in words.notes(facts):
         warn(note)
-
-
-def _raise_all(problems: list[str]) -> None:
-    if problems:
-        raise ConfigError("\n".join(problems), hint="rlcore train --help KEY explains a key")

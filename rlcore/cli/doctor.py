@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlcore import extras
-from rlcore.checks.interpreters import findings
-from rlcore.cli.request import parse_request, print_help
+from rlcore.checks.ready import lacking_packages, look, of_row
+from rlcore.cli.request import Request, parse_request, print_help
+from rlcore.cli.verbs import composed
 from rlcore.config.catalog import COMPONENT_GROUPS
+from rlcore.config.compose import chosen, compose
 from rlcore.config.schema import RunConfig
 from rlcore.kernels import MKL, by_hand, in_effect, processor
 from rlcore.plugins import Registry, load_plugins
@@ -25,47 +27,23 @@ def main(arguments: Sequence[str]) -> int:
         print_help("doctor", request)
         return 0
     registry = load_plugins()
-    config, plugins = None, None
     if request.overrides:
-        from rlcore.cli.verbs import chosen_plugins
-        from rlcore.config.compose import compose
-
-        config = compose(request.overrides, config_dirs=request.config_dirs, require=())
-        plugins = chosen_plugins(config, registry)
-    results = [*registry.doctor(config, plugins), *_packages(registry, config), _kernels()]
-    if config is None:
-        results += _kinds(registry)
+        config, wrong = composed(_compose, request, request.overrides)
+        whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
+        seen = {"wrong": wrong, "words": request.overrides, "only_look": True, "whole": whole}
+        found = look(config, registry, **seen)[1]
     else:
-        results += findings(config.played, registry)
+        rows = [*registry.doctor(None), *(row for _, row in lacking_packages(registry))]
+        found = [*map(of_row, [*rows, *_kinds(registry)])]
     bad = [row for row in registry.rows() if row.status == "BAD"]
     for row in bad:
         print(f"BAD      {row.kind} {row.name} ({row.distribution} {row.version}): {row.reason}")
-    for item in results:
-        print(f"{item['status']:<8} {item['name']}: {item['detail']}")
-        if item["status"] != "ok" and item["fix"]:
-            print(f"         fix: {item['fix']}")
-    missing = [item for item in results if item["status"] == "missing"]
-    return 1 if missing or bad else 0
+    print(*found, of_row(_kernels()), sep="\n")
+    return 1 if bad or any(one.error for one in found) else 0
 
 
-def _packages(registry: Registry, config: RunConfig | None) -> list[dict[str, str]]:
-    """Packages that a tracker needs and its plugin does not bring: missing where the tracker is
-    asked for, otherwise only told of."""
-    asked = [] if config is None else config.runner.logger.logger_backends
-    found = []
-    for component in registry.components("tracker"):
-        name, absent = component.spec.name, extras.lacking(component.spec.packages)
-        if absent and (config is None or name in asked):
-            found.append(
-                {
-                    "name": f"tracker {name}",
-                    "status": "missing" if name in asked else "warning",
-                    "detail": f"{' and '.join(absent)} not installed; "
-                    f"runner.logger.logger_backends=[{name}] needs it",
-                    "fix": extras.installing(absent),
-                }
-            )
-    return found
+def _compose(request: Request, overrides: Sequence[str]) -> RunConfig:
+    return compose(overrides, config_dirs=request.config_dirs, require=())
 
 
 def _kinds(registry: Registry) -> list[dict[str, str]]:

@@ -1,32 +1,33 @@
 """The course of every verb that runs something: arguments, configuration, checks, run.
 
-arguments --> jobs --compose--> RunConfig --check, doctor--> Assembly --> loop.run(assembly)
-                        '-- --dry-run, --cfg: print and stop
+arguments --> jobs --compose--> RunConfig --look--> Assembly --> loop.run(assembly)
+                                   '-- --dry-run, --cfg: print and stop
 """
 
 from __future__ import annotations
 
 import contextlib
-import shlex
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rlcore import watchdog
-from rlcore.cli.request import PLAIN, Form, Request, is_folder, parse_request, print_help
+from rlcore.checks import together
+from rlcore.checks.ready import OF_THE_USER, Finding, look, require
+from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
 from rlcore.cli.sweeps import Place, Sweep
-from rlcore.config.bind import SLOTS
-from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS
-from rlcore.config.compose import compose, to_yaml
+from rlcore.config.catalog import COMPONENT_GROUPS
+from rlcore.config.compose import Unfinished, compose, to_yaml
 from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
-from rlcore.errors import AssetError, ConfigError, PluginError, file_trouble
+from rlcore.errors import ConfigError, PluginError, UserError, file_trouble
 from rlcore.installed import LEAVE_OUT
 from rlcore.output import lasting
-from rlcore.plugins import Registry, load_plugins
+from rlcore.plugins import load_plugins
 from rlcore.targets import load_target
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
 CLUSTER_SESSION = "rlcore.workers.cluster:cluster_session"  # jobs of a sweep share one cluster
-OF_MACHINES = ("cluster.inventory", "cluster.address")
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
@@ -94,16 +94,32 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
     with lasting() if runs else contextlib.nullcontext():
         if request.multirun:
             return _sweep(verb, request, configure)
-        _run(verb, request, configure(request, request.overrides))
+        _run(verb, request, *composed(configure, request, request.overrides))
     return 0
 
 
+def composed(
+    configure: Configure, request: Request, overrides: Sequence[str]
+) -> tuple[RunConfig, Sequence[UserError]]:
+    """The configuration, or what there is of it, and what is wrong with the rest."""
+    try:
+        return configure(request, overrides), ()
+    except Unfinished as error:
+        return error.draft, error.errors
+
+
 def _run(
-    verb: Verb, request: Request, config: RunConfig, place: Place = lambda config: config
+    verb: Verb,
+    request: Request,
+    config: RunConfig,
+    wrong: Sequence[UserError] = (),
+    place: Place = lambda config: config,
 ) -> None:
     """One job: print it, or check it and run it, as what `place` makes of its configuration."""
     registry = load_plugins()
     if request.show is not None:
+        for error in together(wrong):
+            raise error
         print(to_yaml(config), end="")
         return
     if not verb.resumes:
@@ -114,30 +130,41 @@ def _run(
         if verb.further:
             given = keys_given(request.overrides)
             further = load_target(verb.further)(config, given=given, **passed)
+        trains = verb.trains(request)
+        found = partial(
+            look, config, registry, further, wrong=wrong, words=request.overrides,
+            collects=verb.collects, trains=trains,
+        )  # fmt: skip
         if request.dry_run:
-            show_plan(config, registry, further, request.overrides, collects=verb.collects)
-            _show_machine(_as_played(verb, request, config), registry, further)
+            _show(config, *found(only_look=True))
             return
-        # not before it is needed: a dry run is instant
-        from rlcore.loop.assembly import assemble
-
         with _joined(config):
-            assembly = assemble(
-                config, registry, further, collects=verb.collects, trains=verb.trains(request)
-            )
-            require_assets(_as_played(verb, request, config), registry, further)
+            facts, findings = found()
+            require(findings)
+            for one in findings:
+                if one.status == "warning":
+                    warn(f"{one.said}; {one.fix}" if one.fix else one.said)
+            # not before it is needed: a dry run is instant
+            from rlcore.loop.assembly import assemble
+
+            assembly = assemble(config, registry, further, trains=trains, facts=facts)
             assembly = replace(assembly, config=place(config))
             with watchdog.guard(config.cluster.timeouts.stop):
                 load_target(verb.loop)(assembly, **passed)
 
 
-def _as_played(verb: Verb, request: Request, config: RunConfig) -> RunConfig:
-    """The configuration with all envs that are played, for who looks at the machine."""
-    if not verb.trains(request):
-        return config
-    seen = replace(config, runner=replace(config.runner, only_eval=False))
-    seen.freeze()
-    return seen
+def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
+    """`--dry-run`: the configuration, the placement with an estimate of memory, and the findings.
+
+    Raises:
+        UserError: what the run would be refused for on any machine.
+    """
+    print(to_yaml(config))
+    if facts is not None:
+        print(placement_table(facts))
+    stays = (type(None), *OF_THE_USER)
+    print(*(one for one in findings if isinstance(one.error, stays)), sep="\n")
+    require(findings, but=OF_THE_USER)
 
 
 def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
@@ -197,7 +224,7 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
     with contextlib.ExitStack() as shared:
 
         def start(job: Job, place: Place) -> None:
-            config = configure(request, job.overrides)
+            config, wrong = composed(configure, request, job.overrides)
             config = job.place(config, config.runner.logger.experiment_name)
 
             def placed(config: RunConfig) -> RunConfig:
@@ -206,75 +233,10 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
                     shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
                 return place(config)
 
-            _run(verb, replace(request, overrides=tuple(job.overrides)), config, placed)
+            one = replace(request, overrides=tuple(job.overrides))
+            _run(verb, one, config, wrong, placed)
 
         return sweep.run(start)
-
-
-def show_plan(
-    config: RunConfig,
-    registry: Registry,
-    further: Mapping[str, RunConfig],
-    words: Sequence[str],
-    *,
-    collects: bool = False,
-) -> None:
-    """`--dry-run`: the resolved configuration, the placement and the memory estimate. All checks
-    are made; no worker is started.
-
-    Args:
-        words: of the command line.
-
-    Raises:
-        UserError: whatever the run itself would be refused for.
-    """
-    from rlcore.checks import announce, check
-    from rlcore.placement import find_inventory, make_plan
-    from rlcore.placement.show import TOO_MUCH
-
-    inventory = find_inventory(config.cluster, only_look=True)
-    plan = make_plan(
-        config.cluster, inventory, registry, divides=config.divides, offloads=config.offloads
-    )
-    facts = check(config, registry, plan, further, collects=collects)
-    announce(facts, collects=collects)
-    print(to_yaml(config))
-    placement = placement_table(facts)
-    print(placement)
-    if TOO_MUCH in placement and not any(map(_names_a_run, words)):
-        print(f"layouts that fit: rlcore plan {shlex.join(_to_plan(config, words))}")
-
-
-def _names_a_run(word: str) -> bool:
-    return word.startswith(BY_RECIPE) and is_folder(word.removeprefix(BY_RECIPE))
-
-
-def _to_plan(config: RunConfig, words: Sequence[str]) -> list[str]:
-    """What `rlcore plan` is to be asked: the same run, on the same machines or whatever there are.
-    How its processes are placed is for the plan to say."""
-    keys = [word.partition("=")[0] for word in words]
-    given = [
-        word
-        for word, key in zip(words, keys, strict=True)
-        if "." in key and (not key.startswith("cluster.") or key in OF_MACHINES)
-    ]
-    evaluates = config.runner.only_eval and "runner.only_eval" not in keys
-    folders = [f"--config-dir={folder}" for folder in config.recipe.config_dirs]
-    only = ["runner.only_eval=true"] if evaluates else []
-    return [*folders, *config.recipe.choices, *only, *given]
-
-
-def _show_machine(config: RunConfig, registry: Registry, further: Mapping[str, RunConfig]) -> None:
-    """Where simulators run, if not under rlcore's interpreter, and what is missing here."""
-    from rlcore.checks.interpreters import findings
-
-    rows = findings(config.played, registry)
-    for row in rows:
-        if row["status"] == "ok":
-            print(f"{row['name']}: {row['detail']}")
-    for row in [*_missing(rows), *_lacking(config, registry, further)]:
-        print(f"missing here: {row['name']}: {row['detail']}")
-        print(f"  fix: {row['fix']}" if row["fix"] else "  no command mends it")
 
 
 def placement_table(facts: Facts) -> str:
@@ -288,48 +250,3 @@ def placement_table(facts: Facts) -> str:
         facts.config.actor.model.precision,
         lanes=facts.lanes,
     )
-
-
-def require_assets(config: RunConfig, registry: Registry, further: Mapping[str, RunConfig]) -> None:
-    """Ask the plugins of the chosen components what this machine lacks.
-
-    Args:
-        further: configurations that are evaluated in place of `config`, by the name of their side.
-
-    Raises:
-        AssetError: something is missing; names it, and the commands that fix it.
-    """
-    missing = _lacking(config, registry, further)
-    if missing:
-        fixes = dict.fromkeys(item["fix"] for item in missing if item["fix"])
-        raise AssetError(
-            "this machine lacks "
-            + "; ".join(f"{item['name']}: {item['detail']}" for item in missing),
-            hint=" && ".join(fixes) or None,
-        )
-
-
-def _lacking(
-    config: RunConfig, registry: Registry, further: Mapping[str, RunConfig]
-) -> list[dict[str, str]]:
-    """What is missing for all that is played; of what one command mends, the first."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for each in further.values() or [config]:
-        for row in _missing(registry.doctor(each, chosen_plugins(each, registry))):
-            found.setdefault((row["name"], row["fix"] or row["detail"]), row)
-    return list(found.values())
-
-
-def _missing(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
-    return [row for row in rows if row["status"] == "missing"]
-
-
-def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
-    """Entry-point names of the plugins whose components the configuration uses."""
-    names = {
-        **{f"env.{side}": env.env_type for side, env in config.played.items()},
-        "actor.model": config.actor.model.model_type,
-        "algorithm": config.algorithm.name,
-    }
-    chosen = [(slot.kind, name) for slot in SLOTS if (name := names.get(slot.section))]
-    return {registry.get(kind, name).plugin for kind, name in chosen}

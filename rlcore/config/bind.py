@@ -198,27 +198,15 @@ def bind(values: Values, root: RunConfig) -> RunConfig:
 
     Raises:
         ConfigError: a value of the wrong type or not among its choices, an interpolation that
-            does not resolve, a key without a value.
+            does not resolve.
     """
     node = OmegaConf.structured(root)
     _assign(node, values, root, "")
-    _require_all(node, root)
     _resolve(node, root)
     config = OmegaConf.to_object(node)
     assert isinstance(config, RunConfig)
     check_choices(config)
     return config
-
-
-def _require_all(node: DictConfig, root: RunConfig) -> None:
-    """Refuse a key that must be set and is not."""
-    values: Any = OmegaConf.to_container(node, resolve=False)
-    for key in tree.walk(root):
-        if tree.find(values, key.path) == MISSING:
-            said = f": {key.help}" if key.help else ""
-            raise ConfigError(
-                f"{key.path} must be given{said}", hint=f"rlcore train --help {key.path}"
-            )
 
 
 def _resolve(node: DictConfig, root: RunConfig) -> None:

@@ -33,6 +33,7 @@ from rlcore.config.old_names import (
 from rlcore.config.overrides import keys_of, nest, parse, split
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
+from rlcore.config.schema.env import OWN
 from rlcore.config.sides import by_side, completed
 from rlcore.config.trust import own_recipe, require_closed_doors, require_values
 from rlcore.errors import ConfigError, UserError, listing
@@ -40,6 +41,24 @@ from rlcore.interpreters import placed
 from rlcore.plugins import Registry, load_plugins
 
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
+
+
+class Ungiven(ConfigError):
+    """A key that must be given."""
+
+
+class Unfinished(ConfigError):
+    """A configuration whose rest can be looked at nevertheless.
+
+    Attributes:
+        errors: what is wrong with it, one by one.
+        draft: the configuration, with the defaults of the keys at fault.
+    """
+
+    def __init__(self, errors: Sequence[ConfigError], draft: RunConfig) -> None:
+        first = errors[0]
+        super().__init__("\n".join(error.message for error in errors), hint=first.hint)
+        self.errors, self.draft = errors, draft
 
 
 def compose(
@@ -59,12 +78,13 @@ def compose(
         config_dirs: further folders with groups, searched first.
         require: groups that a run needs.
         registry: the plugins; None for those installed.
-        draft: whether keys that the files say must be given may be left at their defaults.
+        draft: whether keys that must be given may be left at their defaults.
 
     Returns:
         Frozen dataclasses; sections of components are instances of the plugins' classes.
 
     Raises:
+        Unfinished: keys that must be given, and sentences that can't be read.
         ConfigError: an unknown key or option, a wrong type, a component that is not chosen.
         PluginError: a component that is not installed, is broken, or is claimed twice.
     """
@@ -72,20 +92,23 @@ def compose(
     catalog = Catalog(registry, config_dirs)
     groups, values = split(catalog, parse(overrides))
     files = _files(catalog, groups)
-    if draft:
-        for path in [*_left_open(files.values)]:
-            take(files.values, path)
-    config = _finish(files, values, registry, _origin(groups, config_dirs))
+    try:
+        config = _finish(files, values, registry, _origin(groups, config_dirs))
+    except Unfinished as error:
+        _require(error.draft, require, catalog)
+        if not draft:
+            raise
+        return error.draft
     _require(config, require, catalog)
     return config
 
 
 def _files(catalog: Catalog, groups: Sequence[str]) -> FileValues:
-    chosen = by_side(groups)
-    check_recipes(catalog, chosen)
-    files = compose_files(catalog, chosen)
-    all_sides = completed(chosen, files.choices)
-    if all_sides != chosen:
+    named = by_side(groups)
+    check_recipes(catalog, named)
+    files = compose_files(catalog, named)
+    all_sides = completed(named, files.choices)
+    if all_sides != named:
         files = compose_files(catalog, all_sides)
     return fit_recipe(catalog, all_sides, files)
 
@@ -128,9 +151,10 @@ def load(
         folder = Path(path).absolute().parent
         config = _finish(FileValues(deepcopy(saved), {}), values, registry, run=folder)
         _require(config, require, catalog)
-    except ConfigError:
+    except ConfigError as error:
         _blame(path, saved, require, catalog)
-        raise
+        # without a draft: nobody has looked at what it may let in
+        raise ConfigError(error.message, hint=error.hint) from None
     if not trust:
         require_closed_doors(Path(path), config, given)
     config = replace(config, recipe=own_recipe(config.recipe, catalog.groups))
@@ -200,6 +224,7 @@ def _finish(
     values: Values = {}
     for layer in raw:
         merge(values, layer, root)
+    errors = [*_ungiven(values, root)]
     config = bind(values, root)
     _add_critic(config, registry)
     _make_paths_absolute(config)
@@ -208,17 +233,35 @@ def _finish(
     _share_checkpoint(config)
     for side in ("train", "eval"):
         env: EnvConfig = vars(config.env)[side]
-        env.sentences = sentences.resolve(
-            env.sentences, f"env.{side}.sentences", env.env_type, config.actor.model.model_path
-        )
+        try:
+            env.sentences = sentences.resolve(
+                env.sentences,
+                f"env.{side}.sentences",
+                env.env_type,
+                config.actor.model.model_path,
+            )
+        except ConfigError as error:
+            errors.append(error)
+            env.sentences = OWN
     _compare_chunk_steps(config, [count for count in steps if count is not None])
     config.freeze()
+    if errors:
+        raise Unfinished(errors, config)
     return config
+
+
+def _ungiven(values: Values, root: RunConfig) -> Iterator[ConfigError]:
+    """An error for each key that must be given and is not, which leaves the values."""
+    for key in tree.walk(root):
+        if tree.find(values, key.path) == MISSING:
+            take(values, key.path)
+            said = f": {key.help}" if key.help else ""
+            yield Ungiven(f"{key.path} must be given{said}", hint=f"rlcore train --help {key.path}")
 
 
 def _require(config: RunConfig, groups: Sequence[str], catalog: Catalog) -> None:
     for group in groups:
-        if not _chosen(config, group):
+        if not chosen(config, group):
             raise ConfigError(
                 f"no {group} is chosen: {group}=NAME, or experiment=NAME; "
                 f"choose from: {listing(catalog.options(group)) or 'none is installed'}",
@@ -226,7 +269,8 @@ def _require(config: RunConfig, groups: Sequence[str], catalog: Catalog) -> None
             )
 
 
-def _chosen(config: RunConfig, group: str) -> bool:
+def chosen(config: RunConfig, group: str) -> bool:
+    """Whether it names a component of that group, or needs none."""
     names = {
         "env": config.env.train.env_type and config.env.eval.env_type,
         "model": config.actor.model.model_type,

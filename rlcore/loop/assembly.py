@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rlcore.checks import announce, check
-from rlcore.checks.facts import NO_POLICY
+from rlcore.checks.facts import NO_POLICY, Facts
 from rlcore.checks.interpreters import interpreters_of
 from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
 from rlcore.interpreters import Interpreter
 from rlcore.noted import note
-from rlcore.placement import Plan, Process, find_inventory, make_plan
+from rlcore.placement import Plan, Process
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
@@ -67,28 +67,28 @@ def assemble(
     *,
     collects: bool = False,
     trains: bool = False,
+    facts: Facts | None = None,
 ) -> Assembly:
-    """Make all checks, say what is seldom meant, look up the components' factories and lay out the
-    workers. Once for a command: what it gives is handed on.
+    """Look up the components' factories and lay out the workers. Once for a command: what it gives
+    is handed on.
 
     Args:
         further: configurations whose `env.eval` the same workers will be asked to play too, by
             the name of their side.
         collects: whether demonstrations are collected whatever the configuration says.
         trains: whether `env.train` is played whatever the configuration says.
+        facts: what the checks have found; None makes them, and says what is seldom meant.
 
     Raises:
         UserError: a missing component, a wrong setting, a placement that can't be carried out, an
             interpreter that can't be used.
     """
     registry = registry or load_plugins()
-    inventory = find_inventory(config.cluster)
-    placement = make_plan(
-        config.cluster, inventory, registry, divides=config.divides, offloads=config.offloads
-    )
     further = further or {}
-    facts = check(config, registry, placement, further, collects=collects)
-    announce(facts, collects=collects)
+    if facts is None:
+        facts = check(config, registry, further=further, collects=collects)
+        announce(facts, collects=collects)
+    placement = facts.placement
     sides = {
         name: EnvSide(registry.get("env", env.env_type).spec.target, env, facts.envs[name])
         for name, env in (("train", config.env.train), ("eval", config.env.eval))

@@ -207,6 +207,13 @@ def halved(plan: Plan, memory: Mapping[str, Need]) -> int | None:
     return samples
 
 
+def cut(plan: Plan, memory: Mapping[str, Need]) -> Mapping[str, Need]:
+    """What is needed with micro-batches as they are cut where memory runs out; who divides
+    parameters can't."""
+    samples = halved(plan, memory)
+    return with_samples(memory, samples) if samples and plan.shares == 1 else memory
+
+
 def fillable(have: int) -> float:
     """What may be filled of so many bytes."""
     return (1 - FREE) * have

@@ -17,6 +17,7 @@ from rlcore.placement.memory import (
     FREE,
     NCCL,
     Need,
+    cut,
     fillable,
     fits,
     fullest,
@@ -24,7 +25,6 @@ from rlcore.placement.memory import (
     in_main,
     of_driver,
     of_micro_batch,
-    with_samples,
     worth_leaving,
 )
 from rlcore.placement.plan import Plan
@@ -104,11 +104,10 @@ def _summary(
             f"{samples} samples (actor.micro_batch_size)"
         )
     fitting = halved(plan, memory) or samples
-    least = with_samples(memory, fitting) if plan.shares == 1 else memory
     for index, node in enumerate(plan.inventory.nodes):
         held, kind = [], ""
         if plan.inventory.kind == "GPU" and (node.gpus or len(plan.inventory.nodes) == 1):
-            need, kind = fullest(plan, index, least), " of main memory"
+            need, kind = fullest(plan, index, cut(plan, memory)), " of main memory"
             held = [_held("the fullest GPU holds", need, node.gpu_memory)]
         held.append(_held("its processes hold", in_main(plan, index, memory), node.memory, kind))
         named = f"node {index}" + (f" ({node.name})" if node.name else "")

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import rlcore
+from rlcore.checks import ready
 from rlcore.cli import verbs
 from rlcore.cli.main import main
 from rlcore.config.schema import RunConfig
@@ -216,7 +217,7 @@ def test_the_doctor_reports_and_fails(sick_plugin, capsys):
 def test_a_run_asks_only_the_plugins_it_uses(sick_plugin, loop, monkeypatch, capsys):
     assert main(COLLECT) == 0
     assert len(loop.configs) == 1
-    monkeypatch.setattr(verbs, "chosen_plugins", lambda config, registry: {"core", "sick"})
+    monkeypatch.setattr(ready, "chosen_plugins", lambda config, registry: {"core", "sick"})
     assert main(COLLECT) == 2
     assert capsys.readouterr().err == "error: this machine lacks GL: no EGL\n  hint: apt-get egl\n"
     assert len(loop.configs) == 1

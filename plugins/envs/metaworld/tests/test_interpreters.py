@@ -86,12 +86,13 @@ def test_a_dry_run_says_where_simulators_run_and_what_is_missing(
 ) -> None:
     python = [f"env.train.python={twin_venv}", "env.eval.python=/no/python"]
     assert main(["collect", "env=metaworld", *python, "--dry-run"]) == 0
-    *_, there, missing, fix = capsys.readouterr().out.splitlines()
-    assert there.startswith(f"env.train.python: {twin_venv}/bin/python: python 3.")
+    rows = capsys.readouterr().out.split("env.train.python: ")[-1].splitlines()
+    there, missing, fix = rows[:3]
+    assert there.startswith(f"{twin_venv}/bin/python: python 3.")
     assert f"metaworld {version('metaworld')}, " in there and "; here: python 3." in there
     said = "env.eval.python: /no/python is no Python interpreter: No such file or directory"
-    assert missing == f"missing here: {said}"
-    assert fix == "  fix: rlcore venv create metaworld"
+    assert missing == f"missing  {said}"
+    assert fix == "         fix: rlcore venv create metaworld"
     assert main(["collect", "env=metaworld", *python]) == 2
     error = capsys.readouterr().err
     assert f"error: {said}\n  hint: rlcore venv create metaworld" in error
@@ -115,4 +116,4 @@ def test_collecting_asks_for_the_interpreter_of_training_whatever_is_evaluated(
 ) -> None:
     words = ["env=metaworld", "env.train.python=/no/python", "runner.only_eval=true"]
     assert main(["collect", *words, "--dry-run"]) == 0
-    assert "missing here: env.train.python: /no/python is no Python" in capsys.readouterr().out
+    assert "missing  env.train.python: /no/python is no Python" in capsys.readouterr().out

@@ -24,10 +24,11 @@ from rlcore_env_robotwin.spec import env_spec
 from rlcore_env_robotwin.tasks import FAMILIES, SENTENCES, TASKS, UNSUPPORTED
 from robotwin_cases import TASK, settings, write_repository
 
-from rlcore.checks import check
-from rlcore.cli import verbs
+from rlcore.checks import check, ready
+from rlcore.checks.ready import Finding
 from rlcore.config.compose import compose
 from rlcore.config.old_names import ConfigWarning
+from rlcore.config.schema import RunConfig
 from rlcore.config.sentences import told
 from rlcore.errors import AssetError, ConfigError, UserError
 from rlcore.loop.rows import rows_of
@@ -454,10 +455,15 @@ def test_the_assets_of_all_rows_are_looked_for_before_the_first_is_played(tmp_pa
     path = f"env.eval.robotwin_path={folder}"
     config = compose([*PLAYED, "env.eval.setting=demo_clean", path, python])
     registry = load_plugins()
-    verbs.require_assets(config, registry, {})
+
+    def lacking(further: dict[str, RunConfig]) -> list[Finding]:
+        found = ready.look(config, registry, further, whole=False)[1]
+        return [one for one in found if one.said.startswith("robotwin: assets") and one.error]
+
+    assert not lacking({})
     rows = rows_of(config, protocol="robotwin_46")
-    with pytest.raises(AssetError, match="assets/objects/021_cup"):
-        verbs.require_assets(config, registry, {name: rows[name] for name in rows if "cup" in name})
+    (cup,) = lacking({name: rows[name] for name in rows if "cup" in name})
+    assert "assets/objects/021_cup" in cup.said
 
 
 def test_a_frame_of_one_colour_keeps_it() -> None:

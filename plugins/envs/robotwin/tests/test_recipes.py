@@ -35,7 +35,7 @@ def test_a_dry_run_says_plan_memory_interpreters_and_what_is_missing(
     assert re.search(r"rollout\+actor .* \d+\.\d\d GiB", said) and "TOO MUCH" in said
     known = recipe.replace("OpenPI", "openpi").replace("_eval", " runner.only_eval=true")
     planned = f"experiment={known} {TINY_MACHINE} actor.micro_batch_size=8"
-    assert f"layouts that fit: rlcore plan {planned}\n" in said
+    assert f"fix: rlcore plan {planned}\n" in said
     sides = ("eval",) if recipe.endswith("_eval") else ("train", "eval")
     assert re.findall(r"^env\.(\w+)\.python: ", said, re.M) == list(sides)
     for side in sides:
@@ -43,7 +43,7 @@ def test_a_dry_run_says_plan_memory_interpreters_and_what_is_missing(
         assert re.search(line + re.escape(version("numpy")), said)
     keys = " and ".join(f"env.{side}.python" for side in sides)
     assert f": {keys} must name another one\n" in said
-    missing = dict(re.findall(r"missing here: robotwin: (.*?): .*\n  fix: (.*)\n", said))
+    missing = dict(re.findall(r"missing  robotwin: (.*?): .*\n +fix: (.*)\n", said))
     assert missing == {
         "the simulators' environment": "rlcore venv create robotwin",
         "repository": "git clone https://github.com/RoboTwin-Platform/RoboTwin.git "

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     if request.help:
         print_help("cluster", request)
         return 0
-    config = compose(request.overrides, config_dirs=request.config_dirs, require=())
+    config = compose(request.overrides, config_dirs=request.config_dirs, require=(), draft=True)
     inventory = find_inventory(config.cluster, only_look=True)
     print(_as_table(inventory))
     if config.cluster.inventory is None and not joins(config.cluster):

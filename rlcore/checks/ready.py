@@ -1,0 +1,194 @@
+"""Whether a run can start here: all that is known to stand in its way, before any worker starts.
+
+configuration --> what is refused, facts --> accelerators, memory, disk --+
+plugins' doctors, interpreters, trackers ---------------------------------+--> findings
+
+`train`, `eval`, `sft` and `collect` end by what they find, in one error; `--dry-run` and
+`rlcore doctor RECIPE` print it. What depends on a finding is left out, the rest is still looked at.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlcore import extras
+from rlcore.checks import interpreters, room
+from rlcore.checks.facts import Facts
+from rlcore.checks.room import Row, row
+from rlcore.checks.run import announce, lacking_trackers, survey, together
+from rlcore.config.bind import SLOTS
+from rlcore.config.catalog import BY_RECIPE
+from rlcore.config.compose import Ungiven
+from rlcore.config.schema import RunConfig
+from rlcore.errors import AssetError, UserError
+from rlcore.plugins import Registry
+
+OF_MACHINES = ("cluster.inventory", "cluster.address")
+OF_THE_USER = (AssetError, Ungiven)
+"""Errors that say what is still to be supplied. A dry run, which may be made elsewhere or earlier,
+does not end by them."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One of them.
+
+    Attributes:
+        status: "ok", "warning" (a run starts nevertheless), "missing" (it has to be supplied) or
+            "refused" (it has to be changed).
+        said: what is found, of what.
+        fix: the command that mends it; empty: there is none.
+        error: by which a run ends; None: by none.
+    """
+
+    status: str
+    said: str
+    fix: str = ""
+    error: UserError | None = None
+
+    def __str__(self) -> str:
+        fix = f"\n         fix: {self.fix}" if self.fix and self.status != "ok" else ""
+        return f"{self.status:<8} {self.said}{fix}"
+
+
+def look(
+    config: RunConfig,
+    registry: Registry,
+    further: Mapping[str, RunConfig] | None = None,
+    *,
+    wrong: Sequence[UserError] = (),
+    words: Sequence[str] = (),
+    collects: bool = False,
+    trains: bool = False,
+    only_look: bool = False,
+    whole: bool = True,
+) -> tuple[Facts | None, list[Finding]]:
+    """All findings, in an order that does not depend on what they say.
+
+    Args:
+        further: configurations that are evaluated in place of `config`, by the name of their side.
+        wrong: what is known to be wrong with the configuration, of which `config` is the rest.
+        words: of the command line.
+        collects: whether demonstrations are collected whatever the configuration says.
+        trains: whether `env.train` is played whatever the configuration says.
+        only_look: nothing is going to be started, see :func:`rlcore.placement.find_inventory`.
+        whole: whether it is that of a run; of some components alone only the machine is judged.
+
+    Returns:
+        What the checks know of the run, None where that is not enough; and the findings.
+    """
+    facts, errors, further = None, list(wrong), further or {}
+    if whole:
+        facts, more = survey(
+            config, registry, further=further, collects=collects, only_look=only_look
+        )
+        errors += more
+    if facts is not None and not errors:
+        announce(facts, collects=collects)
+    if trains:  # for who looks at the machine
+        config = replace(config, runner=replace(config.runner, only_eval=False))
+        config.freeze()
+    plan = _plan_command(config, words)
+    rows = [*room.findings(facts, plan, collects=collects)] if facts else []
+    return facts, [
+        *(Finding(_status(one), one.message, one.hint or "", one) for one in errors),
+        *_trackers(config, registry),
+        *map(of_row, [*rows, *interpreters.findings(config.played, registry)]),
+        *(
+            of_row(one, "this machine lacks ")
+            for one in _of_plugins(further.values() or [config], registry, bool(errors))
+        ),
+    ]
+
+
+def require(findings: Iterable[Finding], but: tuple[type[UserError], ...] = ()) -> None:
+    """End where a run can't start.
+
+    Args:
+        but: kinds of errors that may stay.
+
+    Raises:
+        UserError: one that lists all that is in its way.
+    """
+    errors = [one.error for one in findings if one.error and not isinstance(one.error, but)]
+    found = together(errors)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        lines = [each.message + (f"\n  fix: {each.hint}" if each.hint else "") for each in found]
+        raise UserError("\n".join([f"{len(errors)} things keep this run from starting:", *lines]))
+
+
+def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
+    """Entry-point names of the plugins whose components the configuration uses."""
+    names = {
+        **{f"env.{side}": env.env_type for side, env in config.played.items()},
+        "actor.model": config.actor.model.model_type,
+        "algorithm": config.algorithm.name,
+    }
+    chosen = [(slot.kind, name) for slot in SLOTS if (name := names.get(slot.section))]
+    return {registry.get(kind, name).plugin for kind, name in chosen}
+
+
+def lacking_packages(registry: Registry) -> Iterator[tuple[str, Row]]:
+    """Packages that a tracker needs and its plugin does not bring, by the tracker's name."""
+    for component in registry.components("tracker"):
+        name, absent = component.spec.name, extras.lacking(component.spec.packages)
+        if absent:
+            said = f"{' and '.join(absent)} not installed; "
+            said += f"runner.logger.logger_backends=[{name}] needs it"
+            yield name, row(f"tracker {name}", said, "warning", extras.installing(absent))
+
+
+def _trackers(config: RunConfig, registry: Registry) -> Iterator[Finding]:
+    rows = dict(lacking_packages(registry))
+    for name, error in lacking_trackers(config, registry).items():
+        if name in rows:
+            yield replace(of_row(rows[name]), status="missing", error=error)
+        else:
+            yield Finding("refused", error.message, error.hint or "", error)
+
+
+def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool) -> Iterator[Row]:
+    """What plugins find, each row once; of what one command mends, the first."""
+    found: dict[tuple[str, str], Row] = {}
+    for each in configs:
+        asked = chosen_plugins(each, registry)
+        # one may fail by what is refused already
+        for one in registry.doctor(each, asked, failures=not refused):
+            found.setdefault((one["name"], one["fix"] or one["detail"]), one)
+    yield from found.values()
+
+
+def of_row(row: Row, lacks: str = "") -> Finding:
+    """A row as a finding; `lacks` begins the error, if it is one."""
+    said, fix = f"{row['name']}: {row['detail']}", row["fix"]
+    missing = row["status"] == "missing"
+    error = AssetError(lacks + said, hint=fix or None) if missing else None
+    return Finding(row["status"], said, fix, error)
+
+
+def _status(error: UserError) -> str:
+    return "missing" if isinstance(error, OF_THE_USER) else "refused"
+
+
+def _plan_command(config: RunConfig, words: Sequence[str]) -> str:
+    """What asks for layouts that fit: the same run, on the same machines or whatever there are. How
+    its processes are placed is for the plan to say. Empty for a run's folder."""
+    keys = [word.partition("=")[0] for word in words]
+    folder = Path(words[0].removeprefix(BY_RECIPE)) if words else Path()
+    if not config.recipe.choices or (words and words[0].startswith(BY_RECIPE) and folder.is_dir()):
+        return ""
+    given = [
+        word
+        for word, key in zip(words, keys, strict=True)
+        if "." in key and not key.startswith("runner.logger.")
+        if not key.startswith("cluster.") or key in OF_MACHINES
+    ]
+    evaluates = config.runner.only_eval and "runner.only_eval" not in keys
+    folders = [f"--config-dir={folder}" for folder in config.recipe.config_dirs]
+    only = ["runner.only_eval=true"] if evaluates else []
+    return f"rlcore plan {shlex.join([*folders, *config.recipe.choices, *only, *given])}"

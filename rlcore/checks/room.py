@@ -1,0 +1,139 @@
+"""Whether machines have what a run takes: accelerators, memory, disk; and how long it will take.
+
+Rows like those of a plugin's doctor. What can't fit is missing; what may not fit is warned of, as
+the figures are estimates. Starts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from rlcore.checks.facts import Facts
+from rlcore.config.schema import RunConfig
+from rlcore.placement import joins, memory_per_process
+from rlcore.placement.memory import BYTES, cut, fillable, fits, fullest, in_main
+from rlcore.placement.show import size
+from rlcore.reading import parse_json, read_lines
+
+Row = dict[str, str]
+METRICS = "metrics.jsonl"
+SECONDS = ("time/rollout", "time/update", "time/sync")  # of an update, in each of its lines
+LATEST = 20  # lines of an earlier run that tell its speed
+BARE = "weights and what the optimizer keeps of them"
+
+
+def row(name: str, detail: str, status: str = "ok", fix: str = "") -> Row:
+    """As hooks give it."""
+    return {"name": name, "status": status, "detail": detail, "fix": fix}
+
+
+def findings(facts: Facts, plan_command: str, *, collects: bool = False) -> Iterator[Row]:
+    """All of it.
+
+    Args:
+        collects: whether demonstrations are all that is wanted: no policy is made.
+        plan_command: says what fits on which machines; empty: nothing does.
+    """
+    yield from _simulating(facts)
+    if facts.policy is None or collects:
+        return
+    local = facts.config.cluster.inventory is None and not joins(facts.config.cluster)
+    if local:
+        yield from _computing(facts)
+    yield from _memory(facts, plan_command)
+    if local and not facts.config.runner.only_eval:
+        yield from _disk(facts)
+        yield _time(facts.config)
+
+
+def _simulating(facts: Facts) -> Iterator[Row]:
+    """Accelerators for envs that want one."""
+    plan = facts.placement
+    cores = sum(map(plan.on_cores, plan.processes("env")))
+    for side in facts.config.played:
+        wanted = facts.envs[side].needs_gpu
+        if wanted and cores:
+            there = "" if plan.inventory.kind == "GPU" else "; there is no GPU"
+            said = f"env.{side}.{wanted} needs one, and env processes sit on cores{there}"
+            key = wanted.partition("=")[0]
+            yield row("GPU", said, "missing", f"rlcore train --help env.{side}.{key}")
+
+
+def _computing(facts: Facts) -> Iterator[Row]:
+    """Whether torch can use the accelerators that the policy is placed on. It is not imported."""
+    plan, torch = facts.placement, find_spec("torch")
+    placed = [process for name in ("rollout", "actor") for process in plan.processes(name)]
+    if all(map(plan.on_cores, placed)) or torch is None or torch.origin is None:
+        return
+    built = Path(torch.origin).with_name("version.py").read_text(encoding="utf-8")
+    if not re.search(r"^(cuda|hip)\b.*= *['\"]", built, re.MULTILINE):
+        found = version("torch")
+        said = f"{found} is built for CPUs alone, and the policy is placed on GPUs"
+        fix = f"pip install --force-reinstall torch=={found.partition('+')[0]}"
+        yield row("torch", said, "missing", fix)
+
+
+def _memory(facts: Facts, plan_command: str) -> Iterator[Row]:
+    """Of each node: of its fullest accelerator, and main memory."""
+    plan, least = facts.placement, facts.least_memory
+    expected = cut(plan, facts.memory)
+    for index, node in enumerate(plan.inventory.nodes):
+        of = f" of node {index}" if len(plan.inventory.nodes) > 1 else ""
+        gpu = [fullest(plan, index, each) for each in (least, expected)]
+        main = [in_main(plan, index, each) for each in (least, expected)]
+        kinds = (("GPU memory", gpu, node.gpu_memory), ("main memory", main, node.memory))
+        for kind, (bare, most), have in kinds:
+            if not have:
+                continue
+            said, status = f"about {size(most)} of {size(have)}", "ok"
+            if bare > have:
+                said, status = f"{BARE} take {size(bare)} of {size(have)}", "missing"
+            elif not fits(most, have):
+                said, status = f"{said}, and {size(fillable(have))} may be filled", "warning"
+            yield row(kind + of, said, status, plan_command)
+
+
+def _disk(facts: Facts) -> Iterator[Row]:
+    """Room for the checkpoints that are kept at once."""
+    config, spec = facts.config, facts.counted
+    reference = facts.needs is not None and facts.needs.reference_logprobs
+    need = memory_per_process("actor", spec, config.actor.model.precision, reference=reference)
+    each = need.weights + need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients
+    runner, kept = config.runner, 1
+    if runner.save_interval > 0:
+        made = max(1, -(-runner.max_epochs // runner.save_interval))
+        # the oldest goes when the next is there, and the best may be older
+        kept = min(made, (runner.keep_last or made) + 1 + runner.keep_best)
+    place = Path(runner.logger.log_path).absolute()
+    free = shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
+    said = f"{kept} checkpoints of {size(each)}" if kept > 1 else f"a checkpoint of {size(each)}"
+    said = f"{said}, {size(free)} free at {place}"
+    fix = "runner.logger.log_path=FOLDER, or runner.keep_last=1"
+    # supervised training alone keeps no optimizer
+    if (need.weights if config.sft.enabled else each) > free:
+        yield row("disk", said, "missing", fix)
+    else:
+        yield row("disk", said, "warning", fix) if kept * each > free else row("disk", said)
+
+
+def _time(config: RunConfig) -> Row:
+    """By the speed of the last run of that name."""
+    logger, updates = config.runner.logger, config.runner.max_epochs
+    named, place = logger.experiment_name, Path(logger.log_path)
+    runs = [log for name in (named, f"{named}-[0-9]*") for log in place.glob(f"{name}/{METRICS}")]
+    for log in sorted(runs, key=lambda file: file.stat().st_mtime, reverse=True):
+        try:
+            lines = [parse_json(line) for line in list(read_lines(log))[-LATEST:] if line]
+            seconds = [sum(line[name] for name in SECONDS) for line in lines if SECONDS[1] in line]
+        except (OSError, ValueError, TypeError, KeyError):  # of a run that was cut off
+            continue
+        if seconds and updates > 0:
+            each = sum(seconds) / len(seconds)
+            said = f"about {updates * each / 3600:.1f} h: {updates} updates of {each:.1f} s, "
+            return row("time", f"{said}as in {log.parent}; evaluations besides")
+    return row("time", f"not known: no run of this name in {place}")
