@@ -243,6 +243,8 @@ def _finish(
         except ConfigError as error:
             errors.append(error)
             env.sentences = OWN
+        if env.env_type in registry.names("env"):
+            env.settle(registry.get("env", env.env_type).spec)
     _compare_chunk_steps(config, [count for count in steps if count is not None])
     config.freeze()
     if errors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcore.config.schema import Door, EnvConfig, key
+from rlcore.specs import ComponentSpec
 
 
 @dataclass
@@ -23,11 +24,18 @@ class SimulatedEnvConfig(EnvConfig):
     )
     python: str | None = key(
         "interpreter in whose environment the simulators run, as a path or a name, or the folder "
-        "of its virtual environment (rlcore venv create makes one); null: the one that rlcore "
-        "runs in",
+        "of its virtual environment; null: the one that rlcore runs in, or if that lacks something "
+        "that they need, the newest that rlcore venv create made for the env",
         place="program",
         door=Door("runs its simulators with", (None,), known="rlcore.noted:known"),
     )
 
     def interpreter(self) -> str | None:
         return self.python
+
+    def settle(self, spec: ComponentSpec) -> None:
+        if self.python is None:
+            # needed only where a configuration is composed, never by simulators
+            from rlcore_simulation.found import environment_for
+
+            self.python = environment_for(spec)

@@ -82,13 +82,13 @@ def make(
             _require_same(folder, spec, python)
         else:
             chosen = _chosen(folder, spec, python)
-        if there and whole.items() <= stamp(folder).items() and not _lacks(folder, spec):
+        if there and whole.items() <= stamp(folder).items() and not lacks(folder, spec):
             say(f"{folder} is complete")
         else:
             if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
                 raise ConfigError(
                     f"{folder} is not complete, and can't be written to",
-                    hint=_again(spec, usual(spec.name)),
+                    hint=making(spec, usual(spec.name)),
                 )
             begun = time.monotonic()
             known = stamp(folder)
@@ -100,7 +100,7 @@ def make(
             if ours:  # and not complete as yet
                 _note_down(folder, {"env": spec.name, "ours": True})
             _install(folder, spec, say, ours)
-            missing = _lacks(folder, spec)
+            missing = lacks(folder, spec)
             if missing:
                 raise AssetError(f"{folder} still lacks {', '.join(missing)}")
             seconds = round(time.monotonic() - begun)
@@ -118,7 +118,7 @@ def _given(folder: Path, spec: ComponentSpec, python: str) -> str:
         AssetError: it is no interpreter.
     """
     found = interpreters.executable_of(os.path.expanduser(python))
-    here, other = shutil.which(found), f"{_again(spec, folder)} --python PATH"
+    here, other = shutil.which(found), f"{making(spec, folder)} --python PATH"
     if here is None and (_uv() is None or os.sep in found):
         raise ConfigError(
             f"--python must be an interpreter, as a path or a name on PATH, got {python!r}",
@@ -135,7 +135,7 @@ def _given(folder: Path, spec: ComponentSpec, python: str) -> str:
 def _chosen(folder: Path, spec: ComponentSpec, python: str | None) -> str:
     """The interpreter to make an environment with. Raises UserError where there is none."""
     uv = _uv()
-    other = f"{_again(spec, folder)} --python PATH"
+    other = f"{making(spec, folder)} --python PATH"
     chosen = _python(spec.requires_python) if python is None else _given(folder, spec, python)
     if chosen is None and uv is not None:
         chosen = spec.requires_python  # uv finds it, or fetches it
@@ -149,7 +149,7 @@ def _chosen(folder: Path, spec: ComponentSpec, python: str | None) -> str:
     version = interpreters.version_of(found) if found else ""
     if found and not fits(version, spec.requires_python):
         fitting = _python(spec.requires_python)
-        without = f"{_again(spec, folder)} makes it with {fitting}"
+        without = f"{making(spec, folder)} makes it with {fitting}"
         raise ConfigError(
             f"--python must be Python {spec.requires_python} for the simulators of {spec.name}, "
             f"got {chosen} ({version})",
@@ -159,7 +159,7 @@ def _chosen(folder: Path, spec: ComponentSpec, python: str | None) -> str:
         # as Debian divides Python: it would leave an environment without pip
         raise AssetError(
             f"{folder} could not be made: {chosen} lacks its module ensurepip",
-            hint=f"apt-get install python3-venv, or pip install uv; then {_again(spec, folder)}",
+            hint=f"apt-get install python3-venv, or pip install uv; then {making(spec, folder)}",
         )
     return chosen
 
@@ -179,7 +179,7 @@ def _begin(folder: Path, spec: ComponentSpec, chosen: str, say: Callable[[str], 
         empty = interpreters.command("venv", python=shutil.which(chosen) or chosen)
     try:
         failed = f"{folder} could not be made"
-        _run([*empty, str(folder)], failed, f"{_again(spec, folder)} --python PATH")
+        _run([*empty, str(folder)], failed, f"{making(spec, folder)} --python PATH")
     except AssetError:
         _empty(folder)  # of what was begun, lest it is taken for somebody's own
         raise
@@ -204,7 +204,7 @@ def _require_fitting(folder: Path, spec: ComponentSpec) -> None:
             raise ConfigError(
                 f"{folder} has Python {version}, and the simulators of {spec.name} need Python "
                 f"{spec.requires_python}",
-                hint=f"rm -r {shlex.quote(str(folder))}, then {_again(spec, folder)}",
+                hint=f"rm -r {shlex.quote(str(folder))}, then {making(spec, folder)}",
             )
 
 
@@ -217,14 +217,14 @@ def _require_same(folder: Path, spec: ComponentSpec, python: str | None) -> None
         there = interpreters.version_of(str(folder))
         asked = interpreters.version_of(given)
         if there != asked:
-            again = f"{_again(spec, folder)} --python {shlex.quote(python)}"
+            again = f"{making(spec, folder)} --python {shlex.quote(python)}"
             raise ConfigError(
                 f"--python is Python {asked}, but {folder} is there already, with Python {there}",
                 hint=f"{shlex.join(['rm', '-r', str(folder)])} && {again}",
             )
 
 
-def _again(spec: ComponentSpec, folder: Path) -> str:
+def making(spec: ComponentSpec, folder: Path) -> str:
     """The command that makes it, or goes on with what is there."""
     return f"rlcore venv create {spec.name} {shlex.quote(str(folder))}"
 
@@ -256,7 +256,7 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours
     """Install all of them, those that stand alone last. In somebody's own environment no package
     gets another version: what can't be installed beside them is an error."""
     uv, python = _uv(), _python_of(folder)
-    again = _again(spec, folder)
+    again = making(spec, folder)
     if not os.path.exists(python):  # made on another machine?
         remove = shlex.join(["rm", "-r", str(folder)])
         raise AssetError(f"{folder} has no bin/python that works", hint=f"{remove} && {again}")
@@ -337,7 +337,7 @@ def _python(wanted: str | None) -> str | None:
     return None
 
 
-def _lacks(folder: Path, spec: ComponentSpec) -> list[str]:
+def lacks(folder: Path, spec: ComponentSpec) -> list[str]:
     """What an environment has not, or what is wrong with it."""
     try:
         found = interpreters.look(str(folder))

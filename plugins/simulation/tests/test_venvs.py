@@ -51,7 +51,7 @@ def ran(home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch) -> Command
     commands = Commands(home / "venv", twin_venv)
     monkeypatch.setattr(venvs, "_run", commands)
     monkeypatch.setattr(venvs, "_uv", lambda: None)
-    monkeypatch.setattr(venvs, "_lacks", lambda folder, spec: [])
+    monkeypatch.setattr(venvs, "lacks", lambda folder, spec: [])
     monkeypatch.setattr(venvs.interpreters, "look", lru_cache(lambda path: path))
     return commands
 
@@ -314,7 +314,7 @@ def test_packages_of_an_environment_that_is_the_users_keep_their_versions(
     (packages / "pip").symlink_to(Path(pip.__file__).parent)
     with zipfile.ZipFile(index / "numpy-1.26.4-py3-none-any.whl") as file:
         file.extractall(packages)
-    monkeypatch.setattr(venvs, "_lacks", lambda folder, spec: [])
+    monkeypatch.setattr(venvs, "lacks", lambda folder, spec: [])
     with pytest.raises(AssetError, match=r"robot==2\.0 could not be installed"):
         venvs.make(spec_of("robot==2.0"), folder)
     there = interpreters.packages_of(python)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.config.schema.keys import Settings, When, key
+from rlcore.specs import ComponentSpec
 
 
 @dataclass
@@ -89,6 +90,13 @@ class EnvConfig(Settings):
         """The Python in which its simulators run, where that is not rlcore's own: the path of an
         interpreter, or of the folder of its virtual environment."""
         return None
+
+    def settle(self, spec: ComponentSpec) -> None:
+        """Fill in what was left to this machine, as a configuration is composed.
+
+        Args:
+            spec: of the env.
+        """
 
 
 @dataclass

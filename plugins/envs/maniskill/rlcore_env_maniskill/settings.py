@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rlcore_simulation.settings import SimulatedEnvConfig
 
 from rlcore.config.schema import Door, When, key
+from rlcore.specs import ComponentSpec
 from rlcore_env_maniskill.robots import ARM_COMMANDS
 
 THIRD_PERSON = "third_person"
@@ -117,6 +118,9 @@ class ManiSkillConfig(SimulatedEnvConfig):
         least=0,
         when=ON_CPU,
     )
+
+    def settle(self, spec: ComponentSpec) -> None:
+        """It runs here: another environment only has its planner, and is no place for the GPU."""
 
     @property
     def frame_width(self) -> int:

@@ -34,12 +34,9 @@ EMBODIMENTS, OBJECTS, TEXTURES = (
 CLUTTER = (f"{OBJECTS}/objaverse/list.json", f"{OBJECTS}/same.json")
 
 
-def require_packages(config: RoboTwinConfig, keys: str = "python") -> None:
+def require_packages(config: RoboTwinConfig) -> None:
     """Check that the simulators' environment can have mplib, where it is rlcore's own; of another
     one that is found out before a run anyway.
-
-    Args:
-        keys: that can name another one, in words.
 
     Raises:
         AssetError: numpy 2, or no mplib, or that of ManiSkill. Together with numpy 2 mplib ends
@@ -53,7 +50,7 @@ def require_packages(config: RoboTwinConfig, keys: str = "python") -> None:
     has = ", ".join(f"{name} {version}" for name, version in there.items())
     raise AssetError(
         f"RoboTwin's simulators need numpy 1, mplib {MPLIB} and sapien; rlcore's own environment "
-        f"has {has}: {keys} must name another one",
+        f"has {has}, and no other one was made for them",
         hint="rlcore venv create robotwin",
     )
 

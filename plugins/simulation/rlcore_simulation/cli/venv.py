@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlcore.cli.parser import Parser
+from rlcore.config.schema import EnvConfig
 from rlcore.errors import UserError
 from rlcore.interpreters import Interpreter, executable_of, look
 from rlcore.noted import home, noted
 from rlcore.plugins import Registry, load_plugins
 from rlcore.requirements import lacking, of_note
 from rlcore.specs import ComponentSpec
+from rlcore.targets import load_target
 from rlcore_simulation.venvs import CONFIG, make, stamp, usual
 
 VERBS = ("create", "ls")
@@ -49,7 +51,10 @@ def _create(registry: Registry, name: str, path: str | None, python: str | None)
     folder = usual(spec.name) if path is None else Path(path).expanduser().absolute()
     found = make(spec, folder, python=python)
     print(versions(found, spec))
-    keys = [f"env.{side}.python={folder}" for side in ("train", "eval")]
+    config = load_target(spec.config)() if spec.config else EnvConfig()
+    config.settle(spec)
+    itself = config.interpreter() == str(folder)
+    keys = [] if itself else [f"env.{side}.python={folder}" for side in ("train", "eval")]
     print(f"use it: {shlex.join(['rlcore', 'train', f'env={name}', *keys])}")
     return 0
 

@@ -32,7 +32,7 @@ def load(repository: Path, assets: Path, *, ray_tracing: bool) -> None:
     except ImportError as error:
         raise AssetError(
             f"RoboTwin's simulators need {error.name}, which {sys.executable} lacks",
-            hint="rlcore venv create robotwin, and env.train.python=FOLDER env.eval.python=FOLDER",
+            hint="rlcore venv create robotwin",
         ) from None
 
 

@@ -1,0 +1,57 @@
+"""Which environment the simulators of an env run in, where nobody names one. Light.
+
+It is the newest that `rlcore venv create ENV` made (:mod:`rlcore.noted` lists them), and only where
+rlcore's own lacks something. Folders that are not on that list are never looked into: whoever can
+write to one could run anything.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+from rlcore.config.old_names import warn
+from rlcore.interpreters import Interpreter, executable_of, venv_of
+from rlcore.noted import noted
+from rlcore.requirements import lacking, required
+from rlcore.specs import ComponentSpec
+from rlcore_simulation.venvs import STAMP, lacks, making, stamp, usual
+
+
+def environment_for(spec: ComponentSpec) -> str | None:
+    """The folder of the newest environment that was made for an env and is complete, and a word on
+    others; None where rlcore's own has all that the env's simulators need, or there is no other."""
+    if not any(lacking(_own(spec), spec)):
+        return None
+    made = _made_for(spec)
+    for folder in made:
+        missing = lacks(folder, spec) if "requirements" in stamp(folder) else ["its last packages"]
+        if not missing:
+            if made[1:]:
+                others = ", ".join(str(other) for other in made if other != folder)
+                warn(
+                    f"{spec.name} is simulated in {folder}, the newest environment that was made "
+                    f"for it (others: {others}); 'env.*.python=FOLDER' names another"
+                )
+            return str(folder)
+        warn(f"{folder} is passed over: it lacks {', '.join(missing)} ({making(spec, folder)})")
+    return None
+
+
+def _made_for(spec: ComponentSpec) -> list[Path]:
+    """Folders of environments that say they were made for an env, the newest first."""
+    known = {venv_of(executable_of(path)) for path in noted()} | {usual(spec.name)}
+    mine = [folder for folder in known if folder and stamp(folder).get("env") == spec.name]
+    return sorted(mine, key=lambda folder: (folder / STAMP).stat().st_mtime, reverse=True)
+
+
+def _own(spec: ComponentSpec) -> Interpreter:
+    """This interpreter, as far as an env needs it."""
+    there = {}
+    for name in required(spec):
+        with suppress(metadata.PackageNotFoundError):
+            there[name] = metadata.version(name)
+    return Interpreter(sys.executable, platform.python_version(), there)
