@@ -258,6 +258,10 @@ def test_recipes_of_published_checkpoints_look_for_their_sentences(name, tmp_pat
     assert scratch.env.train.sentences == "own"
 
 
+FILMED = {
+    f"env.{side}.video_cfg": {"save_video": True, "info_on_video": True}
+    for side in ("train", "eval")
+}
 ADAMW = {"adam_beta1": 0.9, "adam_eps": 1e-8, "weight_decay": 0.01}
 BETA2 = {"openvla": 0.999, "openvla_oft": 0.999, "openpi": 0.95}
 
@@ -391,6 +395,7 @@ PUBLISHED = {
         },
     },
     "robotwin_place_empty_cup_grpo_openvlaoft": {
+        **FILMED,
         "env.train": {
             "total_num_envs": 128, "rollout_epoch": 8, "max_episode_steps": 200,
             "reward_coef": 5.0, "use_rel_reward": True, "auto_reset": False, "center_crop": True,
@@ -418,12 +423,14 @@ PUBLISHED = {
         },
     },
     "robotwin_handover_block_grpo_openvlaoft": {
+        **FILMED,
         "env.train": {"max_episode_steps": 400},
         "env.train.task_config": {"task_name": "handover_block"},
         "actor.optim": {"lr": 2e-4},
         "actor.model": {"unnorm_key": "handover_block_1k"},
     },
     "robotwin_place_empty_cup_ppo_openvlaoft": {
+        **FILMED,
         "env.train": {"total_num_envs": 128, "auto_reset": True, "reward_coef": 1.0},
         "algorithm": {
             "gamma": 0.99, "gae_lambda": 0.95, "reward_type": "action_level",
@@ -433,6 +440,7 @@ PUBLISHED = {
         "actor.optim": {"lr": 1e-4, "value_lr": 3e-3, "clip_grad": 10.0},
     },
     "robotwin_adjust_bottle_ppo_openpi": {
+        **FILMED,
         "env.train": {
             "total_num_envs": 256, "rollout_epoch": 4, "max_episode_steps": 200,
             "center_crop": False, "setting": "demo_clean", "enable_offload": True,
@@ -452,6 +460,7 @@ PUBLISHED = {
         },
     },
     "robotwin_adjust_bottle_ppo_openpi_pi05": {
+        **FILMED,
         "algorithm": {"update_epoch": 5},
         "actor.optim": {"lr": 5e-6, "value_lr": 1e-4},
         "actor.model.openpi": {

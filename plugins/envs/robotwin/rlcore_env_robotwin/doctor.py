@@ -4,36 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rlcore.config import tree
 from rlcore.errors import AssetError
+from rlcore.text import written
 from rlcore_env_robotwin.checkout import CLONE, repository, require_assets, require_packages
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
 
 CODE, ASSETS = "robotwin: repository", "robotwin: assets"
-PACKAGES = "robotwin: the simulators' environment"
+PACKAGES, STAND_INS = "robotwin: the simulators' environment", "robotwin: stand-ins"
+# Of task_config, what the stand-ins do too.
+OF_BOTH = ("task_name", "step_lim", "camera.collect_wrist_camera")
 
 
 def doctor_checks(used: Mapping[str, RoboTwinConfig]) -> list[dict[str, str]]:
     """Repository and assets of the envs that a run plays, by side, else where to get them."""
     if not used:
         return [_row(CODE, f"for env=robotwin_TASK: {CLONE}")]
-    rows = [*_packages(used), *(row for env in used.values() for row in _of(env))]
+    rows = [row for env in used.values() for row in (*_packages(env), *_of(env))]
     return list({(row["name"], row["detail"]): row for row in rows}.values())
 
 
-def _packages(used: Mapping[str, RoboTwinConfig]) -> Iterator[dict[str, str]]:
-    """One row for all sides whose simulators would run in rlcore's own environment."""
-    own = {f"env.{side}.python": env for side, env in used.items() if env.python is None}
+def _packages(env: RoboTwinConfig) -> list[dict[str, str]]:
     try:
-        for env in own.values():
-            require_packages(env, " and ".join(own))
+        require_packages(env)
     except AssetError as error:
-        yield _missing(PACKAGES, error)
+        return [_missing(PACKAGES, error)]
+    return []
 
 
 def _of(env: RoboTwinConfig) -> list[dict[str, str]]:
     if env.stand_ins:
-        return [_row(ASSETS, "stand-ins, so no results on RoboTwin")]
+        vain = ", ".join(_ignored(env))
+        said = f"one robot, and nothing random but where things lie: {vain} is ignored"
+        rows = [_row(ASSETS, "stand-ins, so no results on RoboTwin")]
+        return [*rows, _row(STAND_INS, said, "warning")] if vain else rows
     try:
         rows = [_row(CODE, str(repository(env)))]
     except AssetError as error:
@@ -46,8 +51,17 @@ def _of(env: RoboTwinConfig) -> list[dict[str, str]]:
     return rows
 
 
-def _row(name: str, detail: str) -> dict[str, str]:
-    return {"name": name, "status": "ok", "detail": detail, "fix": ""}
+def _ignored(env: RoboTwinConfig) -> Iterator[str]:
+    """What is set of the scene that RoboTwin would do, and the stand-ins do not."""
+    if env.setting != "demo_clean":
+        yield f"setting={env.setting}"
+    for key in tree.walk(env.task_config):
+        if not key.section and key.path not in OF_BOTH and key.value != key.default:
+            yield f"task_config.{key.path}={written(key.value)}"
+
+
+def _row(name: str, detail: str, status: str = "ok") -> dict[str, str]:
+    return {"name": name, "status": status, "detail": detail, "fix": ""}
 
 
 def _missing(name: str, error: AssetError) -> dict[str, str]:

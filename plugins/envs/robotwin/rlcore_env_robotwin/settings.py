@@ -129,6 +129,19 @@ class RoboTwinConfig(SimulatedEnvConfig):
         "are made smaller and get black bars, as π0 does it",
         True,
     )
+    robot_state: str = key(
+        "joints: of each arm the targets of six joints in rad and the gripper's opening, which the "
+        "published checkpoints learned from; end_effector: x, y, z of the hand in m, roll, pitch, "
+        "yaw in rad, and the gripper's opening",
+        "joints",
+        choices=("joints", "end_effector"),
+    )
+    reward: str = key(
+        "sparse: 1 where the task is solved. dense: how far it has come, from 0 to 1, after each "
+        "action; of RoboTwin itself, which has it for 18 of its tasks",
+        "sparse",
+        choices=("sparse", "dense"),
+    )
     instruction_type: str = key(
         "what the policy is told. task: one sentence for each task; seen, unseen: RoboTwin's "
         "sentences for the objects at hand, those of training or those held out",
@@ -153,6 +166,7 @@ class RoboTwinConfig(SimulatedEnvConfig):
         "ray-traced frames, as RoboTwin's; false: other pixels, and faster; needed on machines "
         "whose Vulkan driver has no ray tracing; in the manifest",
         True,
+        when=CHECKOUT,
     )
     stand_ins: bool = key(
         "a scene of boxes and a simple robot in place of RoboTwin's: five tasks, needs neither "

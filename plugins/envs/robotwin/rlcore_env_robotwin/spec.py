@@ -11,7 +11,7 @@ from rlcore_env_robotwin.arguments import preset, randomization
 from rlcore_env_robotwin.checkout import code_versions
 from rlcore_env_robotwin.seeds import HELDOUT_TRIALS, TRAIN_TRIALS, solved_seeds
 from rlcore_env_robotwin.settings import RoboTwinConfig
-from rlcore_env_robotwin.tasks import BOXES, FAMILIES, SENTENCES, TASKS, UNSUPPORTED
+from rlcore_env_robotwin.tasks import BOXES, DENSE, FAMILIES, SENTENCES, TASKS, UNSUPPORTED
 
 IMAGE_SIZE = 224
 HEAD, WRISTS = "head_camera", ("left_camera", "right_camera")
@@ -26,13 +26,18 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
     """What RoboTwin offers under `config`.
 
     Raises:
-        ConfigError: a task that is not supported, a robot whose arms do not have six joints, a
-            seeds file without seeds of the task, or settings that contradict each other.
+        ConfigError: a task that is not supported or has no such reward, a robot whose arms do not
+            have six joints, a seeds file without seeds of the task, or settings that contradict
+            each other.
     """
     tasks = _tasks(config)
+    _check_reward(config, tasks)
     _check_robot(config)
     _check_rest(config)
-    arm = (StateChannel("joint_position", JOINTS), StateChannel("gripper_opening", 1))
+    arm: tuple[StateChannel, ...] = (StateChannel("joint_position", JOINTS),)
+    if config.robot_state == "end_effector":
+        arm = (StateChannel("ee_position", 3), StateChannel("ee_roll_pitch_yaw", 3))
+    arm = (*arm, StateChannel("gripper_opening", 1))
     command = (
         ActionChannel("joint_position", JOINTS, -math.pi, math.pi, convention="target in rad"),
         ActionChannel("gripper", 1, 0.0, 1.0, convention="0 closed, 1 open"),
@@ -111,6 +116,17 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
                 hint="stand_ins=false plays RoboTwin itself" if task in TASKS else None,
             )
     return tuple(named)
+
+
+def _check_reward(config: RoboTwinConfig, tasks: tuple[str, ...]) -> None:
+    without = [task for task in tasks if task not in DENSE]
+    if config.reward == "dense" and config.stand_ins:
+        raise ConfigError("reward must be sparse with stand_ins=true: dense rewards are RoboTwin's")
+    if config.reward == "dense" and without:
+        raise ConfigError(
+            f"reward must be sparse: RoboTwin has no dense reward for task {without[0]!r}; it has "
+            f"one for {', '.join(DENSE)}",
+        )
 
 
 def _check_robot(config: RoboTwinConfig) -> None:

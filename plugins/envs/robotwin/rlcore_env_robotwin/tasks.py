@@ -87,6 +87,14 @@ SENTENCES = {task: said for family in FAMILIES.values() for task, said in family
 TASKS = tuple(SENTENCES)
 # RoboTwin has them; its branch for reinforcement learning has no reward for them.
 UNSUPPORTED = ("place_fan", "open_laptop", "place_object_scale", "put_object_cabinet")
+# Those for which RoboTwin has a dense reward, too.
+DENSE = (
+    *("adjust_bottle", "beat_block_hammer", "blocks_ranking_rgb", "blocks_ranking_size"),
+    *("click_alarmclock", "click_bell", "pick_diverse_bottles", "pick_dual_bottles"),
+    *("place_a2b_left", "place_a2b_right", "place_bread_skillet", "place_dual_shoes"),
+    *("place_empty_cup", "place_shoe", "stack_blocks_two", "stack_blocks_three"),
+    *("stack_bowls_two", "stack_bowls_three"),
+)
 # What needs no mesh of an object: boxes and pads.
 BOXES = (
     "stack_blocks_two",

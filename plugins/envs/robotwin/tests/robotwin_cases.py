@@ -29,6 +29,19 @@ class Robot:
         return list(self.arms[0])
     def get_right_arm_jointState(self):
         return list(self.arms[1])
+    def get_left_ee_pose(self):  # turned by 90 degrees about z
+        return [self.arms[0][0], 0.2, 0.9, 0.5 ** 0.5, 0.0, 0.0, 0.5 ** 0.5]
+    def get_right_ee_pose(self):
+        return [0.3, 0.2, 0.9, 1.0, 0.0, 0.0, 0.0]
+
+class Reward:
+    def __init__(self, task):
+        self.task = task
+    def update(self):
+        self.task.check_success()  # as its stages do
+    def compute_reward(self):
+        begun, *_, now = self.task.episode_left_eef_poses
+        return now[0] if now[1] == begun[1] else -1.0
 
 class Base_Task:
     cleared = []
@@ -44,7 +57,9 @@ class Base_Task:
         arms[1][0] = random.random()
         arms[1][1] = self.get_cluttered_table()[0]
         self.robot, self.moved, self.take_action_cnt, self.eval_success = Robot(arms), 0, 0, False
-        self.plan_success = True
+        self.plan_success, self.reward = True, Reward(self)
+    def get_arm_pose(self, arm):
+        return getattr(self.robot, f"get_{arm}_ee_pose")()
     def get_cluttered_table(self, xlim=[-0.59, 0.59]):
         xlim[0] += self.table_xy_bias[0]
         xlim[1] += self.table_xy_bias[0]

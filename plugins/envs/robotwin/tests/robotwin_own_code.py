@@ -1,10 +1,11 @@
 """Parts of RoboTwin's own code that make a start, run one by one, as far as they need no assets.
 Runs in the simulators' environment and prints JSON; see test_own_code.py.
 
-    python robotwin_own_code.py REPOSITORY ASSETS [backwards]
+    python robotwin_own_code.py REPOSITORY ASSETS [backwards|dense]
 
-ASSETS has what RoboTwin reads as it is imported, models of place_object_stand's objects, and
-`arm.urdf` with `arm.srdf`. With `backwards` the disk lists files in the opposite order.
+ASSETS has what RoboTwin reads as it is imported, models of place_object_stand's objects, arms of
+primitive shapes in the place of piper's, and `arm.urdf` with `arm.srdf`. With `backwards` the disk
+lists files in the opposite order; with `dense` rewards are compared.
 """
 
 from __future__ import annotations
@@ -13,15 +14,22 @@ import glob
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import mplib
 import numpy as np
+from rlcore_env_robotwin.arguments import arguments
 from rlcore_env_robotwin.driver import modules, patches
+from rlcore_env_robotwin.driver.simulator import RoboTwinSimulator, stable
+from rlcore_env_robotwin.settings import RoboTwinConfig
+
+from rlcore.specs import Episode
 
 SEED = 7
 SHIFTED, SHIFTED_TOO, OTHER = "dump_bin_bigbin", "put_bottles_dustbin", "turn_switch"
+BOXES = "stack_blocks_two"
 
 
 class Reached(Exception):
@@ -44,6 +52,8 @@ def main(repository: Path, assets: Path, *words: str) -> dict[str, Any]:
     listed = glob.glob
     glob.glob = lambda *pattern: sorted(listed(*pattern), reverse="backwards" in words)
     modules.load(repository, assets, ray_tracing=False)
+    if "dense" in words:
+        return dense(repository, assets)
     return {
         "edges": [edges(task) for task in (SHIFTED, SHIFTED_TOO, SHIFTED, OTHER)],
         "models": [model("place_object_stand", seed) for seed in range(6)],
@@ -78,6 +88,46 @@ def drawn(assets: Path) -> list[float]:
     files = {"urdf": str(assets / "arm.urdf"), "srdf": str(assets / "arm.srdf")}
     robot = mplib.Planner(**files, move_group="hand").pinocchio_model
     return [float(joint) for joint in robot.get_random_configuration()]
+
+
+def dense(repository: Path, assets: Path) -> dict[str, list[float]]:
+    """What the last action of each chunk is worth by the driver, and by RoboTwin's own
+    `gen_dense_reward_once`, which drives along the same chunk from the same start: of the stack,
+    when one block is put on the other, and of stages that look at the hands."""
+    config = RoboTwinConfig(setting="demo_clean", reward="dense", ray_tracing=False)
+    config.task_config.task_name = BOXES
+    full = modules.completed(arguments(config, BOXES), repository, assets)
+    new_task = partial(modules.new_task, BOXES)
+    shown = {"cameras": ("head_camera",), "center_crop": True, "pose": False, "dense": True}
+    ours = RoboTwinSimulator(
+        new_task, full, seed=lambda _: SEED, sentence=lambda *_: "", clears=lambda: False, **shown
+    )
+    ours.start(Episode(0, 0))
+    theirs, _ = stable(new_task, full, SEED)
+    from envs.reward import Pick, Place, Reward, Success
+
+    draw, found = np.random.default_rng(0), dict[str, list[float]](ours=[], theirs=[])
+    for number in range(5):
+        actions = ours.states + draw.uniform(-0.2, 0.2, (4, 14)).astype(np.float32)
+        actions[:, [6, 13]] = [[1.0, 0.2], [0.8, 0.1], [0.5, 0.0], [0.3, 0.0]]
+        for task in (ours._task, theirs):
+            if number == 1:
+                block = task.block1.get_pose()
+                task.block2.actor.set_pose(type(block)([*block.p[:2], block.p[2] + 0.05], block.q))
+            if number == 2:
+                stages = [
+                    Pick(base=task, max_reward=4, entity=task.block1, dist=0.6),
+                    Place(base=task, max_reward=4, entity=task.block1, target=[0, -0.13, 0.8]),
+                    Success(),
+                ]
+                tree = {"type": "Serial", "subtasks": stages, "transition_rewards": [1, 3]}
+                task.reward = Reward.build_top(tree)
+            if number == 4:
+                task.is_in_hand = lambda actor: (True, False)
+        found["ours"].append([step.reward for step in ours.play(actions)][-1])
+        _, reward, *_ = theirs.gen_dense_reward_once(actions[None].astype(np.float64))
+        found["theirs"].append(float(reward[0]))
+    return found
 
 
 if __name__ == "__main__":

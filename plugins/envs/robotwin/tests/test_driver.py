@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from rlcore_env_robotwin.driver import modules
+from rlcore_env_robotwin.driver.clock import Clock
 from rlcore_env_robotwin.driver.search import SolvedSeeds
-from rlcore_env_robotwin.driver.simulator import Clock
 from rlcore_env_robotwin.env import make_env
+from rlcore_env_robotwin.hands import components
 from rlcore_env_robotwin.seeds import HELDOUT, SPAN
 from rlcore_simulation.suspending import SuspendingEnv
 from robotwin_cases import TASK, settings, task_file
@@ -59,6 +60,30 @@ def test_a_solved_chunk_ends_in_the_action_that_was_driven(repository: Path) -> 
     assert result.rewards[0].tolist() == [0.0, 1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("changes", "worth"),
+    [
+        ({}, [0.1, 0.2, 0.3, 0.4, 0.45, 1.0, 0.0]),
+        ({"reward_coef": 2.0}, [0.2, 0.4, 0.6, 0.8, 0.9, 2.0, 0.0]),
+        ({"use_rel_reward": True}, [0.1, 0.1, 0.1, 0.1, 0.05, 0.55, 0.0]),
+    ],
+)
+def test_an_action_is_worth_how_far_the_task_has_come(
+    repository: Path, changes: dict[str, Any], worth: list[float]
+) -> None:
+    """The reward is where the first joint is, 0 after the first chunk; of an action after its ten
+    physics steps, and 1 once the joint is within 0.02 of 0.5, in the second of three actions. That
+    it asks whether the task is solved counts for no physics step."""
+    with made(repository, max_episode_steps=20, reward="dense", **changes) as env:
+        observation, _ = env.reset(options={"episodes": [Episode(0, 1)]})
+        course = np.repeat(observation["states"][:, None], 8, axis=1)
+        course[0, :, 0] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.6]
+        chunks = [env.chunk_step(course[:, part]) for part in (slice(1), slice(1, 5), slice(5, 8))]
+    found = np.concatenate([chunk.rewards[0] for chunk in chunks[1:]])
+    np.testing.assert_allclose(found, worth, atol=1e-6)
+    assert chunks[2].terminated[0].tolist() == [False, True, False]
+
+
 class Timed:
     """What the clock listens to."""
 
@@ -86,12 +111,12 @@ class Timed:
 def test_the_clock_by_hand(arms: tuple[int, ...], driven: int, action: int) -> None:
     task = Timed()
     clock = Clock(task)
-    clock.start()
+    clock.start(5)
     for steps in arms:
         assert len(task.downsample_trajectory(list(range(steps)))[0]) == min(steps, 500)
     for _ in range(driven):
         task.check_success()
-    assert clock.action(5) == action
+    assert clock.action() == action
 
 
 def test_starts_and_courses_repeat_whatever_other_rows_do(repository: Path) -> None:
@@ -128,6 +153,29 @@ def test_observations_are_as_documented(repository: Path) -> None:
     ("kind", "said"),
     [("seen", " the red block down"), ("unseen", " down a red block"), ("task", "stack the")],
 )
+def test_states_are_where_the_hands_are_where_that_is_asked_for(repository: Path) -> None:
+    """Of a pose the rotation is roll, pitch, yaw: here 90 degrees of yaw on the left."""
+    with made(repository, robot_state="end_effector") as env:
+        env.reset(options={"episodes": [Episode(0, 1)]})
+        actions = np.zeros((1, 1, 14), dtype=np.float32)
+        actions[0, 0, [0, 6, 13]] = 0.25, 0.5, 1.0
+        states = env.chunk_step(actions).observation["states"]
+    left, right = [0.25, 0.2, 0.9, 0.0, 0.0, np.pi / 2, 0.5], [0.3, 0.2, 0.9, 0.0, 0.0, 0.0, 1.0]
+    np.testing.assert_allclose(states, [left + right], atol=1e-6)
+
+
+@pytest.mark.parametrize("angles", [(0.3, -0.7, 2.0), (-3.0, 1.5, -1.0), (1.2, 0.0, 3.1)])
+def test_angles_of_a_hand_turn_it_back(angles: tuple[float, float, float]) -> None:
+    """Roll about x, then pitch about y, then yaw about z, of the world: quaternions multiplied."""
+    turned = np.array([1.0, 0.0, 0.0, 0.0])
+    for axis, angle in enumerate(angles, start=1):
+        a, b = np.cos(angle / 2), np.eye(4)[axis, 1:] * np.sin(angle / 2)
+        cross = np.cross(b, turned[1:])
+        turned = np.r_[a * turned[0] - b @ turned[1:], a * turned[1:] + turned[0] * b + cross]
+    found = components([0.1, 0.2, 0.3, *turned], 0.4)
+    np.testing.assert_allclose(found, [0.1, 0.2, 0.3, *angles, 0.4], atol=1e-12)
+
+
 def test_sentences_are_robotwins_for_the_objects(
     repository: Path, kind: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from importlib.resources import files
@@ -19,9 +20,9 @@ from rlcore_env_robotwin.driver.search import kept_in
 from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.frames import seen
 from rlcore_env_robotwin.protocol import ALL, TABLE
-from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.settings import RobotCameraConfig, RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
-from rlcore_env_robotwin.tasks import FAMILIES, SENTENCES, TASKS, UNSUPPORTED
+from rlcore_env_robotwin.tasks import DENSE, FAMILIES, SENTENCES, TASKS, UNSUPPORTED
 from robotwin_cases import TASK, settings, write_repository
 
 from rlcore.checks import check, ready
@@ -46,6 +47,13 @@ def test_forty_six_tasks_in_eight_families() -> None:
     assert {family: len(tasks) for family, tasks in FAMILIES.items()} == COUNTS
     assert len(set(TASKS)) == 46 and not set(TASKS) & set(UNSUPPORTED)
     assert SENTENCES["place_empty_cup"] == "use an arm to place the empty cup on the coaster"
+
+
+def test_sentences_are_those_of_the_document() -> None:
+    """Of its lines "task: Sentence.", as `task: sentence` in the order of the names."""
+    lines = "\n".join(f"{task}: {SENTENCES[task]}" for task in sorted(TASKS))
+    digest = "d959b083e2e6d6560096a46bc06ee49dafda41b4d1089aa23ef3119863d5420e"
+    assert hashlib.sha256(lines.encode()).hexdigest() == digest
 
 
 def test_plugin_strings_lead_to_what_they_name() -> None:
@@ -116,6 +124,17 @@ def test_spec_has_the_layout_that_checkpoints_expect() -> None:
     assert spec.whole_chunks and spec.suspends and not spec.has_expert
 
 
+def test_a_dense_reward_is_taken_for_tasks_that_have_one() -> None:
+    assert len(set(DENSE)) == 18 and set(DENSE) <= set(TASKS)
+    assert env_spec(settings(reward="dense", tasks=[*DENSE])).tasks == DENSE
+
+
+def test_states_can_be_poses_of_the_hands() -> None:
+    arm = [("ee_position", 3), ("ee_roll_pitch_yaw", 3), ("gripper_opening", 1)]
+    states = env_spec(settings(robot_state="end_effector")).states
+    assert [(channel.meaning, channel.size) for channel in states] == arm * 2
+
+
 def test_sentences_are_open_where_robotwin_writes_them() -> None:
     """A file has one sentence per task, which RoboTwin's own would then contradict."""
     assert env_spec(settings()).open_sentences
@@ -149,6 +168,8 @@ REFUSED = [
     ({"task_config": {"embodiment": ["piper", "piper", -0.6]}}, r"must be \[ROBOT\]"),
     ({"task_config": {"step_lim": 10}}, r"step_lim must be at least max_episode_steps \(20\)"),
     ({"stand_ins": True, "tasks": ["lift_pot"]}, "the stand-in scene has no task 'lift_pot'"),
+    ({"reward": "dense", "tasks": [TASK, "lift_pot"]}, "no dense reward for task 'lift_pot'; it "),
+    ({"reward": "dense", "stand_ins": True}, "must be sparse with stand_ins=true"),
 ]  # fmt: skip
 
 
@@ -328,7 +349,7 @@ def test_rlcores_own_environment_must_suit_mplib(
         make_env(settings(stand_ins=True), num_envs=1, rank=0, world_size=1, num_processes=1)
     assert found is not None and found["status"] == "missing"
     assert "rlcore venv create robotwin" in found["fix"]
-    assert found["detail"].endswith(": env.train.python and env.eval.python must name another one")
+    assert found["detail"].endswith(", and no other one was made for them")
     assert doctor(settings(stand_ins=True, python="/some/venv")).keys() == {"robotwin: assets"}
 
 
@@ -341,7 +362,7 @@ def test_doctor_says_what_to_clone_and_to_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, assets = "robotwin: repository", "robotwin: assets"
-    monkeypatch.setattr("rlcore_env_robotwin.doctor.require_packages", lambda *_: None)
+    monkeypatch.setattr("rlcore_env_robotwin.doctor.require_packages", lambda _: None)
     assert doctor(settings())[code]["status"] == "missing"
     assert "git clone" in doctor(settings())[code]["fix"]
     folder = write_repository(tmp_path / "RoboTwin")
@@ -352,6 +373,21 @@ def test_doctor_says_what_to_clone_and_to_download(
     assert "embodiments/piper/config.yml" in found[assets]["detail"]
     assert "bash script/_download_assets.sh" in found[assets]["fix"]
     assert plugin.rlcore_doctor(None)[0]["status"] == "ok"
+
+
+def test_what_stand_ins_leave_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlcore_env_robotwin.doctor.require_packages", lambda _: None)
+    name, camera = "robotwin: stand-ins", {"collect_wrist_camera": True}
+    plain = settings(stand_ins=True, task_config={"camera": RobotCameraConfig(**camera)})
+    assert doctor(plain).keys() == {"robotwin: assets"}
+    camera["head_camera_type"] = "L515"
+    changed = {"embodiment": ["aloha-agilex"], "camera": RobotCameraConfig(**camera)}
+    row = doctor(settings(stand_ins=True, setting="demo_randomized", task_config=changed))[name]
+    assert row["status"] == "warning" and row["detail"].endswith(
+        ": setting=demo_randomized, task_config.embodiment=[aloha-agilex], "
+        "task_config.camera.head_camera_type=L515 is ignored"
+    )
+    assert name not in doctor(settings(setting="demo_randomized", task_config=changed))
 
 
 def test_a_task_needs_the_objects_that_its_file_names(tmp_path: Path) -> None:

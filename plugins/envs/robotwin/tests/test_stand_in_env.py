@@ -157,7 +157,8 @@ def test_the_expert_solves_a_task_and_a_chunk_ends_with_it(both: SimulatedEnv) -
 
 
 def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path) -> None:
-    """On Ray: demonstrations, a supervised start, an update by GRPO, evaluation."""
+    """On Ray: demonstrations, a supervised start, an update by GRPO, evaluation; both sides are
+    filmed, as in the published recipes."""
     words = [
         "env=robotwin_stack_blocks_two", "model=openvla_oft_tiny", "algorithm=grpo",
         f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=run",
@@ -174,11 +175,13 @@ def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path
         words += [
             f"env.{side}.{key}"
             for key in ("stand_ins=true", f"python={python}", "setting=demo_clean",
-                        "total_num_envs=2", "num_processes=1")
+                        "total_num_envs=2", "num_processes=1", "video_cfg.save_video=true")
         ]  # fmt: skip
     words += ["env.train.max_episode_steps=50", "env.eval.max_episode_steps=50",
               "env.eval.trials_per_task=2", "collect.max_episode_steps=200"]  # fmt: skip
     train.run(assemble(compose(words)))
+    films = [log_path / "run" / "video" / name for name in ("train/update_000001.mp4", "eval")]
+    assert films[0].stat().st_size and any(films[1].glob("*.mp4"))
     text = (log_path / "run" / "manifest.json").read_text()
     assert "not results on RoboTwin" in text
     versions = json.loads(text)["versions"]

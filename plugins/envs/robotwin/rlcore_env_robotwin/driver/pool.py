@@ -45,6 +45,8 @@ def make_pool(config: RoboTwinConfig) -> SimulatorCache[RoboTwinSimulator]:
             sentence=_sentence(config, task),
             cameras=cameras(config),
             center_crop=config.center_crop,
+            pose=config.robot_state == "end_effector",
+            dense=config.reward == "dense",
             clears=lambda: next(starts) % config.task_config.clear_cache_freq == 0,
         )
 

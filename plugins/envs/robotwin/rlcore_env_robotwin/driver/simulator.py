@@ -1,8 +1,7 @@
 """A task of RoboTwin as a simulator of whole chunks.
 
 `gen_sparse_reward_data` times the joint targets of a chunk as one path, drives along it, and stops
-once the task is solved. It says whether, not when. We count its physics steps: the action in which
-it was solved is the one whose share of the planned steps was being driven.
+once the task is solved. It says whether, not when: :class:`..clock.Clock` counts its physics steps.
 """
 
 from __future__ import annotations
@@ -20,46 +19,14 @@ from rlcore.errors import EnvError, UserError
 from rlcore.specs import Episode
 from rlcore_env_robotwin.arguments import Arguments
 from rlcore_env_robotwin.driver import patches
+from rlcore_env_robotwin.driver.clock import Clock, Progress
 from rlcore_env_robotwin.frames import seen
+from rlcore_env_robotwin.hands import components
 from rlcore_env_robotwin.seeds import SPAN
 
-FIXED_STEPS = 50  # of an arm whose path RoboTwin could not time
 STATES = 14
 # By these RoboTwin fails for its files, and not for a start that it can't set.
 BROKEN = (ImportError, OSError, MemoryError, UserError)
-
-
-class Clock:
-    """Which action of a chunk RoboTwin is at.
-
-    RoboTwin asks whether the task is solved after every physics step, and shortens the timed path
-    of each arm before the first: we listen to both.
-    """
-
-    def __init__(self, task: Any) -> None:
-        self._solved, self._shorten = task.check_success, task.downsample_trajectory
-        self._driven, self._planned = 0, list[int]()
-        task.check_success = self._count
-        task.downsample_trajectory = self._note
-
-    def start(self) -> None:
-        """A new chunk."""
-        self._driven, self._planned = 0, []
-
-    def action(self, count: int) -> int:
-        """The one of `count` actions that the last physics step belongs to."""
-        arms = self._planned if len(self._planned) == 2 else [*self._planned, FIXED_STEPS]
-        longest = max(steps or FIXED_STEPS for steps in arms)
-        return min(count - 1, max(0, self._driven - 1) * count // longest)
-
-    def _count(self) -> Any:
-        self._driven += 1
-        return self._solved()
-
-    def _note(self, *path: Any, **options: Any) -> Any:
-        shortened = self._shorten(*path, **options)
-        self._planned.append(len(shortened[0]))
-        return shortened
 
 
 class RoboTwinSimulator(ChunkSimulator):
@@ -72,6 +39,8 @@ class RoboTwinSimulator(ChunkSimulator):
         sentence: for the objects at hand, from RoboTwin's description of them and the seed.
         cameras: names by which RoboTwin calls those of the spec, in order.
         center_crop: see :func:`rlcore_env_robotwin.frames.seen`.
+        pose: whether states are where the hands are, not what the joints are bound for.
+        dense: whether actions are rewarded by how far the task has come.
         clears: whether SAPIEN's cache is to be emptied before the next start.
     """
 
@@ -84,6 +53,8 @@ class RoboTwinSimulator(ChunkSimulator):
         sentence: Callable[[Mapping[str, str], int], str],
         cameras: Sequence[str],
         center_crop: bool,
+        pose: bool,
+        dense: bool,
         clears: Callable[[], bool],
     ) -> None:
         self._new_task = new_task
@@ -92,6 +63,8 @@ class RoboTwinSimulator(ChunkSimulator):
         self._sentence = sentence
         self._cameras = cameras
         self._center_crop = center_crop
+        self._pose = pose
+        self._dense = dense
         self._clears = clears
         self._task: Any = None
         self._clock: Clock | None = None
@@ -106,8 +79,8 @@ class RoboTwinSimulator(ChunkSimulator):
             self._task, seed = stable(self._new_task, self._arguments, seed)
             said = self._sentence(self._task.get_info(), seed)
         self._task.set_instruction(said)
-        self._clock = Clock(self._task)
-        if (entries := len(self.states)) != STATES:
+        self._clock = Clock(self._task, Progress(self._task) if self._dense else None)
+        if (entries := len(self._joints())) != STATES:
             raise EnvError(
                 f"RoboTwin's robot has {entries} entries of joints and grippers, expected {STATES}"
             )
@@ -115,23 +88,31 @@ class RoboTwinSimulator(ChunkSimulator):
 
     @property
     def states(self) -> np.ndarray:
-        """Targets of the joints in rad and gripper opening of the left arm, then of the right,
-        float32 `[14]`."""
-        robot = self._task.robot
-        both = robot.get_left_arm_jointState() + robot.get_right_arm_jointState()
+        """Targets of the joints in rad and gripper opening of the left arm, then of the right; or
+        of each hand (:func:`..hands.components`); float32 `[14]`."""
+        both = self._joints()
+        if self._pose:
+            task = self._task
+            left, right = task.get_arm_pose("left"), task.get_arm_pose("right")
+            both = components(left, both[STATES // 2 - 1]) + components(right, both[-1])
         return np.array(both, dtype=np.float32)
+
+    def _joints(self) -> list[float]:
+        robot = self._task.robot
+        return [*robot.get_left_arm_jointState(), *robot.get_right_arm_jointState()]
 
     def play(self, actions: np.ndarray) -> Iterator[Step]:
         """Drive along a chunk, float32 `[C, 14]`. It moves as a whole before the first step is
         told; once it is solved, the robot stays where it is."""
         assert self._clock is not None
-        self._clock.start()
+        self._clock.start(len(actions))
         self._drawn = None
         with self._own_randomness():
             *_, info = self._task.gen_sparse_reward_data(actions.astype(np.float64))
-        first = self._clock.action(len(actions)) if info["success"] else len(actions)
-        for number in range(len(actions)):
-            yield Step(reward=float(number >= first), success=number >= first)
+        first = self._clock.action() if info["success"] else len(actions)
+        for number, come in enumerate(self._clock.values()):
+            solved = number >= first
+            yield Step(reward=1.0 if solved else come, success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write the frames of where the last chunk ended, uint8 `[224, 224, 3]`."""

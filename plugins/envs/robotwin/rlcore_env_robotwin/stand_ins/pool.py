@@ -23,6 +23,7 @@ def make_pool(config: RoboTwinConfig) -> SimulatorCache[StandIn]:
             spec.tasks[number],
             spec.descriptions[number],
             cameras=cameras(config),
+            pose=config.robot_state == "end_effector",
             center_crop=config.center_crop,
             spread=config.start_spread,
             planners=planners,

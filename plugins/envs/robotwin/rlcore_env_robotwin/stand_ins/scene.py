@@ -25,6 +25,7 @@ HEAD, WRISTS = "head_camera", ("left_camera", "right_camera")  # RoboTwin's name
 HEAD_AT = (0.0, -0.45, 1.42)  # between the arms
 HEAD_LOOKS = (0.0, 0.6, -0.8)
 WRIST_LOOKS = (0.92, 0.0, -0.39)  # in the frame of the camera's link: at the fingers' tips
+BEHIND = 0.12  # of the fingertips: where RoboTwin has a hand, m
 OPENING_STEP = 0.1  # a gripper opens by at most this in a step of physics, as in RoboTwin
 SHADER = "trivial"  # flat colours; it loads in 0.1 s on a CPU, where one with light takes 7 s
 
@@ -84,6 +85,13 @@ class Scene:
     def joints(self, side: int) -> np.ndarray:
         """Of an arm, as they are: float64 `[8]`, with both fingers."""
         return np.array(self._arms[side].qpos, dtype=np.float64)
+
+    def hand(self, side: int) -> np.ndarray:
+        """Of an arm, where RoboTwin has its hand: 12 cm behind the fingertips, float64 `[7]`, m and
+        a quaternion w, x, y, z."""
+        (link,) = (link for link in self._arms[side].links if link.name == "hand")
+        pose = link.entity_pose * sapien.Pose([-BEHIND, 0.0, 0.0])
+        return np.array([*pose.p, *pose.q], dtype=np.float64)
 
     def frames(self) -> dict[str, np.ndarray]:
         """A new frame of every camera, uint8 `[240, 320, 3]`."""

@@ -9,6 +9,7 @@ from rlcore_simulation.simulator import ChunkSimulator, Step
 
 from rlcore.specs import Episode
 from rlcore_env_robotwin.frames import seen
+from rlcore_env_robotwin.hands import components
 from rlcore_env_robotwin.stand_ins import arm
 from rlcore_env_robotwin.stand_ins.expert import Expert
 from rlcore_env_robotwin.stand_ins.motion import motion
@@ -28,6 +29,7 @@ class StandIn(ChunkSimulator):
         task: its name.
         sentence: of the task.
         cameras: names, in the order of the spec.
+        pose: whether states are where the hands are, not what the joints are bound for.
         center_crop: whether frames are cut to their middle (see :func:`..frames.seen`).
         spread: of starts (see :func:`..tasks.start`).
         planners: of both arms; they keep nothing of an episode.
@@ -39,6 +41,7 @@ class StandIn(ChunkSimulator):
         sentence: str,
         *,
         cameras: Sequence[str],
+        pose: bool,
         center_crop: bool,
         spread: float,
         planners: Sequence[ArmPlanner],
@@ -46,6 +49,7 @@ class StandIn(ChunkSimulator):
         self.task = task
         self._sentence = sentence
         self._cameras = cameras
+        self._pose = pose
         self._center_crop = center_crop
         self._spread = spread
         self._planners = planners
@@ -64,8 +68,13 @@ class StandIn(ChunkSimulator):
     @property
     def states(self) -> np.ndarray:
         """float32 `[14]`: where both arms are bound for, six joints in rad and the gripper in
-        [0, 1] of each. RoboTwin observes its targets too, not where the arms are."""
-        return self._here.targets.astype(np.float32)
+        [0, 1] of each. RoboTwin observes its targets too, not where the arms are. Or where each
+        hand is (:func:`..hands.components`)."""
+        scene = self._here
+        if self._pose:
+            left, right = (components(scene.hand(n), scene.targets[7 * n + 6]) for n in (0, 1))
+            return np.array(left + right, dtype=np.float32)
+        return scene.targets.astype(np.float32)
 
     def play(self, actions: np.ndarray) -> Iterator[Step]:
         """Carry out a chunk of targets float32 `[C, 14]`, clipped to what the arms can. A step is
