@@ -94,6 +94,16 @@ def notes_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def notes_of_one_file(
+    notes_of_tests: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Nor among those of another file: a run would find its environment there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def other_venv(request: pytest.FixtureRequest) -> Callable[..., Path]:
     """`other_venv(NAME, *REQUIREMENTS, requires_python=None)`: the folder of an environment of its

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 
-def components(pose: Sequence[float], gripper: float) -> list[float]:
+def components(pose: Iterable[float], gripper: float) -> list[float]:
     """x, y, z in m, roll, pitch, yaw in rad, and the gripper's opening.
 
     Args:

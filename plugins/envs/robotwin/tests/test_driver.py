@@ -149,10 +149,6 @@ def test_observations_are_as_documented(repository: Path) -> None:
     assert (cameras["head_camera"][:, 112] > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [("seen", " the red block down"), ("unseen", " down a red block"), ("task", "stack the")],
-)
 def test_states_are_where_the_hands_are_where_that_is_asked_for(repository: Path) -> None:
     """Of a pose the rotation is roll, pitch, yaw: here 90 degrees of yaw on the left."""
     with made(repository, robot_state="end_effector") as env:
@@ -176,6 +172,10 @@ def test_angles_of_a_hand_turn_it_back(angles: tuple[float, float, float]) -> No
     np.testing.assert_allclose(found, [0.1, 0.2, 0.3, *angles, 0.4], atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("seen", " the red block down"), ("unseen", " down a red block"), ("task", "stack the")],
+)
 def test_sentences_are_robotwins_for_the_objects(
     repository: Path, kind: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

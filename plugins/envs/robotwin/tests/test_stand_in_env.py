@@ -156,6 +156,21 @@ def test_the_expert_solves_a_task_and_a_chunk_ends_with_it(both: SimulatedEnv) -
     assert result.valid.sum(axis=1).tolist() == [7, 25]
 
 
+def test_states_can_be_where_the_hands_are(make: Callable[..., SimulatedEnv]) -> None:
+    """Bent as they start, by the lengths of the arm: the shoulder 0.16 m over the base, which is at
+    y = -0.42, z = 0.74; the upper arm 1.9 rad up, the fore arm bent down by 2.35, to 0.45 rad
+    below level; and the hand by 1.12 more, which is straight down but for 0.001 rad. From wrist to
+    fingertips it is 0.17 m, of which 0.12 are left out."""
+    env = make(1, STACK, robot_state="end_effector")
+    states = env.reset(options={"episodes": [Episode(0, 0)]})[0]["states"][0]
+    y = -0.42 + 0.4 * (np.cos(1.9) + np.cos(0.45))
+    z = 0.9 + 0.4 * (np.sin(1.9) - np.sin(0.45)) - 0.05
+    for side, x in ((0, -0.3), (7, 0.3)):
+        np.testing.assert_allclose(states[side : side + 3], [x, y, z], atol=2e-3)
+        assert states[side + 4] == pytest.approx(np.pi / 2, abs=2e-2)  # pitch: it points down
+        assert states[side + 6] == 1.0
+
+
 def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path) -> None:
     """On Ray: demonstrations, a supervised start, an update by GRPO, evaluation; both sides are
     filmed, as in the published recipes."""
