@@ -1,7 +1,7 @@
 """Env steps per second of the LIBERO vector env against gymnasium's, in one run.
 
     python benchmarks/env_libero.py [--suite libero_object] [--task NAME] [--envs 4] [--size 128]
-        [--chunk 5] [--steps 100] [--assets FOLDER] [--json PATH] [--quick]
+        [--chunk 5] [--steps 100] [--stand-ins] [--json PATH] [--quick]
 
 See docs/benchmarks.md for what each figure means.
 """
@@ -193,6 +193,7 @@ def main() -> None:
     """Measure both by turns, and print the ratio."""
     from parts.libero_costs import in_a_process_of_its_own, measure_liberos, measure_ours
     from parts.machine import Machine
+    from rlcore_env_libero.assets import assets_folder
     from rlcore_env_libero.installed import libero_folder
     from rlcore_env_libero.quiet import load_libero
     from rlcore_env_libero.settings import LiberoConfig
@@ -207,7 +208,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--chunk", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100, help="of an episode")
-    parser.add_argument("--assets", help="folder of LIBERO's assets; otherwise stand-ins")
+    parser.add_argument("--stand-ins", action="store_true", help="in place of LIBERO's assets")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="only shows that it runs")
     asked = parser.parse_args()
@@ -222,19 +223,19 @@ def main() -> None:
     for name, value in variables.items():
         os.environ.setdefault(name, value)  # for the peer's processes as for ours
     with tempfile.TemporaryDirectory(prefix="rlcore-libero-") as folder:
-        if asked.assets is None:
+        assets = Path(folder) if asked.stand_ins else assets_folder(None)
+        if asked.stand_ins:
             load_libero(libero_folder())  # whose classes say what they need
             write_stand_ins(Path(folder))
         task = asked.task or SUITES[asked.suite][0]
         other = next(each for each in SUITES[asked.suite] if each != task)
-        scene = Scene(task, asked.size, asked.steps, asked.assets or folder)
+        scene = Scene(task, asked.size, asked.steps, str(assets))
         config = LiberoConfig(
             suite=asked.suite,
             tasks=[task, other],
             image_size=asked.size,
             max_episode_steps=asked.steps,
-            stand_ins=asked.assets is None,
-            assets_path=asked.assets,
+            stand_ins=asked.stand_ins,
         )
         costs = {
             "ours": in_a_process_of_its_own(measure_ours, config),
@@ -248,7 +249,7 @@ def main() -> None:
         ):
             speeds = in_turn({"ours": our_env, "AsyncVectorEnv": their_env}, repeats)
     ours, peer = speeds["ours"], speeds["AsyncVectorEnv"]
-    what = "LIBERO's assets" if asked.assets else "stand-ins"
+    what = "stand-ins" if asked.stand_ins else "LIBERO's assets"
     print(f"{task}, {what}")
     print(f"two cameras at {asked.size} px, {asked.envs} envs, episodes of {asked.steps} steps, "
           f"chunks of {asked.chunk}")  # fmt: skip

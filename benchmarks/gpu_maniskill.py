@@ -50,6 +50,7 @@ def words(options: argparse.Namespace, chunk: int) -> list[str]:
         made.append(f"{SIZE_KEYS[options.model]}=tiny")
     for side in ("train", "eval"):
         made += [
+            f"env.{side}.stand_ins=true",
             f"env.{side}.sim_backend={options.sim_backend}",
             f"env.{side}.total_num_envs={options.num_envs}",
             f"env.{side}.max_episode_steps={steps}",

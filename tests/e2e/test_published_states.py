@@ -22,7 +22,6 @@ from safetensors.torch import save_model
 
 PLATE = "maniskill_put_on_plate_in_scene_25_main"
 JOINTS = "env.*.robot_state=joints"
-ASSETS = "env.*.assets_path=/not/read/for/a/spec"  # the arm of published checkpoints
 
 
 def spec_of(*words: str) -> EnvSpec:
@@ -40,7 +39,7 @@ def spec_of(*words: str) -> EnvSpec:
         (
             "physical-intelligence/maniskill",
             "rlcore_env_maniskill",
-            [f"env={PLATE}", JOINTS, ASSETS],
+            [f"env={PLATE}", JOINTS],
         ),
         ("physical-intelligence/robotwin", "rlcore_env_robotwin", ["env=robotwin"]),
     ],
@@ -56,7 +55,7 @@ def test_the_env_gives_what_the_data_set_holds(
 def published(tmp_path: Path) -> Path:
     """A small π0 for ManiSkill, in a folder as openpi's trainer leaves it."""
     pytest.importorskip("rlcore_env_maniskill")
-    size, env = SIZES["tiny_siglip"], spec_of(f"env={PLATE}", ASSETS)
+    size, env = SIZES["tiny_siglip"], spec_of(f"env={PLATE}")
     folder = tmp_path / "published"
     folder.mkdir()
     save_model(PI0Pytorch(size), str(folder / "model.safetensors"))
@@ -74,7 +73,7 @@ def test_eight_other_numbers_are_refused(
     published: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Position, quaternion and opening of the hand are eight numbers too."""
-    words = ["eval", f"env={PLATE}", "model=pi0", "--dry-run", ASSETS]
+    words = ["eval", f"env={PLATE}", "model=pi0", "--dry-run"]
     words += ["actor.model.openpi.config_name=pi0_maniskill", "actor.model.openpi.size=tiny_siglip"]
     words += [f"actor.model.model_path={published}"]
     assert main(words) != 0

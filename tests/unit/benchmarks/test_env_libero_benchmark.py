@@ -1,9 +1,8 @@
-"""The benchmark runs from end to end, on stand-ins."""
+"""The benchmark runs from end to end, on LIBERO's own assets."""
 
 from __future__ import annotations
 
 from functools import partial
-from importlib import util
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 pytest.importorskip("rlcore_env_libero")
+libero_cases = pytest.importorskip("libero_cases")
 
 
 def test_the_two_play_by_turns(monkeypatch):
@@ -39,10 +39,8 @@ def play(order: list[str], name: str, steps: int) -> int:
     return steps
 
 
+@libero_cases.needs_assets
 @pytest.mark.long
-@pytest.mark.skipif(
-    util.find_spec("libero") is None, reason="LIBERO is not installed (rlcore install-libero)"
-)
 def test_both_are_measured_in_one_run(figures_of):
     figures = figures_of("env_libero", "--quick")
     ours, peer = figures["ours"], figures["peer"]

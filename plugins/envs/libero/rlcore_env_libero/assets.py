@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import util
 from pathlib import Path
+
+from rlcore_simulation.downloads import (
+    TRY_OUT,
+    download_command,
+    is_whole,
+    snapshots,
+)
 
 from rlcore.errors import AssetError
 from rlcore_env_libero.installed import ASSETS_PACKAGE, COMMAND, REPAIR, libero_folder
@@ -47,7 +53,6 @@ SCENES = {
 }
 # Fixtures that are the scene itself.
 WORKSPACES = ("floor", "table", "kitchen_table", "living_room_table", "study_table")
-POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not downloaded yet
 
 
 def assets_folder(path: str | None) -> Path:
@@ -55,7 +60,7 @@ def assets_folder(path: str | None) -> Path:
     keep what a user has put there, then what pip has installed; LIBERO's, if there is none."""
     if path is not None:
         return Path(path)
-    places = [libero_folder() / "assets", download_folder(), *_hub_snapshots(), *_packaged()]
+    places = [libero_folder() / "assets", download_folder(), *snapshots(DATA_SET), *_packaged()]
     return next(filter(has_scenes, places), download_folder())
 
 
@@ -77,35 +82,11 @@ def _packaged() -> list[Path]:
     return [Path(place) / "assets" for place in places]
 
 
-def _hub_snapshots() -> Iterator[Path]:
-    """The data set in the hub's own cache, newest first."""
-    snapshots = _hub_cache() / f"datasets--{DATA_SET.replace('/', '--')}" / "snapshots"
-    if os.access(snapshots, os.R_OK | os.X_OK):
-        yield from sorted(snapshots.iterdir(), key=lambda one: (-one.stat().st_mtime, one.name))
-
-
-def _hub_cache() -> Path:
-    """Where huggingface_hub keeps what it downloads."""
-    own = os.environ.get
-    caches = Path(own("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = Path(own("HF_HOME") or caches / "huggingface")
-    cache = own("HF_HUB_CACHE") or own("HUGGINGFACE_HUB_CACHE") or home / "hub"
-    return Path(os.path.expandvars(cache)).expanduser()
-
-
 def command_for(root: Path) -> str:
     """The command that brings the assets: ours, where there are none or pip has installed them,
     else the hub's."""
     ours = root in _packaged() or (root == download_folder() and not has_scenes(root))
-    return COMMAND if ours else download_command(root)
-
-
-def download_command(root: Path) -> str:
-    """The command that downloads the assets into a folder; the hub fills its own cache."""
-    command = f"hf download {DATA_SET} --repo-type dataset"
-    if root.is_relative_to(_hub_cache()):
-        return command
-    return f"{command} --local-dir {shlex.quote(str(root))}"
+    return COMMAND if ours else download_command(DATA_SET, root)
 
 
 def require_assets(root: Path, tasks: Iterable[str]) -> None:
@@ -121,9 +102,7 @@ def require_assets(root: Path, tasks: Iterable[str]) -> None:
         meant = _meant(root)
         if meant is not None:
             raise AssetError(f"{message}; did you mean {meant}?", hint=f"assets_path={meant}")
-        raise AssetError(
-            message, hint=f"{command_for(root)}  (or stand_ins=true to try things out)"
-        )
+        raise AssetError(message, hint=f"{command_for(root)}  {TRY_OUT}")
 
 
 def _meant(root: Path) -> Path | None:
@@ -148,7 +127,7 @@ def missing_files(root: Path, tasks: Iterable[str]) -> set[str]:
     problems = (read_problem(task_file(libero, task)) for task in tasks)
     for file in {root / found for problem in problems for found in _files(problem, places)}:
         parts = _parts(file)
-        lacking = [file] if parts is None else [part for part in parts if not _is_there(part)]
+        lacking = [file] if parts is None else [part for part in parts if not is_whole(part)]
         missing |= {os.path.relpath(path, root) for path in lacking}
     return missing
 
@@ -183,7 +162,7 @@ def _files(problem: Problem, places: Mapping[str, str]) -> Iterator[str]:
 def _parts(file: Path) -> list[Path] | None:
     """Meshes and textures that an XML file names, none of another file; None where the file itself
     is missing or damaged."""
-    if not _is_there(file):
+    if not is_whole(file):
         return None
     if file.suffix != ".xml":
         return []
@@ -192,11 +171,3 @@ def _parts(file: Path) -> list[Path] | None:
     except ET.ParseError:
         return None
     return [Path(os.path.normpath(file.parent / part.get("file", ""))) for part in named]
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(POINTER)) not in (b"", POINTER)
-    except OSError:
-        return False

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Sequence
 from importlib import invalidate_caches, util
 
+from rlcore_simulation.downloads import TRY_OUT, download_command
+
 from rlcore.errors import AssetError, ConfigError
 from rlcore_env_libero.assets import (
+    DATA_SET,
     assets_folder,
     command_for,
-    download_command,
     download_folder,
     missing_files,
     require_assets,
@@ -54,10 +56,10 @@ def main(arguments: Sequence[str]) -> int:
     root = assets_folder(None)
     if command_for(root) == COMMAND and missing_files(root, SUITES[ALL]):
         if subprocess.run(_installer(FILES)).returncode:
-            hub = download_command(download_folder())
+            hub = download_command(DATA_SET, download_folder())
             raise AssetError(
                 "LIBERO's code is installed, its assets could not be: the lines above say why",
-                hint=f"{COMMAND} again, or {hub}  (or stand_ins=true to try things out)",
+                hint=f"{COMMAND} again, or {hub}  {TRY_OUT}",
             )
         invalidate_caches()  # of where packages are
         root = assets_folder(None)

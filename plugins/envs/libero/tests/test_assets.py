@@ -27,7 +27,7 @@ from rlcore_env_libero.installed import libero_folder
 from rlcore_env_libero.problem import init_file, read_problem, task_file
 from rlcore_env_libero.quiet import assets_from, load_libero
 from rlcore_env_libero.stand_ins.write import write_stand_ins
-from rlcore_env_libero.suites import FOLDERS
+from rlcore_env_libero.suites import FOLDERS, SUITES
 
 from rlcore.config.compose import compose
 from rlcore.errors import AssetError
@@ -68,7 +68,7 @@ def test_no_assets_is_one_error_with_the_command(
         make_env(config, num_envs=1, rank=0, world_size=1, num_processes=1)
     # 7 objects, the scene, and its floor's and walls' textures
     assert f"10 file(s) missing or damaged in {tmp_path / 'none'}" in caught.value.message
-    assert "hf download lerobot/libero-assets --repo-type dataset" in str(caught.value.hint)
+    assert "hf download --repo-type dataset lerobot/libero-assets" in str(caught.value.hint)
     run = compose(
         [
             "env=libero_object",
@@ -79,6 +79,22 @@ def test_no_assets_is_one_error_with_the_command(
     )
     rows = plugin.rlcore_doctor(run)
     assert [row["status"] for row in rows] == ["ok", "ok", "missing", "ok"]
+
+
+@pytest.mark.filterwarnings("ignore:libero_")  # has its own time limit
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_printed_recipe_without_assets_is_one_finding_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: str
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    run = compose(["experiment=libero_10_grpo_openvlaoft", f"env={suite}"], require=("env",))
+    (row,) = [row for row in plugin.rlcore_doctor(run) if row["status"] == "missing"]
+    assert row["name"] == "libero: assets" and str(tmp_path) in row["detail"]
+    assert row["fix"] == (
+        "rlcore install-libero  (or env.train.stand_ins=true env.eval.stand_ins=true to try things "
+        "out)"
+    )
 
 
 def test_a_task_needs_its_own_files_only(folder: Path) -> None:
@@ -193,36 +209,6 @@ def test_assets_are_found_where_the_hub_keeps_them(
     assert assets_folder("mine") == Path("mine")
 
 
-@pytest.mark.parametrize(
-    ("variables", "place"),
-    [
-        ({}, ".cache/huggingface/hub"),
-        ({"XDG_CACHE_HOME": "{}/xdg"}, "xdg/huggingface/hub"),
-        ({"XDG_CACHE_HOME": "{}/xdg", "HF_HOME": "{}/hf"}, "hf/hub"),
-        ({"HF_HOME": "{}/hf", "HUGGINGFACE_HUB_CACHE": "{}/old"}, "old"),
-        ({"HF_HOME": "{}/hf", "HF_HUB_CACHE": "$HF_HOME/new"}, "hf/new"),
-        ({"HF_HOME": "~/mine"}, "mine/hub"),
-    ],
-)
-def test_the_hubs_cache_is_where_the_hub_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], place: str
-) -> None:
-    for name in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value.format(tmp_path))
-    assert assets._hub_cache() == tmp_path / place
-    snapshot = tmp_path / place / "datasets--lerobot--libero-assets" / "snapshots" / "abc"
-    # into its own cache only the hub writes
-    assert assets.download_command(snapshot) == (
-        "hf download lerobot/libero-assets --repo-type dataset"
-    )
-    assert assets.download_command(tmp_path / "my assets").endswith(
-        f" --local-dir '{tmp_path}/my assets'"
-    )
-
-
 @pytest.mark.parametrize("given", ["", "libero", "libero/libero", "libero/libero/assets/scenes"])
 def test_a_folder_around_the_assets_or_in_them_is_told_from_none(
     folder: Path, tmp_path: Path, given: str
@@ -266,7 +252,7 @@ def test_doctor_takes_no_empty_or_partial_folder_for_the_assets(
     (own / "turbosquid_objects" / "moka_pot" / "moka_pot.xml").unlink()
     row = plugin.rlcore_doctor(None)[-1]
     assert row["status"] == "missing" and "moka_pot.xml" in row["detail"]
-    assert row["fix"].startswith("hf download lerobot/libero-assets")
+    assert row["fix"].startswith("hf download --repo-type dataset lerobot/libero-assets")
 
 
 def test_our_command_brings_what_is_not_here_and_mends_it(
@@ -295,7 +281,9 @@ def test_our_command_brings_what_is_not_here_and_mends_it(
         install.main([])
     assert asked == [code, files]
     own = tmp_path / ".cache" / "libero" / "assets"
-    assert f"--local-dir {own}  (or stand_ins=true" in str(caught.value.hint)
+    assert f"--local-dir {own}  (or env.train.stand_ins=true env.eval.stand_ins=true" in str(
+        caught.value.hint
+    )
 
     codes[:] = [0, 0]
     assert install.main([]) == 0
@@ -308,7 +296,9 @@ def test_our_command_brings_what_is_not_here_and_mends_it(
     (packaged / "scenes" / "libero_floor_base_style.xml").unlink()
     with pytest.raises(AssetError, match=f"1 file.s. missing or damaged in {packaged}") as caught:
         require_assets(assets_folder(None), [SOUP, DRAWER])
-    assert str(caught.value.hint).startswith("rlcore install-libero  (or stand_ins=true")
+    assert str(caught.value.hint).startswith(
+        "rlcore install-libero  (or env.train.stand_ins=true env.eval.stand_ins=true"
+    )
     codes[:], asked[:] = [0, 0], []
     assert install.main([]) == 0 and asked == [code, files]
 

@@ -10,8 +10,11 @@ import pytest
 from libero_cases import needs_assets
 from libero_scenes import drawn, places, require_liberos_own, started, waited
 from PIL import Image
+from rlcore_env_libero import plugin
 from rlcore_env_libero.assets import assets_folder
 from rlcore_env_libero.suites import SUITES
+
+from rlcore.config.compose import compose
 
 pytestmark = needs_assets
 ALL = SUITES["libero_130"]
@@ -22,6 +25,15 @@ EACH = [
     for number in range(len(ALL))
 ]
 MOVES = np.random.default_rng(0).uniform(-1, 1, (3, 7)).astype(np.float32)
+
+
+@pytest.mark.filterwarnings("ignore:libero_")  # has its own time limit
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_printed_recipe_lacks_no_code_and_no_assets(suite: str) -> None:
+    run = compose(["experiment=libero_10_grpo_openvlaoft", f"env={suite}"], require=("env",))
+    _, code, assets = plugin.rlcore_doctor(run)
+    assert code["status"] == assets["status"] == "ok"
+    assert assets["detail"] == str(assets_folder(None))
 
 
 @pytest.mark.parametrize("task", SUITES["libero_10"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import partial
 
 from rlcore_sapien.vulkan import tried_driver
 
 from rlcore.errors import AssetError
-from rlcore_env_maniskill.hub_files import download_command, require_files
+from rlcore.placement.inventory import local_gpus
+from rlcore_env_maniskill.hub_files import assets_folder, download_command, require_files
 from rlcore_env_maniskill.physx_library import require_library
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
@@ -16,15 +17,22 @@ from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 ASSETS = "maniskill: put-on-plate assets"
 
 
-def doctor_checks(used: Sequence[ManiSkillConfig]) -> list[dict[str, str]]:
-    """The driver, PhysX for a GPU where one simulates, and the benchmark's assets: those that a run
-    needs, else where to get them."""
-    wanting = [env for env in used if any(task_of(t) is PUT_ON_PLATE for t in env.tasks or ())]
-    paths = dict.fromkeys(env.assets_path for env in wanting)
+def doctor_checks(used: Sequence[ManiSkillConfig], *, alone: bool = True) -> list[dict[str, str]]:
+    """The driver, GPU and PhysX where one simulates, and the benchmark's assets: those that a run
+    needs, else where to get them.
+
+    Args:
+        used: the envs that a run plays.
+        alone: whether this machine is all that the run has.
+    """
     checks = [_found("maniskill: Vulkan driver", tried_driver)]
     if any(env.sim_backend == "gpu" for env in used):
-        checks.append(_found("maniskill: PhysX for GPUs", lambda: str(require_library())))
-    return [*checks, *([_assets(path) for path in paths] or [_unwanted()])]
+        checks.append(_found("maniskill: PhysX for GPUs", lambda: _physx(alone=alone)))
+    wanting = [env for env in used if any(task_of(t) is PUT_ON_PLATE for t in env.tasks or ())]
+    needed = dict.fromkeys((env.stand_ins, env.assets_path) for env in wanting)
+    if not needed:
+        checks.append(_found(ASSETS, _unwanted))
+    return [*checks, *(_found(ASSETS, partial(_assets, *one)) for one in needed)]
 
 
 def _found(name: str, find: Callable[[], str]) -> dict[str, str]:
@@ -35,19 +43,25 @@ def _found(name: str, find: Callable[[], str]) -> dict[str, str]:
         return check | {"status": "missing", "detail": error.message, "fix": error.hint or ""}
 
 
-def _unwanted() -> dict[str, str]:
-    """Nothing is missing; says how to get them anyway."""
-    detail = f"not needed here; for put-on-plate tasks: {download_command(Path('ASSETS'))}"
-    return {"name": ASSETS, "status": "ok", "detail": detail, "fix": ""}
+def _physx(*, alone: bool) -> str:
+    """The library for simulating on a GPU; first of all there must be one."""
+    if alone and not local_gpus()[0]:
+        raise AssetError(
+            "sim_backend=gpu simulates on a GPU, and this machine has none",
+            hint="env.train.sim_backend=cpu env.eval.sim_backend=cpu simulates on CPU cores",
+        )
+    return str(require_library())
 
 
-def _assets(path: str | None) -> dict[str, str]:
-    """Whether the folder holds every file that the task needs."""
+def _unwanted() -> str:
+    """How to get them, where no put-on-plate is played."""
+    return f"not needed here; for put-on-plate tasks: {download_command(assets_folder(None))}"
 
-    def find() -> str:
-        if path is None:
-            return "stand-ins, so no benchmark results; set assets_path"
-        require_files(Path(path).expanduser())
-        return path
 
-    return _found(ASSETS, find)
+def _assets(stand_ins: bool, path: str | None) -> str:
+    """The folder, with every file that the task needs."""
+    if stand_ins:
+        return "stand-ins, so no benchmark results"
+    root = assets_folder(path)
+    require_files(root)
+    return str(root)

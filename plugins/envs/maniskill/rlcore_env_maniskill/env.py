@@ -10,6 +10,7 @@ from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
 
 from rlcore.protocols import Env
+from rlcore_env_maniskill.hub_files import assets_folder
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 
@@ -28,6 +29,8 @@ def make_env(
         AssetError: no Vulkan driver; before any process starts.
         ConfigError: settings that contradict each other.
     """
+    # other interpreters get a copy of this package, from where a clone is not found
+    config = replace(config, assets_path=str(assets_folder(config.assets_path)))
     spec = env_spec(config)
     spec = replace(spec, render_settings={**spec.render_settings, "vulkan": driver()})
     if config.sim_backend == "gpu":

@@ -14,6 +14,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from rlcore_simulation.downloads import TRY_OUT, is_whole, snapshots
+from rlcore_simulation.downloads import download_command as hub_command
+
 from rlcore.errors import AssetError
 from rlcore.reading import read_json
 
@@ -23,11 +26,31 @@ OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
 )
 DATABASE = "model_db.json"
 VISUALS = ("textured.obj", "textured.dae", "textured.glb")
-POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not downloaded yet
 # files of ManiSkill's own downloads, and the name of each download
 ROOM = "tasks/bridge_v2_real2sim_dataset/stages/bridge_table_1_v1.glb"
 ARM = "robots/widowx/wx250s.urdf"
 DOWNLOADS = {ROOM: "bridge_v2_real2sim", ARM: "widowx250s"}
+
+VARIABLE = "MANISKILL_ASSET_DIR"  # RLinf's
+
+
+def assets_folder(path: str | None) -> Path:
+    """The folder of `assets_path`, else of the environment variable, else the first that has
+    objects: where the documents download the data set to, or the hub's cache; the former, if there
+    is none."""
+    if path is not None or os.environ.get(VARIABLE):
+        return Path(path if path is not None else os.environ[VARIABLE]).expanduser()
+    places = [download_folder(), *snapshots(DATA_SET)]
+    return next((root for root in places if (root / OBJECT_FOLDER).is_dir()), places[0])
+
+
+def download_folder() -> Path:
+    """`assets` beside this package in a clone, as RLinf has it beside its env; without a clone, a
+    folder of the user's cache."""
+    clone = Path(__file__).parents[1]
+    if (clone / "pyproject.toml").is_file():
+        return clone / "assets"
+    return Path.home() / ".cache" / "rlcore" / "maniskill_assets"
 
 
 def require_files(root: Path) -> None:
@@ -41,7 +64,7 @@ def require_files(root: Path) -> None:
     if missing:
         raise AssetError(
             f"put-on-plate: {len(missing)} asset file(s) missing in {root}: {', '.join(missing)}",
-            hint=download_command(root, missing),
+            hint=f"{download_command(root, missing)}  {TRY_OUT}",
         )
 
 
@@ -52,10 +75,10 @@ def missing_files(root: Path) -> list[str]:
     Raises:
         AssetError: a database that lists the files is damaged.
     """
-    missing = [name for name in (ROOM, ARM) if not _is_there(found(root, name))]
+    missing = [name for name in (ROOM, ARM) if not is_whole(found(root, name))]
     for folder in (OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER):
         name = f"{folder}/{DATABASE}"
-        if not _is_there(root / name):
+        if not is_whole(root / name):
             missing.append(name)
             continue
         for key, facts in database(root, folder).items():
@@ -64,25 +87,15 @@ def missing_files(root: Path) -> list[str]:
             else:
                 mesh = visual(root / folder / key)
                 needed = [f"{key}/collision.obj", f"{key}/{mesh.name if mesh else VISUALS[-1]}"]
-            missing += [
-                f"{folder}/{name}" for name in needed if not _is_there(root / folder / name)
-            ]
+            missing += [f"{folder}/{name}" for name in needed if not is_whole(root / folder / name)]
     return missing
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(POINTER)) not in (b"", POINTER)
-    except OSError:
-        return False
 
 
 def download_command(root: Path, missing: Sequence[str] = (DATABASE, *DOWNLOADS)) -> str:
     """The commands that download the missing files; all commands if no file is named."""
     commands = []
     if any(name not in DOWNLOADS for name in missing):
-        commands.append(f"hf download --repo-type dataset {DATA_SET} --local-dir {root}")
+        commands.append(hub_command(DATA_SET, root))
     commands += [
         f"python -m mani_skill.utils.download_asset {DOWNLOADS[name]} -y"
         for name in missing

@@ -24,6 +24,7 @@ from rlcore.errors import ConfigError, did_you_mean
 from rlcore_env_maniskill.assets import require_assets, require_robot
 from rlcore_env_maniskill.backend import rendering_device
 from rlcore_env_maniskill.fast_render import draw_contact_shapes
+from rlcore_env_maniskill.hub_files import assets_folder
 from rlcore_env_maniskill.physx_library import enable_gpu
 from rlcore_env_maniskill.registered import PLAYED
 from rlcore_env_maniskill.robots import Robot
@@ -79,7 +80,8 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     if config.robot not in (None, own_robot(config, task)):  # a task passes its own itself
         settings["robot_uids"] = config.robot
     if task_of(task) is PUT_ON_PLATE:
-        settings |= {"assets_path": config.assets_path, "obj_set": config.object_set}
+        folder = None if config.stand_ins else str(assets_folder(config.assets_path))
+        settings |= {"assets_path": folder, "obj_set": config.object_set}
         settings["hold"] = config.hold
     env = registered.cls(**settings)
     _check(env, config, task)

@@ -45,16 +45,16 @@ TEMPLATES: tuple[str, ...] = (
 
 
 @lru_cache(maxsize=8)
-def all_sentences(assets_path: str | None) -> tuple[str, ...]:
+def all_sentences(folder: Path | None) -> tuple[str, ...]:
     """All sentences of the task and its variants, each once: every object with every plate, and
     with the training plate in every template. No variant changes both plate and template.
 
     Args:
-        assets_path: folder of the assets, whose names are used; None, or an incomplete one (the
+        folder: that of the assets, whose names are used; None, or an incomplete one (the
             simulator says what is missing): the benchmark's names.
     """
-    objects = _names(assets_path, OBJECT_FOLDER) or OBJECT_NAMES
-    plates = _names(assets_path, PLATE_FOLDER) or PLATE_NAMES
+    objects = _names(folder, OBJECT_FOLDER) or OBJECT_NAMES
+    plates = _names(folder, PLATE_FOLDER) or PLATE_NAMES
     said: list[tuple[int, str, str]] = []
     for thing in objects:
         said += [(0, thing, plate) for plate in plates]
@@ -63,12 +63,11 @@ def all_sentences(assets_path: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(written))
 
 
-def _names(assets_path: str | None, folder: str) -> tuple[str, ...]:
-    if assets_path is None:
+def _names(root: Path | None, folder: str) -> tuple[str, ...]:
+    if root is None:
         return ()
     try:
-        path = Path(assets_path).expanduser() / folder / DATABASE
-        content = read_json(path)
+        content = read_json(root / folder / DATABASE)
         return tuple(str(facts["name"]) for facts in content.values())
     except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return ()

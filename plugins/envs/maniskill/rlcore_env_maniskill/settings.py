@@ -98,8 +98,16 @@ class ManiSkillConfig(SimulatedEnvConfig):
         {},
         least=0,
     )
+    stand_ins: bool = key(
+        "put-on-plate: primitive shapes and a panda in place of the benchmark's assets; figures on "
+        "them are not the benchmark's",
+        False,
+    )
     assets_path: str | None = key(
-        "put-on-plate: folder of the assets; null: stand-ins made of primitive shapes", place="path"
+        "put-on-plate: folder of the assets; null: MANISKILL_ASSET_DIR, else where they were "
+        "downloaded to (rlcore doctor says where)",
+        place="path",
+        when=When("stand_ins", (False,)),
     )
     state_size: int | None = key(
         "size of ManiSkill's flat state, for tasks that rlcore does not know",

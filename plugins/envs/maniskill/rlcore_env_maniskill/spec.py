@@ -8,6 +8,7 @@ from importlib.metadata import version
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
+from rlcore_env_maniskill.hub_files import DATA_SET, assets_folder
 from rlcore_env_maniskill.registered import ARMS, facts_of, registered_task
 from rlcore_env_maniskill.robots import ROBOTS, action_channels
 from rlcore_env_maniskill.sentences import all_sentences
@@ -35,6 +36,7 @@ EXPERT_ROBOTS = ("panda", "panda_wristcam")
 TABLE_ROBOTS = (*STAND_IN_ROBOTS, ASSETS_ROBOT)
 
 STAND_IN = "stand-in"
+STAND_IN_HINT = "; with stand_ins=true of env.train and env.eval a panda plays"
 PROPRIOCEPTION = (
     StateChannel("ee_position", 3),  # metres, from the robot's base
     StateChannel("ee_rotation", 4),  # quaternion wxyz, its largest entry positive
@@ -103,14 +105,14 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
             f"{did_you_mean(config.robot, ROBOTS)}"
         )
     if task_of(task) is PUT_ON_PLATE:
-        fitting = list(STAND_IN_ROBOTS) if config.assets_path is None else [ASSETS_ROBOT]
+        fitting = list(STAND_IN_ROBOTS) if config.stand_ins else [ASSETS_ROBOT]
         own = fitting[0]
     else:
         own, fitting = _known(config, task).robot, list(ARMS)  # or it was refused there
     if config.robot not in (None, *fitting):
         raise ConfigError(
             f"robot of task {task!r} must be {' or '.join(fitting)}, got {config.robot!r}",
-            hint="leave robot out" if len(fitting) == 1 else f"set robot={own}",
+            hint="leave robot out" + STAND_IN_HINT if len(fitting) == 1 else f"set robot={own}",
         )
     return config.robot or own
 
@@ -124,7 +126,7 @@ def own_robot(config: ManiSkillConfig, task: str) -> str | None:
 
 
 def _from_assets(config: ManiSkillConfig, task: str) -> bool:
-    return task_of(task) is PUT_ON_PLATE and config.assets_path is not None
+    return task_of(task) is PUT_ON_PLATE and not config.stand_ins
 
 
 def control_of(config: ManiSkillConfig, task: str) -> str:
@@ -138,7 +140,8 @@ def control_of(config: ManiSkillConfig, task: str) -> str:
     if config.control_mode not in (None, *modes):
         raise ConfigError(
             f"control_mode of robot {name!r} must be one of {', '.join(modes)}, "
-            f"got {config.control_mode!r}"
+            f"got {config.control_mode!r}",
+            hint="leave control_mode out" + STAND_IN_HINT if name == ASSETS_ROBOT else None,
         )
     return config.control_mode or modes[0]
 
@@ -216,11 +219,6 @@ def _known(config: ManiSkillConfig, task: str) -> Task:
 
 
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
-    if config.assets_path is not None and not config.assets_path.strip():
-        raise ConfigError(
-            "assets_path must be the folder of the benchmark's assets, got ''",
-            hint="set assets_path=null for stand-ins",
-        )
     if config.tasks is None:
         return tuple(TABLETOP)
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
@@ -305,14 +303,15 @@ def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ..
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
         return ()
     others = [task_of(task).sentence for task in tasks if task_of(task) is not PUT_ON_PLATE]
-    return (*others, *all_sentences(config.assets_path))
+    folder = None if config.stand_ins else assets_folder(config.assets_path)
+    return (*others, *all_sentences(folder))
 
 
 def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
     """What put-on-plate scenes are built from; results on stand-ins are not benchmark results."""
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
         return {}
-    return {"assets": config.assets_path or STAND_IN}
+    return {"assets": STAND_IN if config.stand_ins else DATA_SET}
 
 
 def _caveat(config: ManiSkillConfig, tasks: tuple[str, ...]) -> str:

@@ -14,5 +14,6 @@ EnvMaker = Callable[..., SimulatedEnv]
 
 
 def small_config(**settings: object) -> ManiSkillConfig:
-    base = {"tasks": [PUSH], "image_size": 32, "max_episode_steps": 50}
+    """On stand-ins, where put-on-plate is played and nobody says otherwise."""
+    base = {"tasks": [PUSH], "image_size": 32, "max_episode_steps": 50, "stand_ins": True}
     return ManiSkillConfig(**(base | settings))  # type: ignore[arg-type]

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import yaml
 from maniskill_cases import CAMERA, PICK, PUSH, small_config
-from rlcore_env_maniskill import actions, plugin
+from rlcore_env_maniskill import actions, hub_files, plugin
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.env import make_env
+from rlcore_env_maniskill.hub_files import DATA_SET, OBJECT_FOLDER, assets_folder
 from rlcore_env_maniskill.robots import ARM_COMMANDS, ROBOTS, Robot, motion_units
 from rlcore_env_maniskill.sentences import all_sentences
 from rlcore_env_maniskill.settings import ManiSkillConfig
@@ -24,6 +25,8 @@ from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import CARROT, MAIN, SUITES, TASKS, VARIANTS, task_of
 from rlcore_sapien import vulkan
 
+from rlcore.cli.main import main
+from rlcore.config.schema import ClusterConfig
 from rlcore.errors import AssetError, ConfigError
 
 WIDOWX_MODE = ROBOTS["widowx250s"].control_modes[0]
@@ -86,7 +89,7 @@ def test_gpu_starts_are_stored_states_without_experts() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"tasks": [MAIN], "assets_path": "/data"},  # brings a widowx
+        {"tasks": [MAIN], "stand_ins": False},  # brings a widowx
         {"tasks": [PICK], "control_mode": "pd_joint_delta_pos"},
         {"tasks": [PICK, "PlugCharger-v1"]},  # of which only one has an expert
     ],
@@ -101,8 +104,8 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
     assert stand_in.render_settings["assets"] == "stand-in"
     assert stand_in.caveat == "stand-in assets: not benchmark figures"
     assert stand_in.task_groups == {"ind": (MAIN,)}
-    real = env_spec(small_config(tasks=[MAIN], gripper="binary", assets_path="/data"))
-    assert real.render_settings["assets"] == "/data" and real.caveat == ""
+    real = env_spec(small_config(tasks=[MAIN], gripper="binary", stand_ins=False))
+    assert real.render_settings["assets"] == "RLinf/maniskill_assets" and real.caveat == ""
     # the widowx takes metres: 1 is 1 m a step
     assert real.actions[0].convention == f"1 is 1 m a step, {WIDOWX_MODE}"
     assert (real.actions[-1].low, real.actions[-1].high) == (0.0, 1.0)
@@ -145,13 +148,17 @@ def test_actions_of_another_controller_are_other_actions() -> None:
         ({"robot": "xarm7"}, "must be one of panda, panda_wristcam, panda_stick"),
         ({"robot": "widowx250s"}, "must be panda or panda_wristcam or panda_stick"),
         ({"tasks": [MAIN], "robot": "panda_stick"}, "must be panda or panda_wristcam, got"),
-        ({"tasks": [MAIN], "robot": "panda", "assets_path": "/data"}, "must be widowx250s"),
+        (
+            {"tasks": [MAIN], "robot": "panda", "stand_ins": False},
+            "must be widowx250s, got 'panda'",
+        ),
+        ({"tasks": [MAIN], "robot": "panda", "stand_ins": False}, "stand_ins=true"),
         ({"control_mode": WIDOWX_MODE}, "control_mode of robot 'panda' must be one of"),
         (
-            {"tasks": [MAIN], "assets_path": "/data", "control_mode": "pd_ee_delta_pose"},
+            {"tasks": [MAIN], "stand_ins": False, "control_mode": "pd_ee_delta_pose"},
             f"control_mode of robot 'widowx250s' must be one of {WIDOWX_MODE}",
         ),
-        ({"tasks": [PUSH, MAIN], "assets_path": "/data"}, "the same action layout"),
+        ({"tasks": [PUSH, MAIN], "stand_ins": False}, "the same action layout"),
         (
             {"tasks": ["StackCube-v1", PUSH], "cameras": ["hand_camera"]},
             "robot 'panda' of task 'PushCube-v1' has no hand_camera",
@@ -159,10 +166,9 @@ def test_actions_of_another_controller_are_other_actions() -> None:
         ({"cameras": []}, "at least one camera"),
         ({"cameras": ["bas_camera"]}, "it has third_person, base_camera. Did you mean 'base_"),
         ({"tasks": [MAIN], "cameras": ["base_camera"]}, "it has third_person, 3rd_view_camera"),
-        ({"tasks": [MAIN], "assets_path": ""}, "set assets_path=null for stand-ins"),
         ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
         ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
-        ({"tasks": [MAIN], "obs_mode": "state", "assets_path": "/data"}, "set state_size"),
+        ({"tasks": [MAIN], "obs_mode": "state", "stand_ins": False}, "set state_size"),
         ({"tasks": [PICK, PUSH], "sim_backend": "gpu"}, "one task in all rows"),
         ({"tasks": ["PlugCharger-v1"], "sim_backend": "gpu"}, "not enough for"),
         ({"tasks": ["RollBall-v1"], "sim_backend": "gpu"}, "not enough for"),
@@ -333,13 +339,13 @@ def test_doctor_names_the_command(no_driver: Path) -> None:
 
 
 def _run_with(train: ManiSkillConfig) -> SimpleNamespace:
-    return SimpleNamespace(played={"eval": train})
+    return SimpleNamespace(played={"eval": train}, cluster=ClusterConfig())
 
 
 def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
     stand_ins = plugin.rlcore_doctor(_run_with(small_config(tasks=[MAIN])))
     assert "stand-ins" in stand_ins[1]["detail"] and stand_ins[1]["status"] == "ok"
-    config = small_config(tasks=[MAIN], assets_path=str(tmp_path))
+    config = small_config(tasks=[MAIN], stand_ins=False, assets_path=str(tmp_path))
     found = plugin.rlcore_doctor(_run_with(config))[1]
     assert found["status"] == "missing"
     assert found["fix"].startswith("hf download --repo-type dataset RLinf/maniskill_assets")
@@ -357,6 +363,71 @@ def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
     found = plugin.rlcore_doctor(_run_with(config))[1]
     assert found["status"] == "missing" and f"{database} is damaged" in found["detail"]
     assert "hf download" in found["fix"]
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone and a home folder without assets; returns the folder around them."""
+    for name in ("MANISKILL_ASSET_DIR", "MS_ASSET_DIR", "HF_HOME", "HUGGINGFACE_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    package = tmp_path / "clone" / "rlcore_env_maniskill"
+    package.mkdir(parents=True)
+    (package.parent / "pyproject.toml").touch()
+    monkeypatch.setattr(hub_files, "__file__", str(package / "hub_files.py"))
+    return tmp_path
+
+
+def test_assets_are_found_where_the_documents_command_puts_them(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`assets` beside the env's package, as in RLinf, or the hub's cache; RLinf's variable and the
+    key name others."""
+    clone = bare / "clone" / "assets"
+    assert assets_folder(None) == clone  # where the command of the doctor downloads them to
+    snapshot = bare / "hub" / "datasets--RLinf--maniskill_assets" / "snapshots" / "abc"
+    (snapshot / OBJECT_FOLDER).mkdir(parents=True)
+    assert assets_folder(None) == snapshot
+    (clone / OBJECT_FOLDER).mkdir(parents=True)
+    assert assets_folder(None) == clone
+    monkeypatch.setenv("MANISKILL_ASSET_DIR", "~/there")
+    assert assets_folder(None) == bare / "there"
+    assert assets_folder(str(bare / "mine")) == bare / "mine"
+    monkeypatch.delenv("MANISKILL_ASSET_DIR")
+    (bare / "clone" / "pyproject.toml").unlink()  # installed from a wheel
+    assert assets_folder(None) == snapshot
+    (snapshot / OBJECT_FOLDER).rmdir()
+    assert assets_folder(None) == bare / ".cache" / "rlcore" / "maniskill_assets"
+
+
+@pytest.mark.parametrize("recipe", ["maniskill_ppo_openvla", "maniskill_ppo_openvlaoft"])
+def test_a_published_recipe_refuses_where_assets_are_absent(
+    bare: Path, recipe: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As printed: no word on assets. The finding names their command, and how to go without."""
+    words = ["env.train.sim_backend=cpu", "env.eval.sim_backend=cpu", "--dry-run"]
+    assert main(["train", recipe, *words]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"missing in {bare}/clone/assets: " in said
+    assert f"hf download --repo-type dataset {DATA_SET} --local-dir {bare}/clone/assets" in said
+    assert "(or env.train.stand_ins=true env.eval.stand_ins=true to try things out)" in said
+    words += ["env.train.stand_ins=true", "env.eval.stand_ins=true"]
+    assert main(["train", recipe, *words]) == 0
+    assert "maniskill_assets" not in capsys.readouterr().out
+
+
+def test_a_run_without_assets_ends_before_any_worker_starts(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rlcore_env_maniskill.env.make_env", _no_process)
+    monkeypatch.setattr("rlcore_env_maniskill.doctor.tried_driver", lambda: "some driver")
+    words = ["env=maniskill_put_on_plate_in_scene_25_main", "model=toy", "algorithm=ppo"]
+    words += ["cluster.backend=local", f"runner.logger.log_path={bare}/logs"]
+    assert main(["train", *words]) != 0
+    said = capsys.readouterr().err
+    assert "put-on-plate assets" in said and "env.train.stand_ins=true" in said
+    assert not (bare / "logs").exists()
 
 
 def test_doctor_is_silent_about_runs_without_maniskill() -> None:
@@ -393,10 +464,10 @@ def test_plugin_strings_lead_to_what_they_name() -> None:
 
 def test_put_on_plate_names_all_sentences_of_its_variants() -> None:
     """25 objects: 17 plates in the template of training, and 16 other templates with its plate."""
-    said = env_spec(ManiSkillConfig(tasks=[MAIN])).said
+    said = env_spec(small_config(tasks=[MAIN])).said
     assert len(said) == len(set(said)) == 25 * (17 + 16)
-    assert env_spec(ManiSkillConfig(tasks=["PutOnPlateInScene25Plate-v1"])).said == said
-    mixed = env_spec(ManiSkillConfig(tasks=[PICK, MAIN])).said
+    assert env_spec(small_config(tasks=["PutOnPlateInScene25Plate-v1"])).said == said
+    mixed = env_spec(small_config(tasks=[PICK, MAIN])).said
     assert mixed == (task_of(PICK).sentence, *said)
     assert env_spec(ManiSkillConfig(tasks=[PICK])).sentences == ()
 
@@ -405,9 +476,10 @@ def test_names_of_a_folder_of_assets_are_said(tmp_path: Path) -> None:
     folder = tmp_path / "carrot" / "more_carrot"
     folder.mkdir(parents=True)
     (folder / "model_db.json").write_text('{"a": {"name": "teapot"}, "b": {"name": "spanner"}}')
-    said = all_sentences(str(tmp_path))
+    said = all_sentences(tmp_path)
     assert "put teapot on plate" in said and "put spanner on plate" in said
     assert "put carrot on plate" not in said
     assert "put teapot on cloth" in said  # plates have no file: theirs are the known names
     (folder / "model_db.json").write_text("[1, 2")
-    assert all_sentences(f"{tmp_path}/") == all_sentences(None)
+    all_sentences.cache_clear()
+    assert all_sentences(tmp_path) == all_sentences(None)

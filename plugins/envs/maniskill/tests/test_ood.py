@@ -27,6 +27,8 @@ WORDS = [
     "env.eval.trials_per_task=1",
     "env.train.image_size=32",  # what the policy is made for
     "env.eval.image_size=32",
+    "env.train.stand_ins=true",
+    "env.eval.stand_ins=true",
 ]
 COLUMNS = ["IND", "Vision", "Semantic", "Execution", "Average of OOD"]
 

@@ -17,6 +17,7 @@ from rlcore_env_maniskill.physx_library import (
 )
 
 from rlcore.cli.main import main
+from rlcore.config.schema import ClusterConfig
 from rlcore.errors import AssetError
 
 ROW = "maniskill: PhysX for GPUs"
@@ -37,13 +38,29 @@ def placed(home: Path, content: bytes) -> Path:
     return file
 
 
-def doctor(**settings: object) -> dict[str, dict[str, str]]:
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with one."""
+    monkeypatch.setattr("rlcore_env_maniskill.doctor.local_gpus", lambda: (["0"], 80))
+
+
+def doctor(address: str | None = None, **settings: object) -> dict[str, dict[str, str]]:
     played = {"train": small_config(tasks=[PICK], **settings)}
-    rows = plugin.rlcore_doctor(SimpleNamespace(played=played))
+    cluster = ClusterConfig(address=address)
+    rows = plugin.rlcore_doctor(SimpleNamespace(played=played, cluster=cluster))
     return {row["name"]: row for row in rows}
 
 
-def test_doctor_asks_for_it_where_a_gpu_simulates(home: Path) -> None:
+def test_doctor_first_asks_for_a_gpu(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the one machine that a run has; of a cluster, other nodes may have some."""
+    monkeypatch.setattr("rlcore_env_maniskill.doctor.local_gpus", lambda: ([], 0))
+    found = doctor(sim_backend="gpu")[ROW]
+    assert found["status"] == "missing" and "this machine has none" in found["detail"]
+    assert found["fix"].startswith("env.train.sim_backend=cpu env.eval.sim_backend=cpu")
+    assert "curl -fL" in doctor("auto", sim_backend="gpu")[ROW]["fix"]
+
+
+def test_doctor_asks_for_it_where_a_gpu_simulates(home: Path, gpu: None) -> None:
     assert ROW not in doctor()
     found = doctor(sim_backend="gpu")[ROW]
     assert found["status"] == "missing" and str(home / LIBRARY) in found["detail"]
@@ -68,7 +85,7 @@ def test_what_is_no_library_is_refused(home: Path, content: bytes) -> None:
 
 
 def test_a_run_ends_before_any_worker_starts(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Path, gpu: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def started(*_: object, **__: object) -> None:
         raise AssertionError("a worker was started")

@@ -24,8 +24,8 @@ def test_the_spec_says_which_it_is() -> None:
         ({}, hand),
         ({"robot_state": "joints"}, [("joint_position", 9)]),
         ({"robot_state": "joints", "tasks": [MAIN]}, [("joint_position", 9)]),
-        ({"robot_state": "joints", "tasks": [MAIN], "assets_path": "/x"}, [("joint_position", 8)]),
-        ({"tasks": [MAIN], "assets_path": "/x"}, hand),
+        ({"robot_state": "joints", "tasks": [MAIN], "stand_ins": False}, [("joint_position", 8)]),
+        ({"tasks": [MAIN], "stand_ins": False}, hand),
     ):
         found = env_spec(small_config(**settings)).states
         assert found == tuple(StateChannel(*channel) for channel in states), settings

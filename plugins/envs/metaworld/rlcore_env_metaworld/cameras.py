@@ -33,6 +33,7 @@ CAMERAS: dict[str, CameraMount] = {
     "behindGripper": CameraMount("behindGripper"),
     "gripperPOV": CameraMount("gripperPOV"),
 }
+NEW_CAMERA = "corner4"  # MetaWorld has it since 3.1
 
 
 def view_of(camera: str, size: int, *, fast: bool = False, reflection: bool = False) -> View:

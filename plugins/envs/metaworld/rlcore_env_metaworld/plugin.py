@@ -22,7 +22,7 @@ def rlcore_components() -> list[ComponentSpec]:
             spec="rlcore_env_metaworld.spec:env_spec",
             imports="rlcore_env_metaworld.imports:RULES",
             # gymnasium imports packaging without asking for it
-            requirements=("metaworld==3.1.1", "mujoco", "numpy>=1.24", "packaging"),
+            requirements=("metaworld>=3.0.0,<=3.1.1", "mujoco", "numpy>=1.24", "packaging"),
         )
     ]
 
@@ -34,10 +34,9 @@ def rlcore_config_paths() -> list[str]:
 
 @hookimpl
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
-    from rlcore_mujoco.gl import doctor_checks
+    from rlcore_env_metaworld.doctor import doctor_checks
 
-    if config is not None:
-        used = {env.env_type for env in config.played.values()}
-        if "metaworld" not in used:
-            return []
-    return doctor_checks("metaworld")
+    if config is None:
+        return doctor_checks([])
+    used = [env for env in config.played.values() if env.env_type == "metaworld"]
+    return doctor_checks(used) if used else []

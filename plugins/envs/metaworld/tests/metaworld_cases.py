@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 
+import pytest
+from rlcore_env_metaworld import cameras
+from rlcore_env_metaworld.cameras import NEW_CAMERA
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_simulation.env import SimulatedEnv
 
 BUTTON, DRAWER, REACH = "button-press-topdown-v3", "drawer-close-v3", "reach-v3"
 CAMERA = "corner2_published"
+
+needs_new_camera = pytest.mark.skipif(
+    version("metaworld").startswith("3.0."), reason=f"MetaWorld 3.0 has no camera {NEW_CAMERA}"
+)
+CAMERAS = [
+    pytest.param(name, marks=needs_new_camera if name == NEW_CAMERA else ())
+    for name in sorted(cameras.CAMERAS)
+]
 
 EnvMaker = Callable[..., SimulatedEnv]
 

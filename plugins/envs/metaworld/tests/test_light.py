@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from metaworld_cases import BUTTON, small_config
-from rlcore_env_metaworld import plugin
+from rlcore_env_metaworld import doctor, plugin
 from rlcore_env_metaworld.env import make_env
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec
@@ -19,6 +19,10 @@ from rlcore_mujoco import gl
 from rlcore.checks import check
 from rlcore.config.compose import compose
 from rlcore.errors import AssetError, ConfigError
+from rlcore.interpreters import Interpreter
+from rlcore.requirements import lacking
+
+PACKAGES = {"mujoco": "3.3.0", "numpy": "1.26.4", "packaging": "25.0"}
 
 
 def test_fifty_tasks_each_with_its_own_sentence() -> None:
@@ -157,6 +161,34 @@ def test_doctor_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gl, "has_library", lambda backend: True)
     (check,) = plugin.rlcore_doctor(None)
     assert (check["status"], check["detail"]) == ("ok", "egl (chosen)")
+
+
+@pytest.mark.parametrize(
+    ("installed", "camera", "refused"),
+    [("3.0.0", "corner4", True), ("3.0.0", "corner2", False), ("3.1.1", "corner4", False)],
+)
+@pytest.mark.parametrize("python", [None, "/there/python"])
+def test_the_camera_that_3_0_lacks_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, installed: str, camera: str, refused: bool, python: str | None
+) -> None:
+    """Whichever interpreter has it; both sides of a run are one finding."""
+    there = Interpreter("/there/python", "3.11.0", {"metaworld": installed})
+    monkeypatch.setattr(doctor, "look", lambda _: there)
+    monkeypatch.setattr(doctor.metadata, "version", lambda _: installed if python is None else "3")
+    side = small_config(camera=camera, python=python)
+    _, *rows = plugin.rlcore_doctor(SimpleNamespace(played={"train": side, "eval": side}))
+    assert [row["status"] for row in rows] == ["missing"] * refused
+    for row in rows:
+        assert row["name"] == "metaworld: camera corner4" and "3.0.0" in row["detail"]
+        assert row["fix"] == f"{python or sys.executable} -m pip install metaworld==3.1.1"
+
+
+def test_the_version_that_the_documents_print_is_taken() -> None:
+    (component,) = plugin.rlcore_components()
+    assert (
+        list(lacking(Interpreter("", "3.11.0", PACKAGES | {"metaworld": "3.0.0"}), component)) == []
+    )
+    assert list(lacking(Interpreter("", "3.11.0", PACKAGES | {"metaworld": "2.0.0"}), component))
 
 
 def test_doctor_is_silent_about_runs_without_metaworld() -> None:

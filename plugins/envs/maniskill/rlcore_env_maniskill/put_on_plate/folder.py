@@ -34,7 +34,7 @@ def read_folder(path: str) -> Assets:
     Raises:
         AssetError: names missing or damaged files, and the commands that download them.
     """
-    root = Path(path).expanduser()
+    root = Path(path)
     require_files(root)
     room = found(root, ROOM)
     return Assets(

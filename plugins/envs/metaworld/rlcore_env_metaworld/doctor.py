@@ -1,0 +1,47 @@
+"""The rows of `rlcore doctor` for MetaWorld. Imports no simulator."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+
+from rlcore_mujoco.gl import doctor_checks as gl_checks
+
+from rlcore.errors import AssetError
+from rlcore.interpreters import look
+from rlcore_env_metaworld.cameras import NEW_CAMERA
+from rlcore_env_metaworld.settings import MetaWorldConfig
+
+OLD, NEW = "3.0.", "metaworld==3.1.1"
+
+
+def doctor_checks(used: Iterable[MetaWorldConfig]) -> list[dict[str, str]]:
+    """GL, and a camera that MetaWorld 3.0 does not have."""
+    rows = gl_checks("metaworld")
+    for env in used:
+        python, version = _metaworld(env)
+        if env.camera == NEW_CAMERA and version.startswith(OLD):
+            row = {
+                "name": f"metaworld: camera {NEW_CAMERA}",
+                "status": "missing",
+                "detail": f"metaworld {version} has none of that name; corner2_published shows the "
+                "same view",
+                "fix": f"{shlex.quote(python)} -m pip install {NEW}",
+            }
+            rows += [row] if row not in rows else []
+    return rows
+
+
+def _metaworld(env: MetaWorldConfig) -> tuple[str, str]:
+    """The interpreter of an env's simulators, and its version of MetaWorld; "" where it has none,
+    which is said of the interpreter."""
+    python = env.interpreter()
+    try:
+        if python is None:
+            return sys.executable, metadata.version("metaworld")
+        found = look(python)
+        return found.executable, found.packages.get("metaworld", "")
+    except (AssetError, metadata.PackageNotFoundError):
+        return python or sys.executable, ""
