@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.plugin import rlcore_components
 from rlcore_env_robotwin.settings import RoboTwinConfig
@@ -18,6 +19,7 @@ from rlcore_env_robotwin.tasks import BOXES
 from rlcore_sapien.vulkan import environment
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_testing import EnvConformance
+from rlcore_tools.rlinf.observation import as_printed
 
 from rlcore.config.compose import compose
 from rlcore.errors import AssetError
@@ -236,3 +238,26 @@ class TestStandIn(EnvConformance):
             "num_processes": 1,
             "python": python,
         }
+
+
+@pytest.mark.parametrize("wrists", [False, True], ids=["head", "and wrists"])
+def test_the_documents_observation(make: Callable[..., SimulatedEnv], wrists: bool) -> None:
+    """Shapes and types as RoboTwin's page prints them; its sentence too."""
+    camera = RoboTwinConfig().task_config
+    camera.camera.collect_wrist_camera = wrists
+    env = make(2, STACK, instruction_type="task", task_config=camera)
+    observation, _ = env.reset(options={"episodes": [Episode(0, 0), Episode(0, 1)]})
+    printed = as_printed(observation, env.spec)
+    images, states = printed["images"], printed["states"]
+    assert images.shape == (2, 224, 224, 3) and images.dtype == torch.uint8
+    if wrists:
+        assert printed["wrist_images"] is not None
+        assert printed["wrist_images"].shape == (2, 2, 224, 224, 3)
+        assert printed["wrist_images"].dtype == torch.uint8
+    else:
+        assert printed["wrist_images"] is None
+    assert states.shape == (2, 14) and states.dtype == torch.float32
+    assert printed["task_descriptions"] == 2 * [
+        "What action should the robot take to stack the green block on the red block?"
+    ]
+    env.close()
