@@ -342,6 +342,28 @@ class AlgorithmNeeds:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A row of a published table, in whose columns a protocol's own figures are counted.
+
+    Attributes:
+        model: which, e.g. "pi0" or "OpenVLA-OFT (base)".
+        algorithm: how it was trained: "supervised", "PPO" and so on.
+        figures: success in percent, by the protocol's groups, averages and totals; some may be
+            missing.
+        source: where the table stands.
+        setting: how these episodes were played, as far as the source says.
+        weights: names under which the trained weights are published; empty: not known.
+    """
+
+    model: str
+    algorithm: str
+    figures: Mapping[str, float]
+    source: str
+    setting: str = ""
+    weights: str = ""
+
+
+@dataclass(frozen=True)
 class ProtocolSpec:
     """A named evaluation of one policy under several settings of an env.
 
@@ -352,6 +374,8 @@ class ProtocolSpec:
         totals: `{name: groups}`: rates over all episodes of groups.
         may_differ: keys of the rows that a command line may set for all of them; the table then
             says that its figures are not the protocol's.
+        published: figures of others, shown beside its own.
+        differs: what of the protocol is not as it was for these, a line each.
     """
 
     env: str
@@ -359,3 +383,5 @@ class ProtocolSpec:
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     totals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     may_differ: tuple[str, ...] = ()
+    published: tuple[Published, ...] = ()
+    differs: tuple[str, ...] = ()

@@ -63,13 +63,18 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
         write_text(_plan_file(s.folder, protocol), json.dumps(plan, indent=1) + "\n")
         results = {row: _play(s, protocol, row) for row in assembly.further}
         rows = _rows(spec, results)
-        table = {"protocol": protocol, "rows": [asdict(row) for row in rows]}
+        table = {
+            "protocol": protocol,
+            "rows": [asdict(row) for row in rows],
+            "published": [asdict(row) for row in spec.published],
+            "differs": spec.differs,
+        }
         path = s.folder.evaluations / f"{protocol}.json"
         write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
         said = {row: caveat(_assembly_of(assembly, row)) for row in assembly.further}
         title = _title(protocol, said)
         s.progress.line(plain_table(rows, f"success, {title}"))
-        s.progress.line(headline(rows, title))
+        s.progress.line(headline(rows, title, spec))
         s.progress.line(f"table: {path}")
     return rows
 

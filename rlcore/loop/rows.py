@@ -79,6 +79,9 @@ def _faults(spec: ProtocolSpec) -> Iterator[str]:
             if row in SIDES:
                 yield f"a row can't be called {row!r}: rlcore itself uses {', '.join(SIDES)}"
             seen.add(row)
+    for each in spec.published:
+        for column in each.figures.keys() - {*spec.groups, *spec.averages, *spec.totals}:
+            yield f"{each.model} has a published figure for {column!r}, no column of its table"
     for kind, sums in (("average", spec.averages), ("total", spec.totals)):
         for name, of in sums.items():
             if not of:

@@ -14,6 +14,7 @@ from rlcore.console import as_text
 from rlcore.episodes import EpisodeOutcome
 from rlcore.results.parquet import read_rows, write_rows
 from rlcore.results.statistics import Passes, success_rate
+from rlcore.specs import ProtocolSpec
 
 COLUMNS = pa.schema(
     [
@@ -164,19 +165,29 @@ def protocol_rows(
     return [*cells, *pooled.values(), *means, *wholes]
 
 
-def headline(rows: Sequence[SuccessRow], title: str) -> str:
-    """Groups, averages and totals side by side in percent, as text."""
-    shown = [row for row in rows if row.kind in ("group", "average", "overall")]
+def headline(rows: Sequence[SuccessRow], title: str, spec: ProtocolSpec) -> str:
+    """Groups, averages and totals side by side in percent, and below them the protocol's published
+    figures, where these stand and what differs, as text."""
+    shown = [row for row in rows if row.kind != "task"]
     table = Table(title=title, title_justify="left")
+    table.add_column(min_width=12, overflow="fold")
     for row in shown:
-        table.add_column(row.label, justify="right")
-    table.add_row(*(f"{100 * row.rate:.2f}%" for row in shown))
+        table.add_column(row.label, justify="right", overflow="fold")
+    table.add_row("this policy", *(f"{100 * row.rate:.2f}%" for row in shown))
     intervals = (
         "" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f} .. {100 * row.hi:.1f}"
         for row in shown
     )
-    table.add_row(*intervals)
-    return as_text(table, width=PLAIN_WIDTH)
+    table.add_row("95% interval", *intervals, end_section=True)
+    lines = []
+    for other in spec.published:
+        figures = (other.figures.get(row.label) for row in shown)
+        percents = ("" if figure is None else f"{figure:.2f}%" for figure in figures)
+        table.add_row(f"{other.model}, {other.algorithm}", *percents)
+        lines.append(f"published: {other.source}" + (other.setting and f" ({other.setting})"))
+    lines += [f"differs: {line}" for line in spec.differs]
+    width = max(PLAIN_WIDTH, 14 * (len(shown) + 1))
+    return "\n".join([as_text(table, width=width), *dict.fromkeys(lines)])
 
 
 def _pooled(

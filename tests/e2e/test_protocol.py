@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from rlcore.loop.assembly import assemble
 from rlcore.loop.rows import protocol_spec, row_configs
 from rlcore.plugins import load_plugins
 from rlcore.results.tables import read_results
+from rlcore.specs import Published
 from rlcore.workers.env_worker import EnvWorker
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
@@ -49,11 +50,19 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     yield sides
 
 
-def test_every_row_is_played_and_the_table_is_right(run, released, capsys):
+def test_every_row_is_played_and_the_table_is_right(run, released, monkeypatch, capsys):
+    other = Published("ACT", "supervised", {"Hurry": 61.5}, "a page")
+    marked = replace(toy_settings.HASTE, published=(other,), differs=("starts are ours",))
+    monkeypatch.setattr(toy_settings, "HASTE", marked)
     assert main(["eval", str(run), "protocol=toy_haste"]) == 0
     said = capsys.readouterr().out
+    assert "ACT" in said and "61.50%" in said and "differs: starts are ours" in said
     folder = run.with_name("run-toy_haste")
     table = json.loads((folder / "eval/toy_haste.json").read_text())
+    assert table["published"] == [asdict(other)] and table["differs"] == ["starts are ours"]
+    page = (folder / "report.html").read_text() if main(["report", str(folder)]) == 0 else ""
+    assert "ACT, supervised" in page and "61.50" in page and "starts are ours" in page
+    capsys.readouterr()
     rows = {row["label"]: row for row in table["rows"]}
     assert [row["label"] for row in table["rows"]] == [
         *ROWS,

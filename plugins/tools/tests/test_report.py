@@ -399,3 +399,61 @@ def test_what_is_not_a_file_is_not_replaced(log_path, tmp_path):
         with pytest.raises(ConfigError, match="is not a file"):
             write_report(folder, tmp_path / name)
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
+
+
+PUBLISHED = {
+    "model": "OpenVLA <base>",
+    "algorithm": "PPO",
+    "figures": {"Sides": 81.93},
+    "source": "javascript:alert(1)",
+    "setting": "80 steps",
+    "weights": "",
+}
+
+
+def benchmark(folder: RunFolder, **changes) -> None:
+    """A table of one group, 3 of 4, and its mean, beside its plan."""
+    table = {
+        "protocol": "haste",
+        "rows": [
+            {"kind": "task", "label": "left", "rate": 0.75, "n": 4, "lo": 0.301, "hi": 0.954},
+            {"kind": "group", "label": "Sides", "rate": 0.75, "n": 4, "lo": 0.301, "hi": 0.954},
+            {"kind": "average", "label": "Mean", "rate": 0.75, "n": 4, "lo": None, "hi": None},
+        ],
+        "evaluated": {"left": {"caveat": "no figures of Haste"}, "right": {"caveat": ""}},
+        "published": [PUBLISHED],
+        "differs": ["starts are ours"],
+    }
+    write_text(folder.evaluations / "haste.json", json.dumps(table | changes))
+    write_text(folder.evaluations / "haste.plan.json", "{}")
+
+
+def test_published_figures_stand_below_those_of_a_benchmark(log_path):
+    folder = make_run(log_path)
+    benchmark(folder)
+    page = write_report(folder)
+    text = Page(page).text
+    assert "this policy 75.00 [30.10, 95.40] 75.00 published OpenVLA <base>, PPO 81.93" in text
+    assert "Published: javascript:alert(1) (80 steps)." in text
+    assert "What differs from the published evaluation: starts are ours" in text
+    assert text.count("no figures of Haste") == 1
+    assert 'href="javascript' not in page.read_text(), "a source is no link: a folder may lie"
+
+
+def test_a_benchmark_of_an_earlier_version_has_nothing_published(log_path):
+    folder = make_run(log_path)
+    benchmark(folder)
+    table = json.loads((folder.evaluations / "haste.json").read_text())
+    del table["published"], table["differs"]
+    write_text(folder.evaluations / "haste.json", json.dumps(table))
+    text = Page(write_report(folder)).text
+    assert "this policy 75.00 [30.10, 95.40] 75.00" in text
+    assert "ublished" not in text
+
+
+@pytest.mark.parametrize("changes", [{"rows": 3}, {"rows": [{"kind": "group"}]}, {"published": 1}])
+def test_a_damaged_table_of_a_benchmark_is_named(log_path, changes):
+    folder = make_run(log_path)
+    benchmark(folder, **changes)
+    with pytest.raises(CheckpointError, match=r"haste\.json is damaged"):
+        write_report(folder)

@@ -18,6 +18,7 @@ from rlcore.loop import protocol
 from rlcore.loop.assembly import assemble
 from rlcore.loop.rows import protocol_spec, row_configs, rows_of
 from rlcore.plugins import load_plugins
+from rlcore.specs import Published
 from rlcore.track import manifest
 
 WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.only_eval=true"]
@@ -35,6 +36,10 @@ WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runn
         ({"totals": {"all": ()}}, "total 'all' is over no groups"),
         ({"averages": {"OOD": ("Hury",)}}, "is over 'Hury', not one of its groups: 'IND'"),
         ({"may_differ": ("tasks", "split")}, "'split' may differ, and no row sets it"),
+        (
+            {"published": (Published("ACT", "PPO", {"Hury": 61.5}, "a page"),)},
+            "ACT has a published figure for 'Hury', no column of its table",
+        ),
     ],
 )
 def test_a_malformed_protocol_is_refused_before_it_is_played(monkeypatch, changes, said):

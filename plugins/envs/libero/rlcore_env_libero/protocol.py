@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rlcore_simulation.published import published
+
 from rlcore.specs import ProtocolSpec
 from rlcore_env_libero.suites import STEPS
 
@@ -13,6 +15,8 @@ COLUMNS = {
     "Long": "libero_10",
     "90": "libero_90",
 }
+
+PUBLISHED, DIFFERS = published(__file__, "libero_130")
 
 ALL_SUITES = ProtocolSpec(
     env="libero",
@@ -31,4 +35,6 @@ ALL_SUITES = ProtocolSpec(
     },
     totals={"130": tuple(COLUMNS)},
     may_differ=("max_episode_steps", "starts", "split", "trials_per_task"),
+    published=PUBLISHED,
+    differs=DIFFERS,
 )

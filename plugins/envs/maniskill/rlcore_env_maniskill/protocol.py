@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlcore_simulation.published import published
+
 from rlcore.specs import ProtocolSpec
 from rlcore_env_maniskill.tasks import MAIN, SUITES
 
@@ -42,10 +44,13 @@ GROUPS = {
     "Training setting (IND)": {MAIN: _row(MAIN, "train")},
     **{suite.capitalize(): _suite(tasks) for suite, tasks in SUITES.items()},
 }
+PUBLISHED, DIFFERS = published(__file__, "maniskill_ood")
 OOD = ProtocolSpec(
     env="maniskill",
     groups=GROUPS,
     averages={"Mean of the suites": tuple(suite.capitalize() for suite in SUITES)},
     totals={"Average of OOD": tuple(GROUPS)},
     may_differ=("max_episode_steps", "trials_per_task"),
+    published=PUBLISHED,
+    differs=DIFFERS,
 )

@@ -23,7 +23,13 @@ def rlcore_components() -> list[ComponentSpec]:
             imports="rlcore_env_metaworld.imports:RULES",
             # gymnasium imports packaging without asking for it
             requirements=("metaworld>=3.0.0,<=3.1.1", "mujoco", "numpy>=1.24", "packaging"),
-        )
+        ),
+        ComponentSpec(
+            kind="protocol",
+            name="metaworld_mt50",
+            target="rlcore_env_metaworld.protocol:MT50",
+            summary="all 50 tasks of MetaWorld by difficulty, as in the published table",
+        ),
     ]
 
 

@@ -1,4 +1,9 @@
-"""The observation that the documents print: one camera of 480 x 480, and no wrist."""
+"""The observation that the documents print: one camera of 480 x 480, and no wrist; the code of its
+page."""
+
+import re
+from pathlib import Path
+from typing import Any
 
 import torch
 from metaworld_cases import BUTTON, REACH, EnvMaker
@@ -20,3 +25,12 @@ def test_the_documents_observation(make: EnvMaker) -> None:
         f"What action should the robot take to {sentence}?"
         for sentence in observation["task_descriptions"]
     ]
+
+
+def test_the_code_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[4] / "docs/observation.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert "# torch.Size([2, 480, 480, 3])\n" in code
+    assert names["printed"]["images"].shape == (2, 480, 480, 3)

@@ -42,6 +42,12 @@ def rlcore_components() -> list[ComponentSpec]:
         ),
         ComponentSpec(
             kind="protocol",
+            name="robotwin_adjust_bottle",
+            target="rlcore_env_robotwin.protocol:ADJUST_BOTTLE",
+            summary="the task of RoboTwin that RLinf has published results of pi0 and pi0.5 on",
+        ),
+        ComponentSpec(
+            kind="protocol",
             name="robotwin_46",
             target="rlcore_env_robotwin.protocol:ALL",
             summary="all 46 tasks of RoboTwin, clean and randomized, as RoboTwin's own table",

@@ -1,9 +1,12 @@
-"""The published evaluations: RLinf's table of OpenVLA-OFT on seven tasks, RoboTwin's own of all
-tasks, clean and randomized, and one of box tasks that the stand-in scene has too. Light."""
+"""The published evaluations: RLinf's tables of OpenVLA-OFT on seven tasks and of π0 on one,
+RoboTwin's own of all tasks, clean and randomized, and one of box tasks that the stand-in scene has
+too. Light."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from rlcore_simulation.published import published
 
 from rlcore.specs import ProtocolSpec
 from rlcore_env_robotwin.tasks import BOXES, FAMILIES, TASKS
@@ -67,22 +70,37 @@ def _column(setting: str, said: str) -> dict[str, dict[str, dict[str, Any]]]:
     }
 
 
+def _rlinf(task: str, setting: str, steps: int) -> dict[str, dict[str, Any]]:
+    """A column of RLinf's: a task."""
+    return {
+        task: {
+            "tasks": [task],
+            "setting": setting,
+            "instruction_type": "seen",
+            "trials_per_task": 128,
+            "max_episode_steps": steps,
+        }
+    }
+
+
+MAY_DIFFER = ("setting", "instruction_type", "trials_per_task", "max_episode_steps")
+OF_SEVEN = published(__file__, "robotwin")
+OF_ONE = published(__file__, "robotwin_adjust_bottle")
+
 TABLE = ProtocolSpec(
     env="robotwin",
-    groups={
-        task: {
-            task: {
-                "tasks": [task],
-                "setting": "demo_randomized",
-                "instruction_type": "seen",
-                "trials_per_task": 128,
-                "max_episode_steps": steps,
-            }
-        }
-        for task, steps in STEPS.items()
-    },
+    groups={task: _rlinf(task, "demo_randomized", steps) for task, steps in STEPS.items()},
     averages={"Average": tuple(STEPS)},
-    may_differ=("setting", "instruction_type", "trials_per_task", "max_episode_steps"),
+    may_differ=MAY_DIFFER,
+    published=OF_SEVEN[0],
+    differs=OF_SEVEN[1],
+)
+ADJUST_BOTTLE = ProtocolSpec(
+    env="robotwin",
+    groups={"adjust_bottle": _rlinf("adjust_bottle", "demo_clean", 200)},
+    may_differ=MAY_DIFFER,
+    published=OF_ONE[0],
+    differs=OF_ONE[1],
 )
 ALL = ProtocolSpec(
     env="robotwin",

@@ -135,6 +135,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "rate": lambda value: f"{value:.3f}",
+        "percent": lambda value: f"{value:.2f}",
         "signed": lambda value: f"{value:+.3f}".replace("-", "\N{MINUS SIGN}"),
         "duration": duration,
         "value": written,

@@ -17,6 +17,7 @@ from rlcore.track.folder import RunFolder
 from rlcore.track.links import leads_out, require_inside
 from rlcore.track.protocol import told_apart
 from rlcore.track.trackers import read_metrics
+from rlcore_tools.report.benchmark import Benchmark, read_benchmarks
 from rlcore_tools.report.doubts import doubts_of
 
 Values = Mapping[str, Any]
@@ -36,6 +37,7 @@ class RunRecord:
         metrics: lines of `metrics.jsonl`.
         evaluations: episodes by label ("before", "after", "step_000010", ...).
         protocols: likewise, under which rules they were played, as their files say.
+        benchmarks: tables of several settings.
         doubts: which files are not the ones that the run wrote, in one sentence each.
     """
 
@@ -47,6 +49,7 @@ class RunRecord:
     metrics: list[dict[str, float | None]]
     evaluations: Mapping[str, list[EpisodeResult]]
     protocols: Mapping[str, Values]
+    benchmarks: Sequence[Benchmark]
     doubts: Sequence[str]
 
     @property
@@ -133,6 +136,7 @@ def read_run(folder: RunFolder) -> RunRecord:
         metrics=_metrics(metrics),
         evaluations={label: read_results(path) for label, path in files.items()},
         protocols={label: _protocol(path) for label, path in files.items()},
+        benchmarks=read_benchmarks(folder.evaluations),
         doubts=(),
     )
     doubts = doubts_of(

@@ -1,0 +1,35 @@
+"""Published figures of a benchmark, from the file `published.yaml` of an env's package. Light.
+
+PROTOCOL:
+  differs: [what of the protocol is not as it was for these, ...]
+  tables:
+    - source: URL
+      setting: how its episodes were played
+      rows:
+        - {model: NAME, algorithm: PPO, weights: NAME, figures: {COLUMN: 96.09}}
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rlcore.reading import read_yaml
+from rlcore.specs import Published
+
+
+def published(module: str, protocol: str) -> tuple[tuple[Published, ...], tuple[str, ...]]:
+    """:attr:`rlcore.specs.ProtocolSpec.published` and `differs` of a protocol. What a table says
+    holds for each of its rows.
+
+    Args:
+        module: `__file__` of one that lies beside `published.yaml`.
+        protocol: its name there.
+    """
+    found: dict[str, Any] = read_yaml(Path(module).with_name("published.yaml"))[protocol]
+    rows = [
+        Published(source=table["source"], setting=table["setting"], **row)
+        for table in found["tables"]
+        for row in table["rows"]
+    ]
+    return tuple(rows), tuple(found["differs"])
