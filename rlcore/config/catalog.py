@@ -84,6 +84,12 @@ class Catalog:
             raise PluginError(f"{group.split('/')[0]}={name} is claimed by {' and '.join(owners)}")
         return found[0][1] if found else None
 
+    def beside(self, group: str, name: str, file: str) -> Traversable | None:
+        """A file beside the folder of the group that holds an option; None if either is absent."""
+        roots = [root for root, _ in self._files(group).get(name, [])]
+        found = roots[0].folder.joinpath(file) if roots else None
+        return found if found is not None and found.is_file() else None
+
     def option(self, group: str, name: str) -> str | None:
         """The option that is meant by a name, whatever its upper and lower case; None if there is
         none, or more than one."""

@@ -1,0 +1,75 @@
+"""What a recipe costs, from `costs.yaml` beside the folder of recipes that holds it. Light.
+
+RECIPE: {hardware: ..., time: ..., memory: ..., curve: ..., source: ..., measured: true}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog
+from rlcore.config.recipes import read_mapping
+from rlcore.config.schema import RunConfig
+from rlcore.errors import ConfigError
+from rlcore.plugins import Registry
+
+FILE = "costs.yaml"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a whole run of a recipe takes, in words; "not published" where nobody says.
+
+    Attributes:
+        hardware: accelerators, or cores, that it ran on.
+        time: GPU-hours, or CPU-minutes.
+        memory: of an accelerator, or main memory.
+        curve: success at the start and at the end, and how many updates lie between.
+        source: the page that has these figures.
+        measured: whether that is one of rlcore's own results.
+    """
+
+    hardware: str
+    time: str
+    memory: str
+    curve: str
+    source: str
+    measured: bool
+
+    def lines(self) -> list[str]:
+        """For people to read."""
+        found = "measured here" if self.measured else "not measured here"
+        told = {"hardware": self.hardware, "time": self.time, "memory": self.memory}
+        told |= {"success": self.curve, "source": f"{self.source} ({found})"}
+        return [f"{name}: {text}" for name, text in told.items()]
+
+
+def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
+    """Of a recipe, as those who wrote it say; None where they don't.
+
+    Raises:
+        ConfigError: the file can't be read, or what it says of the recipe is not a :class:`Cost`.
+    """
+    file = catalog.beside(EXPERIMENT, recipe, FILE)
+    found = None if file is None else read_mapping(file).get(recipe)
+    if found is None:
+        return None
+    wanted = {field.name: field.type for field in fields(Cost)}
+    if not isinstance(found, dict) or {k: type(v).__name__ for k, v in found.items()} != wanted:
+        kinds = ", ".join(f"{name} ({kind})" for name, kind in wanted.items())
+        raise ConfigError(f"{file}: {recipe} must have {kinds}, got {found}")
+    return Cost(**found)
+
+
+def said_costs(config: RunConfig, registry: Registry) -> list[str]:
+    """Lines on what the recipe of a run costs as it stands, whatever else the run changes of it;
+    none without a recipe, or where nobody says."""
+    names = [c.removeprefix(BY_RECIPE) for c in config.recipe.choices if c.startswith(BY_RECIPE)]
+    catalog = Catalog(registry, config.recipe.config_dirs)
+    found = {name: cost_of(catalog, name) for name in names}
+    return [
+        line
+        for name, cost in found.items()
+        if cost
+        for line in (f"{name}, as it stands:", *(f"  {line}" for line in cost.lines()))
+    ]

@@ -1,0 +1,75 @@
+"""What recipes cost: each of ours says it, figures are those of the page that is named, and
+docs/recipes.md has them as a table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rlcore.config.catalog import Catalog
+from rlcore.config.costs import Cost, cost_of
+from rlcore.loop.rows import protocol_spec
+from rlcore.plugins import load_plugins
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted(path.stem for path in (ROOT / "configs/experiment").glob("*.yaml"))
+
+
+def cost(recipe: str) -> Cost:
+    found = cost_of(Catalog(load_plugins()), recipe)
+    assert found is not None, f"configs/costs.yaml does not say what {recipe} costs"
+    return found
+
+
+def test_every_recipe_says_it_and_no_other():
+    import yaml  # type: ignore[import-untyped]
+
+    assert len(RECIPES) > 30
+    told = yaml.safe_load((ROOT / "configs/costs.yaml").read_text(encoding="utf-8"))
+    assert sorted(told) == RECIPES
+    for recipe in RECIPES:
+        assert all(vars(cost(recipe)).values()) or not cost(recipe).measured
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_figures_are_those_of_the_page(recipe):
+    found = cost(recipe)
+    figures = re.findall(r"\d+\.\d+", found.curve)
+    if found.measured:
+        assert figures
+        page = (ROOT / found.source).read_text(encoding="utf-8")
+        assert recipe in page or f"experiment={recipe}" in page
+        assert [figure for figure in figures if figure not in page] == []
+    elif "/examples/embodied/" in found.source:
+        registry = load_plugins()
+        specs = [protocol_spec(registry, name) for name in registry.names("protocol")]
+        published = {
+            f"{figure:.2f}"
+            for spec in specs
+            for row in spec.published
+            if row.source == found.source
+            for figure in row.figures.values()
+        }
+        assert [figure for figure in figures if f"{float(figure):.2f}" not in published] == []
+
+
+def table() -> str:
+    """As it is to stand in docs/recipes.md."""
+    lines = ["| recipe | hardware | time | success | source |", "|---|---|---|---|---|"]
+    for recipe in RECIPES:
+        found = cost(recipe)
+        ours = found.source.startswith("docs/")
+        source = f"[results]({found.source.removeprefix('docs/')})" if ours else found.source
+        measured = "measured here" if found.measured else "not measured here"
+        lines.append(
+            f"| `{recipe}` | {found.hardware} | {found.time} | {found.curve} "
+            f"| {measured}: {source} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_has_the_table():
+    page = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
+    assert table() in page, f"docs/recipes.md is to have:\n{table()}"
