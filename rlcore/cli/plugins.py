@@ -9,7 +9,6 @@ from dataclasses import asdict
 
 from rlcore import extras
 from rlcore.cli.parser import Parser
-from rlcore.errors import ConfigError, did_you_mean
 from rlcore.plugins import PluginRow, load_plugins
 
 COLUMNS = ("kind", "name", "distribution", "version", "status")
@@ -21,25 +20,26 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("name", nargs="?", metavar="NAME", help="of a component or a recipe")
     parser.add_argument("--json", action="store_true", help="a JSON list of objects")
     options = parser.parse_args(arguments)
-    rows = load_plugins().rows()
-    chosen = [row for row in rows if options.name in (None, row.name)]
-    if not chosen:
-        return _show_recipe(options.name, [row.name for row in rows], as_json=options.json)
+    installed = load_plugins().rows()
+    rows = [row for row in installed if options.name in (None, row.name)]
+    if not rows:
+        return _show_recipe(options.name, as_json=options.json)
     if options.json:
-        print(json.dumps([asdict(row) for row in chosen], indent=2))
+        print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        print(table(chosen))
-        extra = extras.not_installed({row.distribution for row in rows})
+        print(table(rows))
+        extra = extras.not_installed({row.distribution for row in installed})
         if extra and options.name is None:
             print(f'\nnot installed (pip install "rlcore[NAME,...]"): {", ".join(extra)}')
-    return int(any(row.status == "BAD" for row in chosen))
+    return int(any(row.status == "BAD" for row in rows))
 
 
-def _show_recipe(name: str, components: Sequence[str], *, as_json: bool) -> int:
+def _show_recipe(name: str, *, as_json: bool) -> int:
     """Print where a recipe is and what it costs.
 
     Raises:
-        ConfigError: there is none of that name, nor a component; or its costs are malformed.
+        PluginError: neither a recipe nor a component has that name.
+        ConfigError: its costs are malformed.
     """
     from rlcore.config.catalog import EXPERIMENT, Catalog
     from rlcore.config.costs import cost_of
@@ -47,18 +47,14 @@ def _show_recipe(name: str, components: Sequence[str], *, as_json: bool) -> int:
     catalog = Catalog(load_plugins())
     recipe, _ = catalog.recipe(name)
     if recipe is None:
-        known = [*components, *catalog.options(EXPERIMENT)]
-        raise ConfigError(
-            f"no component and no recipe has the name {name!r}.{did_you_mean(name, known)}",
-            hint="rlcore plugins lists the components, rlcore train --help experiment the recipes",
-        )
-    file, cost = catalog.file(EXPERIMENT, recipe), cost_of(catalog, recipe)
+        known = {*catalog.options(EXPERIMENT), *(row.name for row in catalog.registry.rows())}
+        raise catalog.registry.not_found("component or recipe", name, known)
+    cost = cost_of(catalog, recipe)
     if as_json:
-        costs = asdict(cost) if cost else None
-        print(json.dumps([{"kind": "recipe", "name": recipe, "cost": costs}], indent=2))
+        print(json.dumps([{"recipe": recipe, "cost": cost and asdict(cost)}], indent=2))
     else:
-        print(f"recipe {recipe}: {file}")
-        print("\n".join(f"  {line}" for line in (cost.lines() if cost else ["cost: not known"])))
+        lines = cost.lines() if cost else ["cost: not known"]
+        print("\n  ".join([f"recipe {recipe}: {catalog.file(EXPERIMENT, recipe)}", *lines]))
     return 0
 
 

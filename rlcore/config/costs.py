@@ -38,10 +38,11 @@ class Cost:
 
     def lines(self) -> list[str]:
         """For people to read."""
-        found = "measured here" if self.measured else "not measured here"
-        told = {"hardware": self.hardware, "time": self.time, "memory": self.memory}
-        told |= {"success": self.curve, "source": f"{self.source} ({found})"}
-        return [f"{name}: {text}" for name, text in told.items()]
+        *told, measured = vars(self).items()
+        return [
+            *(f"{name}: {text}" for name, text in told),
+            "measured here" if measured[1] else "not measured here",
+        ]
 
 
 def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
@@ -51,7 +52,7 @@ def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
         ConfigError: the file can't be read, or what it says of the recipe is not a :class:`Cost`.
     """
     file = catalog.beside(EXPERIMENT, recipe, FILE)
-    found = None if file is None else read_mapping(file).get(recipe)
+    found = read_mapping(file).get(recipe) if file else None
     if found is None:
         return None
     wanted = {field.name: field.type for field in fields(Cost)}
@@ -64,12 +65,8 @@ def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
 def said_costs(config: RunConfig, registry: Registry) -> list[str]:
     """Lines on what the recipe of a run costs as it stands, whatever else the run changes of it;
     none without a recipe, or where nobody says."""
-    names = [c.removeprefix(BY_RECIPE) for c in config.recipe.choices if c.startswith(BY_RECIPE)]
-    catalog = Catalog(registry, config.recipe.config_dirs)
-    found = {name: cost_of(catalog, name) for name in names}
-    return [
-        line
-        for name, cost in found.items()
-        if cost
-        for line in (f"{name}, as it stands:", *(f"  {line}" for line in cost.lines()))
-    ]
+    catalog, lines = Catalog(registry, config.recipe.config_dirs), []
+    for name in (choice.removeprefix(BY_RECIPE) for choice in config.recipe.choices):
+        if cost := cost_of(catalog, name):
+            lines += [f"{name}, as it stands:", *(f"  {line}" for line in cost.lines())]
+    return lines

@@ -50,8 +50,9 @@ def test_a_run_says_what_its_recipe_costs(own: Path):
         "  hardware: a toaster",
         "  time: 3 CPU-minutes",
         "  memory: 1 GiB",
-        "  success: 0.2 -> 0.9",
-        "  source: docs/mine.md (measured here)",
+        "  curve: 0.2 -> 0.9",
+        "  source: docs/mine.md",
+        "  measured here",
     ]
     assert said_costs(compose(["env=toy", "model=toy", "algorithm=ppo"]), load_plugins()) == []
 
@@ -77,15 +78,18 @@ def test_the_command_shows_a_recipe_a_component_or_what_was_meant(capsys):
     first, *lines = capsys.readouterr().out.splitlines()
     assert first.startswith("recipe quickstart: ") and first.endswith("quickstart.yaml")
     assert lines[0] == "  hardware: 2 CPU cores, no GPU"
-    assert lines[-1] == "  source: docs/results/quickstart.md (measured here)"
+    assert lines[-2:] == ["  source: docs/results/quickstart.md", "  measured here"]
     assert main(["plugins", "maniskill_ppo_openvla"]) == 0
     said = capsys.readouterr().out
-    assert "  time: not published\n" in said and said.endswith(" (not measured here)\n")
+    assert "  time: not published\n" in said and said.endswith("  not measured here\n")
     assert main(["plugins", "quickstart", "--json"]) == 0
     (recipe,) = json.loads(capsys.readouterr().out)
     assert recipe["cost"]["measured"] is True
     assert main(["plugins", "toy"]) == 0
     kinds = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert kinds == ["kind", "env", "model"]
-    assert main(["plugins", "quickstrat"]) == 2
-    assert "Did you mean 'quickstart'?" in capsys.readouterr().err
+    for slip, meant in {"quickstrat": "quickstart", "toi": "toy"}.items():
+        assert main(["plugins", slip]) == 2
+        said = capsys.readouterr().err
+        assert f"there is no component or recipe '{slip}'; " in said
+        assert f"Did you mean '{meant}'?" in said
