@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcore import extras
@@ -47,7 +47,7 @@ class Finding:
     status: str
     said: str
     fix: str = ""
-    error: UserError | None = None
+    error: UserError | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         fix = f"\n         fix: {self.fix}" if self.fix and self.status != "ok" else ""

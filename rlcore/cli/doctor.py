@@ -30,8 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     if request.overrides:
         config, wrong = composed(_compose, request, request.overrides)
         whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
-        seen = {"wrong": wrong, "words": request.overrides, "only_look": True, "whole": whole}
-        found = look(config, registry, **seen)[1]
+        words = request.overrides
+        _, found = look(config, registry, wrong=wrong, words=words, only_look=True, whole=whole)
     else:
         rows = [*registry.doctor(None), *(row for _, row in lacking_packages(registry))]
         found = [*map(of_row, [*rows, *_kinds(registry)])]

@@ -140,10 +140,10 @@ def _run(
             return
         with _joined(config):
             facts, findings = found()
-            require(findings)
             for one in findings:
                 if one.status == "warning":
                     warn(f"{one.said}; {one.fix}" if one.fix else one.said)
+            require(findings)
             # not before it is needed: a dry run is instant
             from rlcore.loop.assembly import assemble
 

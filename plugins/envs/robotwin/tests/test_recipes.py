@@ -37,7 +37,7 @@ def test_a_dry_run_says_plan_memory_interpreters_and_what_is_missing(
     planned = f"experiment={known} {TINY_MACHINE} actor.micro_batch_size=8"
     assert f"fix: rlcore plan {planned}\n" in said
     sides = ("eval",) if recipe.endswith("_eval") else ("train", "eval")
-    assert re.findall(r"^env\.(\w+)\.python: ", said, re.M) == list(sides)
+    assert re.findall(r"^ok +env\.(\w+)\.python: ", said, re.M) == list(sides)
     for side in sides:
         line = rf"env.{side}.python: rlcore's own interpreter: python 3\.[\d.]+, numpy "
         assert re.search(line + re.escape(version("numpy")), said)

@@ -1,0 +1,155 @@
+"""Accelerators, memory, disk and time: figures by hand, on machines that are only described."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rlcore.checks import room
+from rlcore.checks.facts import Facts, gather_facts
+from rlcore.config.compose import compose
+from rlcore.placement import Inventory, Node, make_plan
+from rlcore.plugins import Registry
+
+GIB = 2**30
+ALONE = "cluster.component_placement={env: 0, rollout: 0, actor: 0}"
+Made = Callable[..., Facts]
+
+
+@pytest.fixture
+def made(registry: Registry, elsewhere: Path) -> Made:
+    """`made(node, *overrides)`: one process that acts and learns with 2^30 parameters in fp32."""
+
+    def make(node: Node, *overrides: str) -> Facts:
+        words = ["env=toy", "model=toy", "algorithm=plain", ALONE]
+        config = compose([*words, *overrides], registry=registry)
+        plan = make_plan(config.cluster, Inventory((node,)), registry, offloads=config.offloads)
+        facts = gather_facts(config, registry, plan)
+        assert facts.policy is not None
+        large = replace(facts.policy, parameters=GIB, trainable_parameters=GIB, library_bytes=0)
+        return replace(facts, policy=large)
+
+    return make
+
+
+def found(facts: Facts, name: str) -> list[tuple[str, str, str]]:
+    """Status, detail and fix of the rows of that name."""
+    rows = room.findings(facts, "rlcore plan it")
+    return [(r["status"], r["detail"], r["fix"]) for r in rows if r["name"] == name]
+
+
+@pytest.mark.parametrize(
+    ("memory", "wanted"),
+    [
+        # 4 bytes of weights and 12 of gradients and moments each, 380 + 70 MiB of the program
+        (16, ("missing", f"{room.BARE} take 16.44 GiB of 16.00 GiB", "rlcore plan it")),
+        # 16.44 GiB and a few decisions; a tenth of 18 GiB stays free
+        (18, ("warning", "about 16.44 GiB of 18.00 GiB, and 16.20 GiB may be filled",
+              "rlcore plan it")),
+        (19, ("ok", "about 16.44 GiB of 19.00 GiB", "rlcore plan it")),
+    ],
+)  # fmt: skip
+def test_main_memory(made: Made, memory: int, wanted: tuple[str, str, str]) -> None:
+    assert found(made(Node(cpus=1, memory=memory * GIB)), "main memory") == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("memory", "status", "said"),
+    [
+        # 16 GiB, and half a GiB for the context of the env's process and of the policy's
+        (16.5, "missing", f"{room.BARE} take 17.00 GiB of 16.50 GiB"),
+        # 4 GiB more while AdamW steps
+        (20, "warning", "about 21.00 GiB of 20.00 GiB, and 18.00 GiB may be filled"),
+        (24, "ok", "about 21.00 GiB of 24.00 GiB"),
+    ],
+)
+def test_memory_of_an_accelerator(made: Made, memory: float, status: str, said: str) -> None:
+    node = Node(cpus=8, gpus=1, gpu_memory=int(memory * GIB))
+    words = ["actor.micro_batch_size=1", "actor.global_batch_size=1"]
+    ((found_status, detail, _),) = found(made(node, *words), "GPU memory")
+    assert (found_status, detail.replace("21.01", "21.00")) == (status, said)
+
+
+def test_an_evaluation_makes_no_optimizer_and_no_checkpoints(made: Made) -> None:
+    facts = made(Node(cpus=1, memory=16 * GIB), "runner.only_eval=true")
+    ((status, said, _),) = found(facts, "main memory")  # 4 GiB, and 450 MiB of the program
+    assert status == "ok" and said.startswith("about 4.44 GiB")
+    assert not found(facts, "disk") and not found(facts, "time")
+
+
+@pytest.mark.parametrize(
+    ("words", "free", "status", "said"),
+    [
+        # 4 bytes of weights and 8 of moments: gradients are not kept
+        ([], 11, "missing", "a checkpoint of 12.00 GiB, 11.00 GiB free at "),
+        ([], 12, "ok", "a checkpoint of 12.00 GiB, 12.00 GiB free at "),
+        (["runner.save_interval=2"], 59, "warning", "5 checkpoints of 12.00 GiB, 59.00 GiB free"),
+        (["runner.save_interval=2"], 60, "ok", "5 checkpoints of 12.00 GiB, "),
+        # the older one goes when the newer is there
+        (["runner.save_interval=2", "runner.keep_last=1"], 24, "ok", "2 checkpoints of 12.00 GiB"),
+        (["sft.enabled=true"], 4, "warning", ""),  # `rlcore sft` keeps no optimizer
+        (["sft.enabled=true"], 3, "missing", ""),
+    ],
+)
+def test_disk(
+    made: Made, monkeypatch: pytest.MonkeyPatch, words: list[str], free: int, status: str, said: str
+) -> None:
+    facts = made(Node(cpus=1), "runner.max_epochs=10", *words)
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=free * GIB))
+    ((got, detail, fix),) = found(facts, "disk")
+    assert got == status and detail.startswith(said)
+    assert status == "ok" or "runner.logger.log_path=FOLDER" in fix
+
+
+def test_time_by_the_speed_of_the_last_run_of_that_name(made: Made, elsewhere: Path) -> None:
+    facts = made(Node(cpus=1), "runner.max_epochs=40", "runner.logger.log_path=logs")
+    assert found(facts, "time") == [
+        ("ok", f"not known: no run of this name in {elsewhere}/logs", ""),
+    ]
+    log = elsewhere / "logs" / "run-2" / "metrics.jsonl"
+    log.parent.mkdir(parents=True)
+    (elsewhere / "logs" / "running").mkdir()
+    times = [{"time/rollout": 30, "time/update": 20, "time/sync": 10},
+             {"time/rollout": 60, "time/update": 40, "time/sync": 20}]  # fmt: skip
+    log.write_text("".join(json.dumps(line) + "\n" for line in ({"eval/success": 1}, *times)))
+    ((_, said, _),) = found(facts, "time")  # 40 times 90 s
+    assert said.startswith(f"about 1.0 h: 40 updates of 90.0 s, as in {log.parent};")
+    log.write_text("{")
+    assert "not known" in found(facts, "time")[0][1]
+
+
+def test_an_env_that_simulates_on_a_gpu_wants_one(made: Made) -> None:
+    facts = made(Node(cpus=1))
+    assert not found(facts, "GPU")
+    train = replace(facts.envs["train"], needs_gpu="sim_backend=gpu")
+    on_cores = replace(facts, envs={**facts.envs, "train": train})
+    said = "env.train.sim_backend=gpu needs one, and env processes sit on cores; there is no GPU"
+    fix = "rlcore train --help env.train.sim_backend"
+    assert found(on_cores, "GPU") == [("missing", said, fix)]
+    on_gpus = made(Node(cpus=1, gpus=1))
+    assert not found(replace(on_gpus, envs=on_cores.envs), "GPU")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "hip", "sees"),
+    [("None", "None", False), ("'12.8'", "None", True), ("None", "'6.3'", True)],
+)
+def test_a_build_of_torch_for_cpus_on_a_machine_with_gpus(
+    made: Made, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cuda: str, hip: str, sees: bool
+) -> None:
+    built = f"__version__ = '2.9.0+x'\ncuda: Optional[str] = {cuda}\nhip: Optional[str] = {hip}\n"
+    (tmp_path / "version.py").write_text(built)
+    torch = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(room, "find_spec", lambda name: torch)
+    monkeypatch.setattr(room, "version", lambda name: "2.9.0+x")
+    said = "2.9.0+x is built for CPUs alone, and the policy is placed on GPUs"
+    wanted = [("missing", said, "pip install --force-reinstall torch==2.9.0")]
+    assert found(made(Node(cpus=1, gpus=1)), "torch") == ([] if sees else wanted)
+    assert not found(made(Node(cpus=1)), "torch")
+    described = made(Node(cpus=1, gpus=1), "cluster.inventory=1x80GB")  # not this machine
+    assert not found(described, "torch")
