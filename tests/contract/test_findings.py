@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from refused import Started
 
+from rlcore.checks import room
 from rlcore.checks.ready import OF_THE_USER, Finding
-from rlcore.checks.room import row
 from rlcore.cli import doctor, verbs
 from rlcore.cli.main import main
+from rlcore.placement import Inventory, Node
 from rlcore.shipped import core_configs
 
 RECIPES = sorted(path.stem for path in (core_configs() / "experiment").iterdir())
@@ -44,9 +46,11 @@ def found(monkeypatch: pytest.MonkeyPatch, nothing_starts: Path) -> Found:
         assert ends == bool(dry if "--dry-run" in words else ending)
         return list(seen)
 
+    free = SimpleNamespace(free=2**40)  # others write meanwhile
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda place: free)
     for module in (verbs, doctor):
         monkeypatch.setattr(module, "look", remember)
-    monkeypatch.setattr(doctor, "_kernels", lambda: row("kernels", ""))
+    monkeypatch.setattr(doctor, "_kernels", lambda: room.row("kernels", ""))
     return run
 
 
@@ -67,3 +71,19 @@ def test_doctor_dry_run_and_start_find_the_same(
     said = capsys.readouterr().err
     assert all(one.error.message in said for one in rows if one.error)
     assert all(f"warning: {one.said}" in said for one in rows if one.status == "warning")
+
+
+def test_a_laptop_is_told_what_fits_instead_of_starting(
+    found: Found, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """2 P + 16 T bytes for two actors that divide 7.54 G parameters and train 7.50 G of them, and 2 P
+    for each of two rollouts are 153.9 GiB; four programs take 1.9 more."""
+    laptop = Inventory((Node(cpus=2, memory=24 * 2**30),))
+    monkeypatch.setattr(Inventory, "local", lambda: laptop)
+    found("train", "libero_10_grpo_openvlaoft")
+    said = capsys.readouterr().err
+    memory = (
+        "main memory: weights and what the optimizer keeps of them take 155.80 GiB of 24.00 GiB"
+    )
+    assert memory in said and "rlcore plan experiment=libero_10_grpo_openvlaoft" in said
+    assert "Traceback" not in said
