@@ -27,17 +27,18 @@ def environment_for(spec: ComponentSpec) -> str | None:
     if not any(lacking(_own(spec), spec)):
         return None
     made = _made_for(spec)
-    for folder in made:
-        missing = lacks(folder, spec) if "requirements" in stamp(folder) else ["its last packages"]
-        if not missing:
-            if made[1:]:
-                others = ", ".join(str(other) for other in made if other != folder)
+    while made:
+        folder = made.pop(0)
+        complete = "requirements" in stamp(folder)
+        wrong = lacks(folder, spec) if complete else ["it was never completed"]
+        if not wrong:
+            if made:
                 warn(
                     f"{spec.name} is simulated in {folder}, the newest environment that was made "
-                    f"for it (others: {others}); 'env.*.python=FOLDER' names another"
+                    f"for it (others: {', '.join(map(str, made))}); 'env.*.python=FOLDER' names one"
                 )
             return str(folder)
-        warn(f"{folder} is passed over: it lacks {', '.join(missing)} ({making(spec, folder)})")
+        warn(f"{folder} is passed over: {'; '.join(wrong)} ({making(spec, folder)} mends it)")
     return None
 
 

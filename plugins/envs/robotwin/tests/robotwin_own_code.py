@@ -5,7 +5,7 @@ Runs in the simulators' environment and prints JSON; see test_own_code.py.
 
 ASSETS has what RoboTwin reads as it is imported, models of place_object_stand's objects, arms of
 primitive shapes in the place of piper's, and `arm.urdf` with `arm.srdf`. With `backwards` the disk
-lists files in the opposite order; with `dense` rewards are compared.
+lists files in the opposite order; with `dense` rewards and hands are compared.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rlcore_env_robotwin.arguments import arguments
 from rlcore_env_robotwin.driver import modules, patches
 from rlcore_env_robotwin.driver.simulator import RoboTwinSimulator, stable
 from rlcore_env_robotwin.settings import RoboTwinConfig
+from transforms3d.euler import quat2euler
 
 from rlcore.specs import Episode
 
@@ -98,7 +99,7 @@ def dense(repository: Path, assets: Path) -> dict[str, list[float]]:
     config.task_config.task_name = BOXES
     full = modules.completed(arguments(config, BOXES), repository, assets)
     new_task = partial(modules.new_task, BOXES)
-    shown = {"cameras": ("head_camera",), "center_crop": True, "pose": False, "dense": True}
+    shown = {"cameras": ("head_camera",), "center_crop": True, "pose": True, "dense": True}
     ours = RoboTwinSimulator(
         new_task, full, seed=lambda _: SEED, sentence=lambda *_: "", clears=lambda: False, **shown
     )
@@ -108,7 +109,7 @@ def dense(repository: Path, assets: Path) -> dict[str, list[float]]:
 
     draw, found = np.random.default_rng(0), dict[str, list[float]](ours=[], theirs=[])
     for number in range(5):
-        actions = ours.states + draw.uniform(-0.2, 0.2, (4, 14)).astype(np.float32)
+        actions = ours._joints() + draw.uniform(-0.2, 0.2, (4, 14))
         actions[:, [6, 13]] = [[1.0, 0.2], [0.8, 0.1], [0.5, 0.0], [0.3, 0.0]]
         for task in (ours._task, theirs):
             if number == 1:
@@ -127,6 +128,9 @@ def dense(repository: Path, assets: Path) -> dict[str, list[float]]:
         found["ours"].append([step.reward for step in ours.play(actions)][-1])
         _, reward, *_ = theirs.gen_dense_reward_once(actions[None].astype(np.float64))
         found["theirs"].append(float(reward[0]))
+    pose = theirs.get_arm_pose("left")
+    found["hand"] = [*pose[:3], *quat2euler(pose[3:]), theirs.robot.get_left_gripper_val()]
+    found["state"] = ours.states[:7].tolist()
     return found
 
 

@@ -92,11 +92,12 @@ def found(other_venv: Callable[..., Path], assets: Path) -> Asked:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_a_dense_reward_is_what_robotwins_own_code_computes(found: Asked) -> None:
+def test_rewards_and_hands_are_what_robotwins_own_code_computes(found: Asked) -> None:
     """Of one chunk each: nothing stacked, a block on the other, a hand near a block, the same with
     the gripper further closed, and a block that counts as picked up."""
     worth = found("dense")
     assert worth["ours"] == pytest.approx(worth["theirs"], abs=1e-9)
+    assert worth["state"] == pytest.approx(worth["hand"], abs=1e-6)
     apart, stacked, *_, picked = worth["theirs"]
     assert 0 <= apart < 0.1 < stacked < 1 and len(set(worth["theirs"])) == 5
     assert picked > 5 / 12  # of Pick and the step behind it, of 12 in all
