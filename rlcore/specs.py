@@ -346,8 +346,8 @@ class Published:
     """A row of a published table, in whose columns a protocol's own figures are counted.
 
     Attributes:
-        model: which, e.g. "pi0" or "OpenVLA-OFT (base)".
-        algorithm: how it was trained: "supervised", "PPO" and so on.
+        model: its name there.
+        algorithm: how it was trained, e.g. "supervised".
         figures: success in percent, by the protocol's groups, averages and totals; some may be
             missing.
         source: where the table stands.

@@ -57,14 +57,17 @@ def test_figures_are_those_of_the_page(recipe):
 
 def table() -> str:
     """As it is to stand in docs/recipes.md."""
-    lines = ["| recipe | hardware | time | success | source |", "|---|---|---|---|---|"]
+    lines = [
+        "| recipe | hardware | time | memory | success | source |",
+        "|---|---|---|---|---|---|",
+    ]
     for recipe in RECIPES:
         found = cost(recipe)
         ours = found.source.startswith("docs/")
         source = f"[results]({found.source.removeprefix('docs/')})" if ours else found.source
         measured = "measured here" if found.measured else "not measured here"
         lines.append(
-            f"| `{recipe}` | {found.hardware} | {found.time} | {found.curve} "
+            f"| `{recipe}` | {found.hardware} | {found.time} | {found.memory} | {found.curve} "
             f"| {measured}: {source} |"
         )
     return "\n".join(lines) + "\n"
