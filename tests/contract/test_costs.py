@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -76,3 +77,14 @@ def table() -> str:
 def test_the_page_has_the_table():
     page = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
     assert table() in page, f"docs/recipes.md is to have:\n{table()}"
+
+
+def test_the_example_of_the_page_of_plugins_is_read(tmp_path):
+    page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    text = re.search(r"\n(    slider_quick:\n(?:      .+\n)+)", page)
+    assert text is not None
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment/slider_quick.yaml").touch()
+    (tmp_path / "costs.yaml").write_text(dedent(text[1]))
+    found = cost_of(Catalog(load_plugins(), [tmp_path]), "slider_quick")
+    assert found is not None and found.curve == "0.21 -> 0.94 in 20 updates"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from metaworld_cases import BUTTON, small_config
 from rlcore_env_metaworld import doctor, plugin
 from rlcore_env_metaworld.env import make_env
+from rlcore_env_metaworld.protocol import MT50
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
@@ -20,7 +22,9 @@ from rlcore.checks import check
 from rlcore.config.compose import compose
 from rlcore.errors import AssetError, ConfigError
 from rlcore.interpreters import Interpreter
+from rlcore.loop.rows import rows_of
 from rlcore.requirements import lacking
+from rlcore.rollout.schedule import evaluation_columns
 
 PACKAGES = {"mujoco": "3.3.0", "numpy": "1.26.4", "packaging": "25.0"}
 
@@ -37,6 +41,29 @@ def test_difficulty_groups_have_the_published_sizes_and_cover_every_task_once() 
         "very_hard": 5,
     }
     assert sorted(task for tasks in DIFFICULTY.values() for task in tasks) == sorted(SENTENCES)
+
+
+def test_the_protocol_plays_ten_starts_of_each_task_as_the_published_script_does() -> None:
+    config = compose(["env=metaworld_50", "model=toy", "algorithm=ppo"], require=("env",))
+    played: Counter[str] = Counter()
+    for row in rows_of(config, protocol="metaworld_mt50").values():
+        spec = env_spec(row.env.eval)  # type: ignore[arg-type]
+        assert (spec.max_episode_steps, row.env.eval.settle_steps) == (160, 15)  # type: ignore[attr-defined]
+        for column in evaluation_columns(spec, row.env.eval):
+            played.update(spec.tasks[episode.task] for episode in column.episodes)
+    assert played == dict.fromkeys(SENTENCES, 10)
+
+
+@pytest.mark.parametrize("row", [0, 1, 2, 3, 6, 7, 8], ids=lambda n: MT50.published[n].model)
+def test_published_figures_are_those_of_ten_episodes_a_task_and_their_mean(row: int) -> None:
+    """The groups have 280, 110, 60 and 50 episodes. Of the rows that were not played by RLinf no
+    more is held than the mean."""
+    *groups, mean = MT50.published[row].figures.values()
+    assert sum(groups) / 4 == pytest.approx(mean, abs=0.051)
+    if row < 4:
+        for rate, episodes in zip(groups, (280, 110, 60, 50), strict=True):
+            # 82 of 110 is 74.545, published as 74.6: rounded twice
+            assert 100 * round(rate * episodes / 100) / episodes == pytest.approx(rate, abs=0.056)
 
 
 def test_ml45_holds_out_five_tasks_from_training() -> None:
@@ -113,8 +140,8 @@ def test_ml45_spec_and_env_module_load_no_simulator() -> None:
 def test_plugin_strings_lead_to_what_they_name() -> None:
     from importlib import import_module
 
-    (component,) = plugin.rlcore_components()
-    for target in (component.target, component.config, component.spec):
+    component, protocol = plugin.rlcore_components()
+    for target in (component.target, component.config, component.spec, protocol.target):
         assert target is not None
         module, attribute = target.split(":")
         assert attribute in vars(import_module(module))

@@ -477,6 +477,16 @@ def test_a_protocol_decides_what_its_figures_depend_on() -> None:
     assert {row.env.eval.trials_per_task for row in rows.values()} == {3}
 
 
+@pytest.mark.parametrize("recipe", ["ppo_openpi", "ppo_openpi_pi05"])
+def test_the_recipes_of_adjust_bottle_are_evaluated_as_published(recipe: str) -> None:
+    words = [f"experiment=robotwin_adjust_bottle_{recipe}", "runner.only_eval=true"]
+    (row,) = rows_of(compose(words), protocol="robotwin_adjust_bottle").values()
+    played: Any = row.env.eval
+    assert (played.tasks, played.setting) == (["adjust_bottle"], "demo_clean")
+    assert (played.max_episode_steps, played.trials_per_task) == (200, 128)
+    assert played.task_config.embodiment == ["aloha-agilex"] and not played.center_crop
+
+
 def test_a_row_that_can_not_be_played_is_named() -> None:
     config = compose([*PLAYED, "env.eval.stand_ins=true", "env.eval.instruction_type=task"])
     rows = rows_of(config, protocol="robotwin")
