@@ -11,10 +11,13 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution, requires
+from pathlib import Path
 
 from rlcore.shipped import core_configs
 
 DISTRIBUTION = "rlcore"
+SCRIPT = Path(__file__).parents[1] / "requirements/install.sh"
+"""What installs in a clone. Beside an installed package there is none."""
 PREFIXES = {"env": "rlcore-env-", "model": "rlcore-model-", "algorithm": "rlcore-algo-"}
 _REQUIREMENT = re.compile(r"""^\s*([\w.-]+).*;.*\bextra\s*==\s*['"]([\w.-]+)['"]""")
 
@@ -56,15 +59,32 @@ def lacking(packages: Iterable[str]) -> list[str]:
     return absent
 
 
+def install_command(names: Collection[str]) -> str:
+    """What installs these extras: in a clone its own script, which brings what no index may have.
+    Without an env or a model among them it installs everything."""
+    if not SCRIPT.is_file():
+        return f'pip install "{DISTRIBUTION}[{",".join(sorted(names))}]"'
+    script = SCRIPT.relative_to(Path.cwd()) if SCRIPT.is_relative_to(Path.cwd()) else SCRIPT
+    known, words = extras(), [f"bash {script}"]
+    for kind in ("env", "model"):
+        words += [f"--{kind} {n}" for n in sorted(names) if PREFIXES[kind] + n in known.get(n, ())]
+    return " ".join(words)
+
+
+def offered(kind: str, name: str, loaded: Collection[str]) -> str | None:
+    """What installs the extra that ships `kind` `name`, or None where none is known."""
+    extra = extra_that_ships(kind, name, loaded)
+    return extra and install_command([extra])
+
+
 def installing(packages: Collection[str]) -> str:
-    """The command that installs distributions: an extra that brings them all, if there is one."""
+    """The command that installs packages of others: an extra that brings them all, if there is one
+    and this is no clone."""
     wanted = {_normal(package) for package in packages}
     fitting = [(len(brought), extra) for extra, brought in extras().items() if wanted <= {*brought}]
-    return (
-        f'pip install "{DISTRIBUTION}[{min(fitting)[1]}]"'
-        if fitting
-        else (f"pip install {' '.join(packages)}")
-    )
+    if fitting and not SCRIPT.is_file():
+        return install_command([min(fitting)[1]])
+    return f"pip install {' '.join(packages)}"
 
 
 def not_installed(loaded: Collection[str]) -> list[str]:

@@ -143,9 +143,9 @@ class Registry:
         if refused is not None:
             return refused
         loaded = {row.distribution for row in self.rows()}
-        extra = extras.extra_that_ships(kind, name, loaded=loaded)
-        if extra is not None:
-            return PluginError(f'{kind} {name!r} ships as an extra: pip install "rlcore[{extra}]"')
+        command = extras.offered(kind, name, loaded=loaded)
+        if command is not None:
+            return PluginError(f"{kind} {name!r} ships as an extra: {command}")
         choices = sorted(choices)
         listed = listing(choices) or "none is installed"
         absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
@@ -153,8 +153,7 @@ class Registry:
         hint = "rlcore plugins"
         if meant in absent:
             refused = self._refused(kind, meant)
-            extra = extras.extra_that_ships(kind, meant, loaded=loaded)
-            hint = (refused and refused.hint) or f'pip install "rlcore[{extra}]"'
+            hint = (refused and refused.hint) or extras.offered(kind, meant, loaded=loaded) or hint
         guess = did_you_mean(name, [*choices, *absent])
         return PluginError(
             f"there is no {kind} {name!r}; choose from: {listed}.{guess}{self.not_loaded()}",
@@ -171,7 +170,7 @@ class Registry:
             if extra is None or self._refused(kind, name) is not None:
                 return None
             wanted.add(extra)
-        return f'pip install "rlcore[{",".join(sorted(wanted))}]"'
+        return extras.install_command(wanted)
 
     def _refused(self, kind: str, name: str) -> PluginError | None:
         """The error for a name that seems to belong to a plugin that is BAD or left out."""
@@ -187,8 +186,8 @@ class Registry:
                 )
         for plugin in self._left_out:
             if owns(plugin.name, plugin.distribution):
-                extra = extras.extra_that_ships(kind, name, loaded=())
-                ships = f' (it ships as an extra: pip install "rlcore[{extra}]")' if extra else ""
+                command = extras.offered(kind, name, loaded=())
+                ships = f" (it ships as an extra: {command})" if command else ""
                 return PluginError(
                     f"{kind} {name!r} can't be used: {plugin.left_out_by} leaves out plugin "
                     f"{plugin.name!r} ({plugin.distribution})",

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         print(table(rows))
         extra = extras.not_installed({row.distribution for row in installed})
         if extra and options.name is None:
-            print(f'\nnot installed (pip install "rlcore[NAME,...]"): {", ".join(extra)}')
+            print(f"\nnot installed ({extras.install_command(['NAME,...'])}): {', '.join(extra)}")
     return int(any(row.status == "BAD" for row in rows))
 
 

@@ -146,7 +146,7 @@ def test_a_missing_library_is_found_before_anything_starts(
     assert main(["train", *TOY, asked, *dry]) == PluginError.exit_code
     said = capsys.readouterr().err
     assert f"runner.logger.logger_backends: tracker '{name}' needs {name}, not installed" in said
-    assert f'hint: pip install "rlcore[{name}]"' in said
+    assert f"hint: pip install {name}\n" in said  # tests run in a clone
     assert not list(Path.cwd().iterdir())
 
 
@@ -161,4 +161,4 @@ def test_the_doctor_says_which_library_is_missing(elsewhere, monkeypatch, capsys
     assert main(["doctor", *TOY, "runner.logger.logger_backends=[wandb]"]) == 1
     said = capsys.readouterr().out
     assert "missing  tracker wandb: wandb not installed" in said and "swanlab" not in said
-    assert 'fix: pip install "rlcore[wandb]"' in said
+    assert "fix: pip install wandb\n" in said

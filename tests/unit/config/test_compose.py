@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from pathlib import Path
 
 import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig
@@ -224,7 +225,8 @@ def test_an_unknown_option_lists_the_choices(made):
 
 @pytest.fixture
 def metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an rlcore whose extras ship an env and a model that are not installed."""
+    """Of an rlcore, in no clone, whose extras ship an env and a model that are not installed."""
+    monkeypatch.setattr(extras, "SCRIPT", Path("/no/clone/requirements/install.sh"))
     requires = ["rlcore-env-hut==0.1.0; extra == 'hut'", "rlcore-model-owl==1; extra == 'owl'"]
     monkeypatch.setattr(extras, "requires", lambda name: requires)
     extras.extras.cache_clear()

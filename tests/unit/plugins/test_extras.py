@@ -25,6 +25,12 @@ REQUIRES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def installed_from_an_index(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    """No clone, whatever these tests run in."""
+    monkeypatch.setattr(extras, "SCRIPT", tmp_path / "site-packages/requirements/install.sh")
+
+
 @pytest.fixture
 def metadata(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(extras, "requires", lambda name: REQUIRES)
@@ -142,3 +148,31 @@ def test_packages_that_are_lacking(metadata):
     assert extras.lacking(["numpy", "no-such-package-of-ours"]) == ["no-such-package-of-ours"]
     assert extras.installing(["wandb"]) == 'pip install "rlcore[wandb]"'
     assert extras.installing(["some", "other"]) == "pip install some other"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["maniskill"], " --env maniskill"),
+        (["ppo", "openvla-oft", "maniskill"], " --env maniskill --model openvla-oft"),
+        (["tools"], ""),  # of neither kind: everything
+    ],
+)
+def test_a_clone_has_a_script_of_its_own(metadata, monkeypatch, tmp_path, names, words):
+    """No index has to offer what it installs."""
+    script = tmp_path / "clone/requirements/install.sh"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    monkeypatch.setattr(extras, "SCRIPT", script)
+    monkeypatch.chdir(tmp_path / "clone")
+    assert extras.install_command(names) == f"bash requirements/install.sh{words}"
+    monkeypatch.chdir("/")
+    assert extras.install_command(names) == f"bash {script.relative_to('/')}{words}"
+    monkeypatch.chdir(script.parent)  # the script goes to its clone by itself
+    assert extras.install_command(names) == f"bash install.sh{words}"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert extras.install_command(names) == f"bash {script}{words}"
+    with pytest.raises(PluginError, match=f"ships as an extra: bash {script} --env hut$"):
+        Registry.load(found=[], environ={}).get("env", "hut_5")
+    assert extras.installing(["wandb"]) == "pip install wandb"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import libraries
+from rlcore import extras, libraries
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {"PATH": os.environ["PATH"], "INSTALL_SYSTEM": "no"}
@@ -85,6 +85,23 @@ def test_the_lines_of_the_documents_install_what_they_name(clone, line, extras, 
     assert (told in done.stderr) == ("robotwin" in extras)
 
 
+@pytest.mark.parametrize(
+    ("names", "brought"),
+    [
+        (["libero"], "-e .[libero] "),
+        (["maniskill", "openvla-oft", "ppo"], "-e .[maniskill,openvla-oft] "),
+        (["tools"], "requirements/install.txt"),
+    ],
+)
+def test_what_a_hint_says_in_a_clone_is_taken(clone, names, brought):
+    """This test runs in one, and the script is the clone's own."""
+    assert extras.SCRIPT == ROOT / "requirements/install.sh"
+    words = extras.install_command(names).split()[2:]
+    done = install(*words, root=clone)
+    assert done.returncode == 0, done.stderr
+    assert brought in pip_lines(clone)[-1]
+
+
 def test_without_words_everything_is_installed(clone):
     assert install(root=clone).returncode == 0
     everything = pip_lines(clone)[-1]
@@ -148,7 +165,10 @@ def switched(clone: Path):
     bin = clone / ".venv/bin"
     shutil.copy(ROOT / "requirements/switch_env", bin)
     (bin / "activate").write_text(f"VIRTUAL_ENV={clone / '.venv'}\n")
-    (bin / "python").write_text('#!/bin/bash\n[[ "$2" == *rlcore-model-openvla-oft* ]]\n')
+    (bin / "python").write_text(
+        f'#!/bin/bash\n[[ "$2" != *extras* ]] || exec {sys.executable} "$@"\n'
+        '[[ "$2" == *rlcore-model-openvla-oft* ]]\n'
+    )
 
     def source(word: str) -> subprocess.CompletedProcess[str]:
         script = f'source switch_env {word}; code=$?; echo "$VIRTUAL_ENV"; exit $code'
@@ -168,6 +188,15 @@ def test_switch_env_says_how_to_install_what_is_missing(switched):
     done = switched("OpenPI")
     assert done.returncode == 2 and done.stdout == "\n"
     assert "bash requirements/install.sh embodied --model openpi" in done.stderr
+
+
+def test_switch_env_offers_the_models_that_install_sh_takes(switched, clone):
+    done = switched("gr00t")
+    assert done.returncode == 2 and done.stdout == "\n"
+    refused = install("--model", "gr00t", root=clone)
+    said = "there is no model 'gr00t'; choose from: "
+    offered, taken = (set(each.stderr.split(said)[1].split()) for each in (done, refused))
+    assert offered == taken == {"openpi", "openvla", "openvla-oft"}
 
 
 def linked_libraries() -> dict[str, str]:
