@@ -96,3 +96,42 @@ def test_all_distributions_have_one_version_and_pin_core_to_it():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert shown.stdout.strip() == version
+
+
+OTHER_LANGUAGES = [("README.md", "README.zh.md"), ("docs/quickstart.md", "docs/zh/quickstart.md")]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def commands(page: str) -> list[tuple[str, list[str]]]:
+    """(language, lines) of its blocks of code, without comments and what aligns them."""
+    return [
+        (language, [re.sub(r"\s*#.*", "", line) for line in block.splitlines()])
+        for language, block in BLOCK.findall((ROOT / page).read_text())
+    ]
+
+
+@pytest.mark.parametrize(("page", "translation"), OTHER_LANGUAGES)
+def test_a_translation_types_the_same_commands(page, translation):
+    assert commands(page) == commands(translation) and len(commands(page)) > 4
+    for one, other in ((page, translation), (translation, page)):
+        links = LINK.findall((ROOT / one).read_text())
+        places = [(ROOT / one).parent / link.split("#")[0] for link in links]
+        assert ROOT / other in [place.resolve() for place in places], f"{one} leads to {other}"
+
+
+def test_the_address_of_the_repository_is_one_placeholder():
+    """Until it has one. One page, in two languages, says what it stands for; the others lead there."""
+    clones = re.compile(r"git clone (?:-\S+ )*(https?://\S+)")
+    placeholder = "github.com/OWNER/REPOSITORY.git"
+    named = set()
+    for page in PAGES:
+        for address in clones.findall(page.read_text()):
+            if "huggingface.co/" not in address and "RoboTwin" not in address:
+                assert address.strip("`").endswith(placeholder), f"{page.name}: {address}"
+                named.add(str(page.relative_to(ROOT)))
+    explained = {"docs/quickstart.md", "docs/zh/quickstart.md"}
+    assert named == {"README.md", "README.zh.md", "docs/china.md", *explained}
+    for page in named:
+        text = (ROOT / page).read_text()
+        assert ("`OWNER/REPOSITORY`" in text) == (page in explained)
+        assert page in explained or "quickstart.md" in text
