@@ -1,5 +1,5 @@
-"""docs/coverage.csv: each feature of the documents names a test, or what it waits for; docs/coverage.md
-shows it as tables. To write them anew: `python tests/contract/test_coverage.py`.
+"""docs/coverage.csv: each feature of the documents names a test, or what it waits for. Its rows are
+the tables of docs/coverage.md; to write them anew: `python tests/contract/test_coverage.py`.
 
 And the small things that no other test shows: packages, folders, keys as the documents print them.
 """

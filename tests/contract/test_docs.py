@@ -120,7 +120,7 @@ def test_a_translation_types_the_same_commands(page, translation):
 
 
 def test_the_address_of_the_repository_is_one_placeholder():
-    """Until it has one. One page, in two languages, says what it stands for; the others lead there."""
+    """Until it has one. One page, in two languages, says so; all others lead there."""
     clones = re.compile(r"git clone (?:-\S+ )*(https?://\S+)")
     placeholder = "github.com/OWNER/REPOSITORY.git"
     named = set()
