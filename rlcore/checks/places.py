@@ -49,10 +49,9 @@ def violations(config: RunConfig) -> Iterator[str]:
 
 def found(model: Model) -> Model:
     """The model as it can be planned here: without a checkpoint that is still to be downloaded."""
-    absent = {name: None for name in ("lora_path", "model_path") if _absent(vars(model)[name])}
-    if "model_path" in absent:
-        absent["lora_path"] = None
-    return replace(model, **absent)
+    if _absent(model.model_path):
+        return replace(model, model_path=None, lora_path=None)
+    return replace(model, lora_path=None) if _absent(model.lora_path) else model
 
 
 def findings(config: RunConfig) -> list[dict[str, str]]:

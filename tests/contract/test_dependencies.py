@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 PROJECTS = [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/**/pyproject.toml"))]
 # Core needs it for weights with adapters only, and a model that has them declares it.
-BROUGHT_BY_MODELS = {"peft"}
+BROUGHT_BY_MODELS = {"huggingface_hub", "peft"}
 
 
 def listed(project: Path, key: str, *, missing: str | None = None) -> list[str]:

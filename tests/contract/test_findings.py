@@ -76,8 +76,8 @@ def test_doctor_dry_run_and_start_find_the_same(
 def test_a_laptop_is_told_what_fits_instead_of_starting(
     found: Found, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """2 P + 16 T bytes for two actors that divide 7.54 G parameters and train 7.50 G of them, and 2 P
-    for each of two rollouts are 153.9 GiB; four programs take 1.9 more."""
+    """2 P + 16 T bytes for two actors that divide 7.54 G parameters and train 7.50 G of them, and
+    2 P for each of two rollouts are 153.9 GiB; four programs take 1.9 more."""
     laptop = Inventory((Node(cpus=2, memory=24 * 2**30),))
     monkeypatch.setattr(Inventory, "local", lambda: laptop)
     found("train", "libero_10_grpo_openvlaoft")

@@ -88,7 +88,7 @@ def test_a_run_ends_by_all_of_them_at_once(lacking: None, elsewhere: Path, capsy
         lines[2],
         f"  fix: {run.EXPLAINED}",
         "runner.logger.logger_backends: tracker 'wandb' needs wandb, not installed",
-        '  fix: pip install "rlcore[wandb]"',
+        f"  fix: {extras.installing(['wandb'])}",
         "this machine lacks GL: no EGL",
         "  fix: apt-get egl",
     ]
