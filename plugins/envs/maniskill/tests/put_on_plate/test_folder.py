@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import cv2
 import numpy as np
 import pytest
 import trimesh
+from maniskill_cases import EnvMaker
 from rlcore_env_maniskill import hub_files as folder
+from rlcore_env_maniskill import plugin
 from rlcore_env_maniskill.put_on_plate.folder import read_folder
 from rlcore_env_maniskill.raw import robot_state
 from rlcore_env_maniskill.robots import ROBOTS
@@ -19,6 +22,7 @@ from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import MAIN
 
+from rlcore.config.compose import compose
 from rlcore.errors import AssetError
 
 STILL = np.array([0, 0, 0, 0, 0, 0, 1], np.float32)
@@ -159,6 +163,21 @@ def test_the_task_runs_on_a_folder(files: Path, new_scene: Callable[..., Any]) -
     before = state["tcp"][0, 2]
     hub.step(_lift, _lift)
     assert hub.env.privileged_state()["tcp"][0, 2] - before == pytest.approx(0.06, abs=0.02)
+
+
+def test_the_published_env_plays_on_the_folder_of_the_variable(
+    files: Path, make: EnvMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No key names it; simulators in processes of their own find it too."""
+    monkeypatch.setenv("MANISKILL_ASSET_DIR", str(files))
+    run = compose(["experiment=maniskill_ppo_openvla"], require=("env",))
+    *_, found = plugin.rlcore_doctor(run)
+    assert (found["status"], found["detail"]) == ("ok", str(files))
+    env = make(1, 1, tasks=[MAIN], robot_state="joints", stand_ins=False)
+    observation, _ = env.reset()
+    assert observation["states"].shape == (1, 8)
+    (sentence,) = observation["task_descriptions"]
+    assert re.fullmatch(r"put thing \d+ on tray 0", sentence)
 
 
 def test_the_joints_of_the_folders_arm_are_the_eight_that_policies_know(
