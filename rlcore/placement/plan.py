@@ -239,13 +239,27 @@ def make_plan(
         mapping = load_target(component.spec.target)(inventory, cluster)
     groups = read_groups(cluster.node_groups, inventory)
     ranks = {label: group.ranks for label, group in groups.items()}
-    plan = Plan(inventory, parse(mapping, inventory.total, ranks), groups, divides, offloads)
+    try:
+        placement = parse(mapping, inventory.total, ranks)
+    except PlacementError as error:
+        raise PlacementError(error.message, hint=error.hint or _ranks(inventory)) from None
+    plan = Plan(inventory, placement, groups, divides, offloads)
     for name, processes in plan.placement.processes.items():
         for process in processes:
             _on_one_node(name, process, inventory)
             _of_one_kind(name, process, inventory)
     _require_processes_of_their_own(cluster, plan)
     return plan
+
+
+def _ranks(inventory: Inventory) -> str:
+    """What there is to be named."""
+    gpus = inventory.kind == "GPU"
+    there = f"{inventory.total} {'GPU' if gpus else 'CPU core'}{'s' * (inventory.total != 1)}"
+    return (
+        f"ranks are the {there} here{'' if gpus else ', as there is no GPU'}; all of them: "
+        f"'{KEY}={{env,rollout,actor: all}}'"
+    )
 
 
 def _on_nodes(cluster: ClusterConfig, inventory: Inventory) -> str:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from rlcore.config.compose import compose
+from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore.targets import load_target
@@ -128,6 +129,14 @@ def test_the_hubs_own_command_comes_along():
     scripts = [point.name for point in distribution("huggingface_hub").entry_points]
     assert "hf" in scripts
     assert "huggingface" in " ".join(distribution("transformers").requires or ())
+
+
+@pytest.mark.parametrize("key", ["video_cfg={save_video: true}", "enable_offload=true"])
+def test_keys_at_the_top_level_are_refused_with_their_places(key):
+    """Fragments of the documents print them without a section."""
+    name = key.partition("=")[0]
+    with pytest.raises(ConfigError, match=f"'env.train.{name}' or 'env.eval.{name}'"):
+        compose(["env=metaworld", key], require=())
 
 
 TWO_ARMS = EnvSpec(

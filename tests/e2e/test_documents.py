@@ -1,5 +1,10 @@
-"""What a reader of RLinf's documents types first, as printed there: on real MetaWorld, with a tiny
-model in place of the checkpoint."""
+"""What a reader of RLinf's documents types, as printed there.
+
+The five launch lines, without another word: in a clone, of whose recipes the reader has edited the
+file, with checkpoints in the published layouts and small numbers (`published.py`). Each with each
+thing missing: one error names it, and the command that brings it. And what else is printed:
+blocks of YAML, the install line, the evaluation, TensorBoard.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +12,29 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
+from huggingface_hub import constants
+from libero_cases import assets_are_here
+from published import DOCUMENTS, SENTENCES, Document, both, clone, edit, in_cache, robotwin
+from refused import Started, refuse, the_error
 from test_metaworld_pi0 import PUBLISHED_METRICS
 
+from rlcore.cli.main import main
+from rlcore.loop import session
+from rlcore.noted import note
+from rlcore.placement import inventory
+from rlcore.plugins import load_plugins
 from rlcore.results.tables import read_results
 from rlcore.track.checkpoint import load_checkpoint
 from rlcore.track.trackers import read_metrics
@@ -71,10 +88,11 @@ algorithm:
 """
 
 
-def typed(line: str, *more: str, cwd: Path = ROOT) -> str:
+def typed(line: str, *more: str, cwd: Path = ROOT, **variables: object) -> str:
     """What a line of a shell prints, with further words behind it."""
+    exported = {name: str(value) for name, value in variables.items()}
     done = subprocess.run(
-        [*line.split(), *more], cwd=cwd, env=os.environ | {"PATH": PATH},
+        [*line.split(), *more], cwd=cwd, env=os.environ | {"PATH": PATH} | exported,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=800,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
@@ -164,3 +182,193 @@ def test_tensorboard_shows_both_families_of_names(trained):
             time.sleep(0.1)
     (tags,) = shown.values()
     assert set(tags) >= PUBLISHED_METRICS
+
+
+# -- the five launch lines ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The checkpoint of a document, each made once."""
+    made: dict[object, Path] = {}
+
+    def of(name: str) -> Path:
+        make = DOCUMENTS[name].make
+        if make not in made:
+            made[make] = make(tmp_path_factory.mktemp("hub") / "checkpoint")
+        return made[make]
+
+    return of
+
+
+@pytest.fixture
+def prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Callable[[str], None]:
+    """`prepared(NAME)`: variables and environments that a document asks for besides."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))  # read already
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+    def prepare(name: str) -> None:
+        if name == "LIBERO" and not assets_are_here():
+            pytest.skip("LIBERO or its assets are not installed (rlcore install-libero)")
+        if name == "RoboTwin":
+            component = load_plugins().get("env", "robotwin").spec
+            venv = request.getfixturevalue("other_venv")(
+                "robotwin", *component.requirements, requires_python=component.requires_python
+            )
+            note(venv)
+            monkeypatch.setenv("ROBOTWIN_PATH", str(robotwin(tmp_path / "RoboTwin")))
+            monkeypatch.setenv("ROBOT_PLATFORM", "ALOHA")
+            monkeypatch.delenv("ASSETS_PATH", raising=False)
+
+    return prepare
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_printed_line_trains(
+    name: str,
+    checkpoint: Callable[[str], Path],
+    prepared: Callable[[str], None],
+    tmp_path: Path,
+) -> None:
+    """The English documents name a folder, the Chinese one the hub's cache."""
+    prepared(name)
+    document, root = DOCUMENTS[name], clone(tmp_path / "RLinf")
+    if name == "MetaWorld (Chinese)":
+        in_cache(document.checkpoint, checkpoint(name))
+        place = document.checkpoint
+    else:
+        place = str(shutil.copytree(checkpoint(name), root / document.folder))
+    document.written(root / f"examples/embodiment/config/{document.recipe}.yaml", place)
+    said = typed(document.line, cwd=root, PYTHONPATH=root)
+    assert "update 1/1" in said and "success after" in said
+    run = root / "logs" / document.recipe
+    (step,) = {
+        line["step"] for line in read_metrics(run / "metrics.jsonl") if "time/update" in line
+    }
+    assert step == 1
+    assert load_checkpoint(run).step == 1
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert document.folder in config["actor"]["model"]["model_path"]
+    if name.startswith("MetaWorld"):  # those of the checkpoint's folder
+        assert config["env"]["train"]["sentences"]["reach-v3"].startswith("Carry out task ")
+
+
+# -- each thing missing ---------------------------------------------------------------------------
+
+
+@dataclass
+class Situation:
+    """What a reader has when the line is typed; each is to lack one thing."""
+
+    document: Document
+    folder: Path  # of the checkpoint
+    monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, object]
+
+    def checkpoint(self) -> tuple[str, ...]:
+        """It is named as on the hub, and was not downloaded."""
+        name = self.document.checkpoint
+        self.changes |= {f"{who}.model.model_path": name for who in ("actor", "rollout")}
+        return "actor.model.model_path", f"hf download {name}"
+
+    def tokenizer(self) -> tuple[str, ...]:
+        (file,) = [*self.folder.glob("*tokenizer.model"), *self.folder.glob("tokenizer.json")]
+        file.unlink()
+        return f"{self.folder} has no", file.name
+
+    def sentences(self) -> tuple[str, ...]:
+        (self.folder / SENTENCES).unlink()
+        self.monkeypatch.setattr("rlcore.config.sentences.find_spec", lambda name: None)
+        places = "the checkpoint", "beside it", "lerobot"
+        return "env.train.sentences", SENTENCES, *places, "env.train.sentences=own", "pip install"
+
+    def assets(self) -> tuple[str, ...]:
+        nowhere = self.folder.parent / "nowhere"
+        if self.document.recipe.startswith("libero"):
+            from rlcore_env_libero import assets
+
+            self.monkeypatch.setenv("HOME", str(nowhere))
+            self.monkeypatch.setattr(assets, "has_scenes", lambda folder: False)
+            return "LIBERO's assets", "rlcore install-libero", "stand_ins=true"
+        if self.document.recipe.startswith("maniskill"):
+            self.monkeypatch.setenv("MANISKILL_ASSET_DIR", str(nowhere))
+            self.changes |= both(stand_ins=False)
+            return str(nowhere), "hf download --repo-type dataset RLinf/", "stand_ins=true"
+        repository = Path(os.environ["ROBOTWIN_PATH"])
+        shutil.rmtree(repository / "assets/objects/021_cup")
+        return "021_cup", f"cd {repository} && bash script/_download_assets.sh", "stand_ins=true"
+
+    def interpreter(self) -> tuple[str, ...]:
+        self.monkeypatch.setenv("XDG_DATA_HOME", str(self.folder.parent / "nowhere"))
+        return "simulators", "rlcore venv create robotwin"
+
+    def accelerator(self) -> tuple[str, ...]:
+        """The map as printed, on a machine without a GPU."""
+        placed = {"env": "0-3", "rollout": "4-7", "actor": "0-7"}
+        self.changes["cluster.component_placement"] = placed
+        return "cluster.component_placement.env", "no GPU", "'cluster.component_placement={env,"
+
+    def memory(self) -> tuple[str, ...]:
+        """Of a machine that has 1 MiB."""
+        self.monkeypatch.setattr(inventory, "local_memory", lambda: 2**20)
+        return "main memory", "of 1.00 MiB", "rlcore plan"
+
+
+LACKING = [
+    *((name, thing) for name in DOCUMENTS
+      for thing in ("checkpoint", "tokenizer", "accelerator", "memory")),
+    *((name, "sentences") for name in DOCUMENTS if name.startswith("MetaWorld")),
+    *((name, "assets") for name in ("LIBERO", "ManiSkill", "RoboTwin")),
+    ("RoboTwin", "interpreter"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def types(
+    checkpoint: Callable[[str], Path],
+    prepared: Callable[[str], None],
+    elsewhere: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., tuple[str, ...]]:
+    """`types(NAME, THING)`: train by a file of the reader's own, where a run would get no further
+    than its folder; returns what the error has to say."""
+    monkeypatch.setattr(session.RunFolder, "create", refuse)
+    monkeypatch.setattr(session, "make_group", refuse)
+
+    def type_line(name: str, thing: str = "") -> tuple[int, tuple[str, ...]]:
+        prepared(name)
+        document = DOCUMENTS[name]
+        folder = shutil.copytree(checkpoint(name), tmp_path / "published" / document.folder)
+        file = elsewhere / "experiment" / f"{document.recipe}.yaml"
+        file.parent.mkdir()
+        shutil.copy(ROOT / "configs/experiment" / file.name, file)
+        document.written(file, str(folder))
+        situation = Situation(document, folder, monkeypatch, {})
+        names = getattr(situation, thing)() if thing else ()
+        edit(file, situation.changes)
+        return main(["train", f"experiment/{file.name}"]), names
+
+    return type_line
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_with_all_that_it_takes_a_line_starts(name: str, types) -> None:
+    """Otherwise what is missing would show nothing."""
+    with pytest.raises(Started):
+        types(name)
+
+
+@pytest.mark.parametrize(("name", "thing"), LACKING)
+def test_a_missing_thing_is_named_with_what_brings_it(
+    name: str, thing: str, types, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, named = types(name, thing)
+    text = the_error(code, capsys.readouterr())
+    assert "things keep this run" not in text, text
+    missing = [words for words in named if words not in text]
+    assert not missing, text

@@ -25,7 +25,7 @@ needs_libero = pytest.mark.skipif(
 )
 
 
-def _assets_are_here() -> bool:
+def assets_are_here() -> bool:
     try:
         return not missing_files(assets_folder(None), SUITES[ALL])
     except AssetError:  # nor LIBERO
@@ -33,7 +33,7 @@ def _assets_are_here() -> bool:
 
 
 needs_assets = pytest.mark.skipif(
-    not _assets_are_here(), reason="no assets of LIBERO, or not all (rlcore install-libero)"
+    not assets_are_here(), reason="no assets of LIBERO, or not all (rlcore install-libero)"
 )
 
 
