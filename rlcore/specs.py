@@ -152,7 +152,6 @@ class EnvSpec:
         renders_final: whether the final frame of a truncated episode is rendered. An env that
             can leave it out calls the key of its settings `render_final`.
         suspends: whether it is a :class:`rlcore.protocols.SuspendableEnv`.
-        needs_gpu: the setting that asks for an accelerator, as KEY=VALUE; empty: none does.
         sentences: all that a policy may be told, where episodes have sentences of their own;
             empty: the descriptions.
         open_sentences: whether episodes also have sentences that nobody can list beforehand, as
@@ -183,7 +182,6 @@ class EnvSpec:
     render_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     renders_final: bool = True
     suspends: bool = False
-    needs_gpu: str = ""
     sentences: tuple[str, ...] = ()
     open_sentences: bool = False
     caveat: str = ""

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcore import extras
-from rlcore.checks import interpreters, room
+from rlcore.checks import interpreters, places, room
+from rlcore.checks import words as words_of
 from rlcore.checks.facts import Facts
 from rlcore.checks.room import Row, row
 from rlcore.checks.run import announce, lacking_trackers, survey, together
@@ -86,13 +87,14 @@ def look(
             config, registry, further=further, collects=collects, only_look=only_look
         )
         errors += more
-    if facts is not None and not errors:
+    rows = [*places.findings(config), *words_of.findings(config)]
+    if facts is not None and not errors and not rows:
         announce(facts, collects=collects)
     if trains:  # for who looks at the machine
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
-    plan = _plan_command(config, words)
-    rows = [*room.findings(facts, plan, collects=collects)] if facts else []
+    if facts is not None and facts.policy is not None and not collects:
+        rows += room.findings(facts, _plan_command(config, words))
     return facts, [
         *(Finding(_status(one), one.message, one.hint or "", one) for one in errors),
         *_trackers(config, registry),

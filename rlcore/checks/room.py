@@ -32,16 +32,12 @@ def row(name: str, detail: str, status: str = "ok", fix: str = "") -> Row:
     return {"name": name, "status": status, "detail": detail, "fix": fix}
 
 
-def findings(facts: Facts, plan_command: str, *, collects: bool = False) -> Iterator[Row]:
-    """All of it.
+def findings(facts: Facts, plan_command: str) -> Iterator[Row]:
+    """All that a policy takes.
 
     Args:
-        collects: whether demonstrations are all that is wanted: no policy is made.
         plan_command: says what fits on which machines; empty: nothing does.
     """
-    yield from _simulating(facts)
-    if facts.policy is None or collects:
-        return
     local = facts.config.cluster.inventory is None and not joins(facts.config.cluster)
     if local:
         yield from _computing(facts)
@@ -49,19 +45,6 @@ def findings(facts: Facts, plan_command: str, *, collects: bool = False) -> Iter
     if local and not facts.config.runner.only_eval:
         yield from _disk(facts)
         yield _time(facts.config)
-
-
-def _simulating(facts: Facts) -> Iterator[Row]:
-    """Accelerators for envs that want one."""
-    plan = facts.placement
-    cores = sum(map(plan.on_cores, plan.processes("env")))
-    for side in facts.config.played:
-        wanted = facts.envs[side].needs_gpu
-        if wanted and cores:
-            there = "" if plan.inventory.kind == "GPU" else "; there is no GPU"
-            said = f"env.{side}.{wanted} needs one, and env processes sit on cores{there}"
-            key = wanted.partition("=")[0]
-            yield row("GPU", said, "missing", f"rlcore train --help env.{side}.{key}")
 
 
 def _computing(facts: Facts) -> Iterator[Row]:

@@ -123,18 +123,6 @@ def test_time_by_the_speed_of_the_last_run_of_that_name(made: Made, elsewhere: P
     assert "not known" in found(facts, "time")[0][1]
 
 
-def test_an_env_that_simulates_on_a_gpu_wants_one(made: Made) -> None:
-    facts = made(Node(cpus=1))
-    assert not found(facts, "GPU")
-    train = replace(facts.envs["train"], needs_gpu="sim_backend=gpu")
-    on_cores = replace(facts, envs={**facts.envs, "train": train})
-    said = "env.train.sim_backend=gpu needs one, and env processes sit on cores; there is no GPU"
-    fix = "rlcore train --help env.train.sim_backend"
-    assert found(on_cores, "GPU") == [("missing", said, fix)]
-    on_gpus = made(Node(cpus=1, gpus=1))
-    assert not found(replace(on_gpus, envs=on_cores.envs), "GPU")
-
-
 @pytest.mark.parametrize(
     ("cuda", "hip", "sees"),
     [("None", "None", False), ("'12.8'", "None", True), ("None", "'6.3'", True)],

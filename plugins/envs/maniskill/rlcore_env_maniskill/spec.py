@@ -88,7 +88,6 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         },
         renders_final=config.render_final,
         suspends=config.sim_backend == "gpu",
-        needs_gpu="sim_backend=gpu" if config.sim_backend == "gpu" else "",
         caveat=_caveat(config, tasks),
     )
 
