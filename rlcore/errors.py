@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system answers when there is no room: disk full, quota used up, file too large."""
@@ -45,6 +46,26 @@ class UserError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # pickle would drop the keyword-only hint on the way through Ray
         return (partial(type(self), hint=self.hint), (self.message,))
+
+
+def together(*checks: Callable[[], Any]) -> tuple[Any, ...]:
+    """What these checks return. All are made, and what several of them find wrong is one error.
+
+    Raises:
+        UserError: of the kind of the first that is raised.
+    """
+    results, wrong = list[Any](), list[UserError]()
+    for check in checks:
+        try:
+            results.append(check())
+        except UserError as error:
+            wrong.append(error)
+    if len(wrong) > 1:
+        hints = [error.hint for error in wrong if error.hint]
+        raise type(wrong[0])("\n".join(e.message for e in wrong), hint="\n  hint: ".join(hints))
+    if wrong:
+        raise wrong[0]
+    return tuple(results)
 
 
 def file_trouble(error: Exception, then: str) -> UserError | None:

@@ -102,6 +102,12 @@ def check_fit(
         CheckpointError: one error for all that does not fit.
     """
     common = stored.keys() & wanted.keys()
+    if stored and wanted and not common:
+        raise CheckpointError(
+            f"{path} has the weights of another model: {min(stored)} and {len(stored) - 1} more, "
+            f"and none of this network's, such as {min(wanted)}",
+            hint="choose the model=NAME that it is of, or another folder",
+        )
     faults = {
         "missing": wanted.keys() - stored.keys(),
         "unexpected": stored.keys() - wanted.keys(),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rlcore.errors import FAMILY, listing
+import pytest
+
+from rlcore.errors import FAMILY, CheckpointError, listing, together
 
 
 def test_names_are_listed_and_large_families_counted():
@@ -11,3 +13,19 @@ def test_names_are_listed_and_large_families_counted():
     assert listing(["robot", *tasks[1:3], "a"]) == "a, robot, robot_01, robot_02"
     assert listing(tasks[:2]) == "robot_00, robot_01"  # nothing has that name alone
     assert listing([]) == ""
+
+
+def test_what_several_checks_find_is_one_error():
+    def wrong(name: str) -> None:
+        raise CheckpointError(f"no {name}", hint=f"get {name}")
+
+    assert together(lambda: 1, lambda: "two") == (1, "two")
+    with pytest.raises(CheckpointError) as raised:
+        together(lambda: wrong("weights"), lambda: 1, lambda: wrong("tokenizer"))
+    assert str(raised.value) == (
+        "no weights\nno tokenizer\n  hint: get weights\n  hint: get tokenizer"
+    )
+    with pytest.raises(CheckpointError, match=r"^no weights\n  hint: get weights$"):
+        together(lambda: 1, lambda: wrong("weights"))
+    with pytest.raises(ZeroDivisionError):  # a bug is none of them
+        together(lambda: 1 / 0, lambda: wrong("weights"))

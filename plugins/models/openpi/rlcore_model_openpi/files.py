@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,10 @@ def _fit_hint(stored: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int
         return f"these are the weights of a π0.5: set {KEY}.config_name to one of pi05_..."
     if mark in shapes and mark not in stored and "action_time_mlp_in.weight" in stored:
         return f"these are the weights of a π0: set {KEY}.config_name to one of pi0_..."
+    for name, size in SIZES.items():
+        alike = network_shapes(replace(size, pi05=mark in shapes))
+        if alike == {weight: header.shape for weight, header in stored.items()}:
+            return f"set {KEY}.size={name}, which these weights have"
     return f"check {KEY}.config_name and size, which fix the network's shape"
 
 

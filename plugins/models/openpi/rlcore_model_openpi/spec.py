@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from pathlib import Path
 
+from rlcore.errors import together
 from rlcore.specs import EnvSpec, PolicySpec, StateChannel, gathered
 from rlcore_model_openpi.activations import LIBRARIES, activations
 from rlcore_model_openpi.contradictions import check_settings
@@ -57,10 +59,12 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         folder = Path(config.model_path)
         check_written(folder, resolved, trained_with(resolved))
         check_heads(folder, resolved, heads_trained_with(config))
-        check_folder(folder, resolved.size, _head_shapes(config, resolved))
         check_beside(folder)
-        tokenizer = load_tokenizer(folder, resolved.size)
-        checkpoint_stats(config, resolved, env_spec)
+        _, tokenizer, _ = together(
+            partial(check_folder, folder, resolved.size, _head_shapes(config, resolved)),
+            partial(load_tokenizer, folder, resolved.size),
+            partial(checkpoint_stats, config, resolved, env_spec),
+        )
     tokenizer.checked(env_spec.said, env_spec.state_dim if resolved.discrete_state else None)
     total, trainable = _parameters(config, resolved)
     return PolicySpec(

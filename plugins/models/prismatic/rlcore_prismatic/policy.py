@@ -242,6 +242,7 @@ class TokenPolicy(nn.Module):
         # the folder it was loaded from is not a property of the policy
         settings = dataclasses.asdict(dataclasses.replace(config, model_path=None, lora_path=None))
         settings["max_prompt_length"] = resolved.prompt_length
+        settings["unnorm_key"] = self.processor.scaling.key
         content = preprocessor_config(resolved.size)
         write_text(path / PREPROCESSOR_FILE, json.dumps(content, indent=2) + "\n")
         began: dict[str, Any] = {}

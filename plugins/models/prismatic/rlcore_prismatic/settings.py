@@ -22,7 +22,8 @@ class PrismaticModelConfig(ModelConfig):
         "openvla_7b",
     )
     unnorm_key: str | None = key(
-        "data set whose statistics scale actions; null: the only one of the checkpoint"
+        "data set whose statistics scale actions; null: the one that the checkpoint was saved "
+        "with, or the only one of its dataset_statistics.json"
     )
     action_norm: str = key(
         "bounds of actions and proprioception: 1% and 99% quantiles, or minimum and maximum "

@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 
 from rlcore.errors import ConfigError, did_you_mean
 
-SIZE_HINT = "check actor.model.size, which fixes the network's shape"
-"""Hint for a checkpoint of another network."""
-
 BOS, EOS = 1, 2
 """Token ids that begin and end a sequence, as in Llama's tokenizer."""
 
@@ -173,6 +170,9 @@ SIZES: dict[str, PrismaticSize] = {
         width=4096, mlp=11008, depth=32, heads=32, kv_heads=32, vocab=32000,
     ),
 }  # fmt: skip
+
+SIZE_HINT = f"check actor.model.size, which fixes the network's shape: {', '.join(SIZES)}"
+"""Hint for a checkpoint of another network."""
 
 
 def named_size(name: str) -> PrismaticSize:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.errors import CheckpointError, ConfigError, together
 from rlcore.specs import EnvSpec, PolicySpec, StateChannel, gathered
 from rlcore.track.damage import damaged
 from rlcore_prismatic import statistics
@@ -180,23 +181,15 @@ def checked_spec(
     if folders is None:
         fresh_tokenizer(env.said, resolved.prompt_length, resolved.size)
     else:
-        check_folders(
-            folders,
-            resolved.size,
-            shapes=network_shapes(resolved.size),
-            head=head,
-            components=resolved.components,
-            left_out=resolved.left_out,
-        )
-        adapters = load_adapters(config, resolved)
-        if adapters is not None and adapters.copies:
-            from rlcore_prismatic.copies import check_copies  # it needs torch
-
-            check_copies(adapters, folders.base)
         check_beside(folders)
         place = folders.find(TOKENIZER_FILE).parent
-        load_tokenizer(place, resolved.prompt_length, resolved.size).checked(env.said)
-        if load_statistics(config, resolved).key.startswith("libero_") and resolved.proprio_dim:
+        adapters, tokenizer, found = together(
+            partial(_check_weights, config, resolved, folders, head),
+            partial(load_tokenizer, place, resolved.prompt_length, resolved.size),
+            partial(load_statistics, config, resolved),
+        )
+        tokenizer.checked(env.said)
+        if found.key.startswith("libero_") and resolved.proprio_dim:
             states = LIBERO_STATE
     total, trainable = _parameters(config, resolved, head, adapters)
     reads = Reads(
@@ -225,6 +218,25 @@ def checked_spec(
         blocks=True,
         temperature=True,
     )
+
+
+def _check_weights(
+    config: PrismaticModelConfig, resolved: Resolved, folders: Folders, head: Mapping[str, Shape]
+) -> Adapters | None:
+    check_folders(
+        folders,
+        resolved.size,
+        shapes=network_shapes(resolved.size),
+        head=head,
+        components=resolved.components,
+        left_out=resolved.left_out,
+    )
+    adapters = load_adapters(config, resolved)
+    if adapters is not None and adapters.copies:
+        from rlcore_prismatic.copies import check_copies  # it needs torch
+
+        check_copies(adapters, folders.base)
+    return adapters
 
 
 def load_adapters(config: PrismaticModelConfig, resolved: Resolved) -> Adapters | None:
@@ -276,7 +288,9 @@ def load_statistics(config: PrismaticModelConfig, resolved: Resolved) -> Scaling
     assert resolved.folders is not None
     folder = resolved.folders.find(statistics.FILE_NAME).parent  # adapters may have their own
     found = statistics.read(folder)
-    key = statistics.choose(found, config.unnorm_key, folder)
+    trained = written_settings(resolved.folders).get("unnorm_key")
+    asked = config.unnorm_key or (trained if isinstance(trained, str) else None)
+    key = statistics.choose(found, asked, folder)
     return scaling(config, resolved, found, key, origin=str(folder))
 
 

@@ -81,7 +81,8 @@ def of_range(low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
 
 
 def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
-    """The key to take: `key`, or `key_no_noops` as LIBERO's data sets are called, or the only one.
+    """The key to take: `key`, or `key_no_noops` as LIBERO's data sets are called, or the only one:
+    trainers write that of their data set alone, beside those of the model they began with.
 
     Raises:
         CheckpointError: no such key; lists those there are.
@@ -89,14 +90,17 @@ def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
     for candidate in (key, f"{key}_no_noops"):
         if key is not None and candidate in statistics:
             return str(candidate)
-    if key is None and len(statistics) == 1:
-        return next(iter(statistics))
+    trained = read_json(folder / FILE_NAME) if (folder / FILE_NAME).is_file() else statistics
+    if key is None and len(trained) == 1:
+        return next(iter(trained))
     what = "null" if key is None else repr(key)
     guess = did_you_mean(key, statistics) if key is not None else ""
     raise CheckpointError(
         f"actor.model.unnorm_key is {what}; {folder} has statistics for "
         f"{', '.join(sorted(statistics)) or 'nothing'}.{guess}",
-        hint="set actor.model.unnorm_key to the data set that the checkpoint was last trained on",
+        hint=f"set actor.model.unnorm_key={next(iter(trained))}"
+        if len(trained) == 1
+        else "set actor.model.unnorm_key to the data set that the checkpoint was last trained on",
     )
 
 

@@ -57,6 +57,8 @@ def test_choosing(tmp_path, key, chosen):
         with pytest.raises(CheckpointError, match=r"unnorm_key is null; .* for a, libero_no_noops"):
             statistics.choose(known, key, tmp_path)
         assert statistics.choose({"only": {}}, None, tmp_path) == "only"
+        statistics.write(tmp_path, {"a": {}})  # of the data set that it was fine-tuned on
+        assert statistics.choose(known, None, tmp_path) == "a"
     else:
         assert statistics.choose(known, key, tmp_path) == chosen
 
