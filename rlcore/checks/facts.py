@@ -18,6 +18,7 @@ from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.placement import (
     COMPONENTS,
     Batch,
+    Inventory,
     Lane,
     Need,
     Plan,
@@ -182,26 +183,21 @@ def gather_facts(
         if model.model_type
         else None,
         needs=algorithm_needs(config, registry) if trains else None,
-        placement=plan or planned(config, registry),
+        placement=plan or planned(config, find_inventory(config.cluster), registry),
         policy_env=policy_env,
         further=further,
         trained_in=_trained_in(model),
     )
 
 
-def planned(config: RunConfig, registry: Registry, *, only_look: bool = False) -> Plan:
-    """The placement of a run on the machines that there are.
+def planned(config: RunConfig, inventory: Inventory, registry: Registry | None = None) -> Plan:
+    """The placement of a run on some machines.
 
     Raises:
-        UserError: machines that are not there, a map that can't be carried out.
+        UserError: a map that can't be carried out on them.
     """
-    return make_plan(
-        config.cluster,
-        find_inventory(config.cluster, only_look=only_look),
-        registry,
-        divides=config.divides,
-        offloads=config.offloads,
-    )
+    divides, offloads = config.divides, config.offloads
+    return make_plan(config.cluster, inventory, registry, divides=divides, offloads=offloads)
 
 
 def _trained_in(model: ModelConfig) -> EnvFacts | None:

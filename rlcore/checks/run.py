@@ -16,7 +16,7 @@ from rlcore.config.old_names import warn
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.errors import ConfigError, PluginError, UserError
-from rlcore.placement import Inventory, Node, Plan, make_plan
+from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import EnvSpec
 from rlcore.track.env_facts import EnvFacts
@@ -87,7 +87,7 @@ def survey(
     wrong += map(_refusal, [*numbers, *folders])
     seen = _without(config, [*numbers, *folders])
     try:
-        plan = plan or planned(seen, registry, only_look=only_look)
+        plan = plan or planned(seen, find_inventory(seen.cluster, only_look=only_look), registry)
     except UserError as error:
         wrong.append(error)
     others, of_rows = {}, []

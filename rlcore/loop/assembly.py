@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rlcore.checks import announce, check
-from rlcore.checks.facts import NO_POLICY, Facts
+from rlcore.checks.facts import NO_POLICY, Facts, planned
 from rlcore.checks.interpreters import interpreters_of
 from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
 from rlcore.interpreters import Interpreter
 from rlcore.noted import note
-from rlcore.placement import Plan, Process
+from rlcore.placement import Plan, Process, find_inventory
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
@@ -86,7 +86,8 @@ def assemble(
     registry = registry or load_plugins()
     further = further or {}
     if facts is None:
-        facts = check(config, registry, further=further, collects=collects)
+        plan = planned(config, find_inventory(config.cluster), registry)
+        facts = check(config, registry, plan, further, collects=collects)
         announce(facts, collects=collects)
     placement = facts.placement
     sides = {

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from rlcore.checks import announce, check
+from rlcore.checks.facts import planned
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import placement_table
 from rlcore.config.compose import compose
 from rlcore.console import as_text
-from rlcore.placement import Inventory, find_inventory, joins, make_plan
+from rlcore.placement import Inventory, find_inventory, joins
 from rlcore.placement.show import WIDTH, size
 from rlcore.plugins import load_plugins
 from rlcore.text import spans
@@ -33,10 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         print("this machine alone; cluster.address=auto shows the Ray cluster that it is part of")
     if config.env.train.env_type:
         registry = load_plugins()
-        plan = make_plan(
-            config.cluster, inventory, registry, divides=config.divides, offloads=config.offloads
-        )
-        facts = check(config, registry, plan)
+        facts = check(config, registry, planned(config, inventory, registry))
         announce(facts)
         print()
         print(placement_table(facts))

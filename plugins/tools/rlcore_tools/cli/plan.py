@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore.checks import check
-from rlcore.checks.facts import Facts
+from rlcore.checks.facts import Facts, planned
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb, composed
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.errors import UserError
-from rlcore.placement import Inventory, Plan, find_inventory, make_plan
+from rlcore.placement import Inventory, Plan, find_inventory
 from rlcore.placement.memory import fillable, with_samples, worth_leaving
 from rlcore.placement.pretend import KEY, pretended
 from rlcore.placement.show import assumed, size
@@ -159,9 +159,7 @@ def _try(
                 rollout=replace(config.rollout, pipeline_stage_num=stages),
                 actor=replace(config.actor, fsdp_config=fsdp),
             )
-            plan = make_plan(
-                cluster, inventory, registry, divides=placed.divides, offloads=placed.offloads
-            )
+            plan = planned(placed, inventory, registry)
             wanted = config.actor.micro_batch_size
             micro = config.actor.micro_batch_within(wanted, plan.world_size("actor")) or wanted
             keys[MICRO] = micro
