@@ -87,7 +87,7 @@ def look(
             config, registry, further=further, collects=collects, only_look=only_look
         )
         errors += more
-    rows = [*places.findings(config), *words_of.findings(config)]
+    rows = [*([] if collects else places.findings(config)), *words_of.findings(config)]
     if facts is not None and not errors and not rows:
         announce(facts, collects=collects)
     if trains:  # for who looks at the machine
