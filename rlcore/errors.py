@@ -48,7 +48,7 @@ class UserError(Exception):
         return (partial(type(self), hint=self.hint), (self.message,))
 
 
-def together(*checks: Callable[[], Any]) -> tuple[Any, ...]:
+def all_of(*checks: Callable[[], Any]) -> tuple[Any, ...]:
     """What these checks return. All are made, and what several of them find wrong is one error.
 
     Raises:
@@ -61,8 +61,8 @@ def together(*checks: Callable[[], Any]) -> tuple[Any, ...]:
         except UserError as error:
             wrong.append(error)
     if len(wrong) > 1:
-        hints = [error.hint for error in wrong if error.hint]
-        raise type(wrong[0])("\n".join(e.message for e in wrong), hint="\n  hint: ".join(hints))
+        said = [*map(str, wrong[:-1]), wrong[-1].message]
+        raise type(wrong[0])("\n".join(said), hint=wrong[-1].hint)
     if wrong:
         raise wrong[0]
     return tuple(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.errors import FAMILY, CheckpointError, listing, together
+from rlcore.errors import FAMILY, CheckpointError, all_of, listing
 
 
 def test_names_are_listed_and_large_families_counted():
@@ -19,13 +19,13 @@ def test_what_several_checks_find_is_one_error():
     def wrong(name: str) -> None:
         raise CheckpointError(f"no {name}", hint=f"get {name}")
 
-    assert together(lambda: 1, lambda: "two") == (1, "two")
+    assert all_of(lambda: 1, lambda: "two") == (1, "two")
     with pytest.raises(CheckpointError) as raised:
-        together(lambda: wrong("weights"), lambda: 1, lambda: wrong("tokenizer"))
+        all_of(lambda: wrong("weights"), lambda: 1, lambda: wrong("tokenizer"))
     assert str(raised.value) == (
-        "no weights\nno tokenizer\n  hint: get weights\n  hint: get tokenizer"
+        "no weights\n  hint: get weights\nno tokenizer\n  hint: get tokenizer"
     )
     with pytest.raises(CheckpointError, match=r"^no weights\n  hint: get weights$"):
-        together(lambda: 1, lambda: wrong("weights"))
+        all_of(lambda: 1, lambda: wrong("weights"))
     with pytest.raises(ZeroDivisionError):  # a bug is none of them
-        together(lambda: 1 / 0, lambda: wrong("weights"))
+        all_of(lambda: 1 / 0, lambda: wrong("weights"))

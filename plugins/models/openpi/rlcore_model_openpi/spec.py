@@ -6,7 +6,7 @@ from functools import partial
 from math import prod
 from pathlib import Path
 
-from rlcore.errors import together
+from rlcore.errors import all_of
 from rlcore.specs import EnvSpec, PolicySpec, StateChannel, gathered
 from rlcore_model_openpi.activations import LIBRARIES, activations
 from rlcore_model_openpi.contradictions import check_settings
@@ -60,7 +60,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         check_written(folder, resolved, trained_with(resolved))
         check_heads(folder, resolved, heads_trained_with(config))
         check_beside(folder)
-        _, tokenizer, _ = together(
+        _, tokenizer, _ = all_of(
             partial(check_folder, folder, resolved.size, _head_shapes(config, resolved)),
             partial(load_tokenizer, folder, resolved.size),
             partial(checkpoint_stats, config, resolved, env_spec),

@@ -30,7 +30,7 @@ from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_model_openpi.spec import policy_spec
-from safetensors.torch import load_model
+from safetensors.torch import load_model, save_file
 
 from rlcore.errors import CheckpointError
 from rlcore.specs import StateChannel
@@ -89,6 +89,26 @@ def refuse(config, env_spec, match: str) -> CheckpointError:
     with pytest.raises(CheckpointError, match=match) as raised:
         policy_spec(config, env_spec)
     return raised.value
+
+
+def test_all_that_a_folder_lacks_is_said_at_once(folder, pi05, env_spec):
+    (folder / "model.safetensors").unlink()
+    (folder / "paligemma_tokenizer.model").unlink()
+    shutil.rmtree(folder / "assets")
+    said = str(refuse(settings(folder, pi05=pi05), env_spec, "has no model.safetensors"))
+    for lacking in ("has no model.safetensors", "has no tokenizer", "no normalisation statistics"):
+        assert said.count(lacking) == 1
+    assert said.count("\n  hint: ") == 3
+
+
+def test_weights_of_another_size_or_model(folder, pi05, env_spec):
+    config = settings(folder, pi05=pi05, size="pi05" if pi05 else "pi0")
+    (folder / "config.json").unlink()
+    assert refuse(config, env_spec, "does not fit").hint == (
+        "set actor.model.openpi.size=tiny_siglip, which these weights have"
+    )
+    save_file({"model.norm.weight": torch.zeros(2)}, folder / "model.safetensors")
+    refuse(config, env_spec, "has the weights of another model: norm.weight and 0 more")
 
 
 # -- layouts ------------------------------------------------------------------------------------

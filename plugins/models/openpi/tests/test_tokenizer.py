@@ -82,6 +82,31 @@ def test_training_is_deterministic_and_unknown_words_stay_apart(model):
     assert len({row.tobytes() for row in tokens}) == 3
 
 
+def test_paligemmas_where_it_was_fetched_to(model, tmp_path, monkeypatch):
+    """By openpi, RLinf's installation, or the hub's command; the checkpoint's own goes before."""
+    from huggingface_hub import constants
+
+    cache, hub, folder = (tmp_path / name for name in ("openpi", "hub", "checkpoint"))
+    folder.mkdir()
+    monkeypatch.setenv("OPENPI_DATA_HOME", str(cache))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(hub))
+    with pytest.raises(CheckpointError, match=f"neither in {cache} nor in Hugging Face's cache"):
+        find_tokenizer(folder)
+    repository = hub / "models--google--paligemma-3b-pt-224"
+    places = [
+        repository / "snapshots" / ("0" * 40) / "tokenizer.model",
+        cache / "paligemma_tokenizer.model",
+        cache / "big_vision" / "paligemma_tokenizer.model",
+        folder / "tokenizer.model",
+    ]
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("0" * 40)
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(model)
+        assert find_tokenizer(folder) == place
+
+
 def test_too_small_a_vocabulary_is_refused():
     with pytest.raises(ConfigError, match="got 64"):
         train_tokenizer(SENTENCES, 64)

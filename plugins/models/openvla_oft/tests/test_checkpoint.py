@@ -439,6 +439,26 @@ def test_an_absent_unnorm_key_lists_those_there_are(saved, env_spec):
     assert policy.processor.scaling.key == "libero_10_no_noops"
 
 
+def test_the_data_set_of_a_fine_tune_is_the_one_that_its_trainer_wrote(saved, env_spec, tmp_path):
+    """`config.json` has those of the model that it began with. Once saved, all stand together."""
+    _, folder = saved
+    path = folder / "dataset_statistics.json"
+    one = json.loads(path.read_text())["paper"]
+    path.write_text(json.dumps({"libero_130_no_noops_trajall": one}))
+    base = {"norm_stats": {"bridge_orig": one, "fractal": one}}
+    (folder / "config.json").write_text(json.dumps(base))
+    policy = made(at(settings(unnorm_key=None), folder), env_spec)
+    assert policy.processor.scaling.key == "libero_130_no_noops_trajall"
+    policy.save_pretrained(tmp_path / "again")
+    assert len(json.loads((tmp_path / "again" / path.name).read_text())) == 3
+    again = made(at(settings(unnorm_key=None), tmp_path / "again"), env_spec)
+    assert again.processor.scaling.key == "libero_130_no_noops_trajall"
+    error = refuse(
+        at(settings(unnorm_key="libero_130"), folder), env_spec, "is 'libero_130'; .*Did"
+    )
+    assert error.hint == "set actor.model.unnorm_key=libero_130_no_noops_trajall"
+
+
 def test_another_robot(saved, other_env):
     _, folder = saved
     refuse(at(settings(), folder), other_env(action=6), "'action' of 'paper' must have 6 entries")

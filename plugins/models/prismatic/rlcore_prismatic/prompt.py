@@ -140,8 +140,8 @@ def _read(folder: Path) -> Tokenizer:
     if not path.is_file():
         raise CheckpointError(
             f"{folder} has no {FILE_NAME}",
-            hint=f"hf download openvla/openvla-7b {FILE_NAME} --local-dir {folder}; or copy that "
-            "of the model that it was trained from",
+            hint=f"hf download openvla/openvla-7b {FILE_NAME} --local-dir {folder}; or that of "
+            "the model that it was trained from",
         )
     try:
         tokenizer = Tokenizer.from_str(read_text(path))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rlcore.errors import CheckpointError, ConfigError, together
+from rlcore.errors import CheckpointError, ConfigError, all_of
 from rlcore.specs import EnvSpec, PolicySpec, StateChannel, gathered
 from rlcore.track.damage import damaged
 from rlcore_prismatic import statistics
@@ -183,7 +183,7 @@ def checked_spec(
     else:
         check_beside(folders)
         place = folders.find(TOKENIZER_FILE).parent
-        adapters, tokenizer, found = together(
+        adapters, tokenizer, found = all_of(
             partial(_check_weights, config, resolved, folders, head),
             partial(load_tokenizer, place, resolved.prompt_length, resolved.size),
             partial(load_statistics, config, resolved),
