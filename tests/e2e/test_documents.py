@@ -93,7 +93,7 @@ def typed(line: str, *more: str, cwd: Path = ROOT, **variables: object) -> str:
     exported = {name: str(value) for name, value in variables.items()}
     done = subprocess.run(
         [*line.split(), *more], cwd=cwd, env=os.environ | {"PATH": PATH} | exported,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=800,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1700,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -227,6 +227,7 @@ def prepared(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_printed_line_trains(
     name: str,
