@@ -175,6 +175,7 @@ SMALL = {
     "env.eval.trials_per_task": 1,
     "actor.micro_batch_size": 2,
     "actor.global_batch_size": 4,
+    "cluster.timeouts": dict.fromkeys(("start", "env", "policy", "sync"), 1500),  # if it is busy
 }
 TINY_TOKENS = {**SMALL, "actor.model.size": "tiny_published"}
 TINY_PI0 = {

@@ -243,6 +243,20 @@ def test_bad_node_groups(groups, message):
         plan_for({"env,rollout,actor": "all"}, Inventory.uniform(2, EIGHT_GPUS), node_groups=groups)
 
 
+@pytest.mark.parametrize(
+    ("node", "there"),
+    [
+        (Node(cpus=2), "ranks are the 2 CPU cores here, as there is no GPU; "),
+        (Node(cpus=8, gpus=1), "ranks are the 1 GPU here; "),
+    ],
+)
+def test_ranks_that_are_not_there_are_answered_with_those_that_are(node, there):
+    with pytest.raises(PlacementError, match="rank 3 is out of range") as refused:
+        plan_for({"env": "0-3", "rollout,actor": "all"}, Inventory((node,)))
+    all_of_them = "all of them: 'cluster.component_placement={env,rollout,actor: all}'"
+    assert refused.value.hint == there + all_of_them
+
+
 def test_a_placement_that_a_plugin_registered(tmp_path, monkeypatch):
     (tmp_path / "acme_halves.py").write_text(
         """
