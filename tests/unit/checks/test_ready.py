@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from rlcore import extras
-from rlcore.checks import ready, run
+from rlcore.checks import ready, room, run
 from rlcore.checks.ready import Finding, look, require
-from rlcore.checks.room import row
 from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.config.compose import Unfinished, Ungiven, compose
@@ -65,10 +64,12 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     manager, chosen = load_plugins().manager, ready.chosen_plugins
     manager.register(module, name="sick")
     monkeypatch.setattr(extras, "distribution", find)
+    free = SimpleNamespace(free=2**40)  # others write meanwhile
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda place: free)
     monkeypatch.setattr(
         ready, "chosen_plugins", lambda config, registry: {"sick", *chosen(config, registry)}
     )
-    monkeypatch.setattr(doctor, "_kernels", lambda: row("kernels", ""))
+    monkeypatch.setattr(doctor, "_kernels", lambda: room.row("kernels", ""))
     yield
     manager.unregister(module)
 
@@ -209,3 +210,12 @@ def test_what_plan_is_asked_for(registry: Registry) -> None:
         "rlcore plan env=toy model=toy algorithm=plain runner.only_eval=true "
         "actor.micro_batch_size=8 cluster.inventory=2x8x80GB"
     )
+
+
+@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+def test_only_who_makes_a_policy_needs_its_checkpoint(elsewhere: Path) -> None:
+    config = compose([*WORDS, "actor.model.model_path=somebody/something"])
+    for collects, wanted in (False, ["missing"]), (True, []):
+        _, found = look(config, load_plugins(), collects=collects)
+        named = [one.status for one in found if one.said.startswith("actor.model.model_path: ")]
+        assert named == wanted
