@@ -20,6 +20,7 @@ from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
 from rlcore.cli.sweeps import Place, Sweep
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import Unfinished, compose, to_yaml
+from rlcore.config.costs import said_costs
 from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
@@ -154,7 +155,8 @@ def _run(
 
 
 def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
-    """`--dry-run`: the configuration, the placement with an estimate of memory, and the findings.
+    """`--dry-run`: the configuration, the placement with an estimate of memory, what the recipe is
+    known to cost, and the findings.
 
     Raises:
         UserError: what the run would be refused for on any machine.
@@ -162,6 +164,7 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
     print(to_yaml(config))
     if facts is not None:
         print(placement_table(facts))
+    print(*said_costs(config, load_plugins()), sep="\n")
     stays = (type(None), *OF_THE_USER)
     print(*(one for one in findings if isinstance(one.error, stays)), sep="\n")
     require(findings, but=OF_THE_USER)

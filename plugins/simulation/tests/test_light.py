@@ -17,7 +17,8 @@ class Others:
 sys.meta_path.insert(0, Others())
 import importlib, pkgutil, rlcore_simulation
 for module in pkgutil.iter_modules(rlcore_simulation.__path__):
-    if module.name != "plugin":  # which no simulator process loads; nor the modules of `cli`
+    # which no simulator process loads; nor the modules of `cli`
+    if module.name not in ("plugin", "published"):
         importlib.import_module(f"rlcore_simulation.{module.name}")
 print("loaded", "rlcore_simulation.serve" in sys.modules)
 """

@@ -131,7 +131,7 @@ def _unfit(value: Any, key: tree.Key) -> str:
     numbers = [n for n in tree.values_of(value) if isinstance(n, (int, float))]
     if not isinstance(value, bool) and any(n not in key.range for n in numbers):
         return f"{key.path} must be {key.range}"
-    read = key.place in ("read", "path") and isinstance(value, str)
+    read = key.place in ("read", "checkpoint", "path") and isinstance(value, str)
     if read and not Path(value).expanduser().exists():
         return f"not on this machine: give {key.path}=PATH"
     return ""
