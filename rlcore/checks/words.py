@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from rlcore.checks import places
 from rlcore.checks.facts import Facts
 from rlcore.config import sentences
 from rlcore.config.schema import RunConfig
-from rlcore.config.schema.env import OWN
+from rlcore.config.schema.env import CHECKPOINT, OWN
 from rlcore.track.env_facts import EnvFacts
 
 
@@ -40,9 +41,11 @@ def notes(facts: Facts) -> Iterator[str]:
 
 def findings(config: RunConfig) -> list[dict[str, str]]:
     """A row, as of a plugin's doctor, where the sentences that a checkpoint learned from were not
-    found, with a line for each place; what one side lacks the other does too."""
+    found, with a line for each place; what one side lacks the other does too. Of a checkpoint that
+    is still to be downloaded nobody knows."""
+    unknown = CHECKPOINT if places.found(config.actor.model).model_path is None else None
     for side, env in config.played.items():
-        if env.sentences in sentences.LOOKED_FOR:
+        if env.sentences in sentences.LOOKED_FOR and env.sentences != unknown:
             looked = sentences.places(env.sentences, env.env_type, config.actor.model.model_path)
             lines = [
                 f"env.{side}.sentences={env.sentences}: no file says what the policy learned from:",
