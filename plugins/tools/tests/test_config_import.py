@@ -93,7 +93,7 @@ def test_pi_with_ppo_on_metaworld(imported, capsys):
     assert verdicts["actor.model.precision"].word == "renamed"
     assert verdicts["algorithm.clip_ratio_c"].word == "dropped"
     assert verdicts["actor.optim.weight_decay"].word == "assumed"
-    assert verdicts["env.train.sentences"].word == "choose"
+    assert verdicts["env.train.sentences"].new == "checkpoint"  # no checkout is around the file
     said = capsys.readouterr().out
     assert "  runner.max_epochs=1000\n" in said
     assert "  actor.seed=42 -> runner.seed=42: " in said

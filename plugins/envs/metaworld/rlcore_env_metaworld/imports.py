@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore.config.schema.env import CHECKPOINT
 from rlcore_env_metaworld.tasks import BENCHMARKS
 
 SUITES = {
@@ -25,14 +26,9 @@ def _benchmark(suite: Any, _: Foreign) -> str:
 
 
 def _sentences(_: Any, foreign: Foreign) -> str:
-    """Those that their env tells a policy, from the file in their checkout."""
+    """Those that their env tells a policy, from the file in their checkout, or LeRobot's."""
     found = foreign.nearby(SENTENCES)
-    if found is None:
-        raise ValueError(
-            f"what RLinf tells the policy is in {SENTENCES} of its checkout: give it as "
-            "FILE:TASK_DESCRIPTIONS (docs/sentences.md). Left out, the policy hears rlcore's words"
-        )
-    return f"{found}:TASK_DESCRIPTIONS"
+    return CHECKPOINT if found is None else f"{found}:TASK_DESCRIPTIONS"
 
 
 def _entries(_: Any, foreign: Foreign) -> Any:
