@@ -241,14 +241,15 @@ def test_recipes_of_published_checkpoints_look_for_their_sentences(name, tmp_pat
     monkeypatch.setattr(sentences, "find_spec", lambda name: None)  # there may be a LeRobot here
     config = compose([f"experiment={name}"])
     assert config.env.train.sentences == config.env.eval.sentences == "checkpoint"
-    (row,) = words.findings(config)
+    assert words.findings(config) == []  # that its checkpoint is not here is said already
+    (tmp_path / "policy").mkdir()
+    given = f"actor.model.model_path={tmp_path / 'policy'}"
+    (row,) = words.findings(compose([f"experiment={name}", given]))
     for place in ("the checkpoint", "beside it", "lerobot", "sentences=FILE", "sentences=own"):
         assert place in row["detail"]
     tasks = load_target("rlcore_env_metaworld.tasks:SENTENCES")
     said = {task: f"Do {task} now" for task in tasks}
     (tmp_path / "metaworld_config.json").write_text(json.dumps({"TASK_DESCRIPTIONS": said}))
-    (tmp_path / "policy").mkdir()
-    given = f"actor.model.model_path={tmp_path / 'policy'}"
     config = compose([f"experiment={name}", given])
     assert words.findings(config) == []
     for side in (config.env.train, config.env.eval):

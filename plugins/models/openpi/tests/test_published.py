@@ -310,10 +310,10 @@ def test_a_jax_checkpoint_names_openpis_converter(tmp_path, env_spec):
     (tmp_path / "pi0_base" / "params").mkdir(parents=True)
     (tmp_path / "pi0_base" / "params" / "_METADATA").write_text("{}")
     for place in ("pi0_base", "pi0_base/params"):
-        error = refuse(settings(tmp_path / place), env_spec, "is a JAX checkpoint")
-        assert "examples/convert_jax_model_to_pytorch.py" in str(error.hint)
-        assert f"--checkpoint_dir {tmp_path / 'pi0_base'} --config_name" in str(error.hint)
-        assert f"--output_path {tmp_path / 'pi0_base_pytorch'}" in str(error.hint)
+        said = str(refuse(settings(tmp_path / place), env_spec, "is a JAX checkpoint"))
+        assert "examples/convert_jax_model_to_pytorch.py" in said
+        assert f"--checkpoint_dir {tmp_path / 'pi0_base'} --config_name" in said
+        assert f"--output_path {tmp_path / 'pi0_base_pytorch'}" in said
 
 
 def test_rlinfs_own_names_name_its_converter(folder, env_spec):

@@ -183,10 +183,10 @@ def checked_spec(
     else:
         check_beside(folders)
         place = folders.find(TOKENIZER_FILE).parent
-        adapters, tokenizer, found = all_of(
-            partial(_check_weights, config, resolved, folders, head),
+        tokenizer, found, adapters = all_of(
             partial(load_tokenizer, place, resolved.prompt_length, resolved.size),
             partial(load_statistics, config, resolved),
+            partial(_check_weights, config, resolved, folders, head),
         )
         tokenizer.checked(env.said)
         if found.key.startswith("libero_") and resolved.proprio_dim:
