@@ -104,8 +104,8 @@ def check_fit(
     common = stored.keys() & wanted.keys()
     if stored and wanted and not common:
         raise CheckpointError(
-            f"{path} has the weights of another model: {min(stored)} and {len(stored) - 1} more, "
-            f"and none of this network's, such as {min(wanted)}",
+            f"{path} has the weights of another model: {len(stored)} tensors, such as "
+            f"{min(stored)}, and none of this network's, such as {min(wanted)}",
             hint="choose the model=NAME that it is of, or another folder",
         )
     faults = {

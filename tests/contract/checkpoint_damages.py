@@ -201,7 +201,7 @@ POLICY: dict[str, Case] = {
         (WEIGHTS, "not floating point", PROJECTION, "I64")),
     "weights of another network": (
         retensor(WEIGHTS, lambda t: (t.clear(), t.update(conv1=torch.ones(3)))),
-        (WEIGHTS, "missing", "conv1")),
+        (WEIGHTS, "another model", "conv1")),
     "a folder for weights": (folder_instead(WEIGHTS), (WEIGHTS, "it is a folder")),
     "critic cut": (cut(HEADS, 0.5), (HEADS, "damaged")),
     "critic of another shape": (

@@ -110,6 +110,7 @@ def test_a_policy_that_dies_ends_the_run_and_it_goes_on(
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_a_hanging_worker_is_named_with_its_stack(log_path: Path):
     with pytest.raises(StuckError) as caught:
         start(

@@ -140,6 +140,7 @@ def test_separate_objects_equal_a_fused_one(log_path: Path, whole: Path, stages:
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_processes_of_their_own_equal_one(log_path: Path, whole: Path, ray_cluster: None):
     """Two env workers with three stages each: a round that fills up has fewer columns than
     there are streams, and some worker has nothing to play."""

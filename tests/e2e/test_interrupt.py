@@ -20,7 +20,12 @@ DOWN_SECONDS = 200  # Ray's agents look after a killed raylet about once a minut
 
 
 @pytest.mark.parametrize(
-    "stop", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.long)]
+    "stop",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param(signal.SIGKILL, marks=pytest.mark.long),
+    ],
 )
 def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Signals):
     command = [

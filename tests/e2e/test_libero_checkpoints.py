@@ -123,6 +123,7 @@ def publish(policy: Policy, folder: Path, key: str, *, proprio: bool) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_openvla_ofts_libero_spatial(libero, tmp_path):
     """Two images, a state of 8 entries, actions of the L1 head. `lora_adapter/` lies beside the
     weights that it is merged into, and is not added again."""

@@ -282,9 +282,10 @@ def test_free_batching_agrees_to_rounding(reference: Played, other: Played):
 
 @pytest.mark.parametrize(
     ("policy", "stages", "updates"),
-    [(FUSED_TWO, 2, 1), pytest.param(HYBRID_TWO, 3, UPDATES, marks=pytest.mark.long)],
+    [(FUSED_TWO, 2, 1), (HYBRID_TWO, 3, UPDATES)],
     ids=["fused", "hybrid"],
 )
+@pytest.mark.long
 def test_two_actor_ranks_equal_one_to_rounding(
     reference: Played, tmp_path: Path, data: Path, ray_cluster: None, policy: str, stages: int,
     updates: int,

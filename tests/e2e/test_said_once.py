@@ -27,6 +27,7 @@ def run(log_path: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *names, *overrides], capture_output=True, text=True)
 
 
+@pytest.mark.long
 def test_of_a_death_that_is_survived(log_path: Path):
     done = run(log_path, "env.train.fail_at=50", "env.train.fail_how=die")
     assert done.returncode == 0, done.stderr

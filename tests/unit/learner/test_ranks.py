@@ -37,6 +37,7 @@ def some_columns(trajectory: Trajectory, chosen: list[int]) -> dict:
     }
 
 
+@pytest.mark.long
 def test_three_ranks_equal_one(bench, acted, tmp_path):
     # the settings of rank_main.py
     alone = bench(

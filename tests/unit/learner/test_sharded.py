@@ -103,6 +103,7 @@ def require_equal(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert one["moments"] and all(torch.equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.long
 def test_ranks_with_many_rows_few_and_none(tmp_path):
     """With epochs, micro-batches, a KL to weights that have moved, a critic's warm-up; parameters
     of fewer rows than there are ranks, tied, frozen and in bf16; a critic trained alone; a

@@ -159,6 +159,7 @@ def test_put_on_plate_has_a_sentence_and_a_frame_of_its_own(make: EnvMaker) -> N
     assert result.rewards.tolist() == [[0.0, 0.0]]  # nothing is grasped yet
 
 
+@pytest.mark.long
 def test_frames_and_states_do_not_depend_on_the_process(make: EnvMaker) -> None:
     episodes = [Episode(0, 4), Episode(0, 5), Episode(0, 4)]
     actions = np.tile(ACTION, (3, 4, 1))

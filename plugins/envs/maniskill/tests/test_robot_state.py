@@ -55,6 +55,7 @@ def test_other_arms_have_as_many_joints_as_the_table_says(task: str, joints: int
 
 @pytest.mark.usefixtures("vulkan")
 @pytest.mark.parametrize("task", [PICK, MAIN])
+@pytest.mark.long
 def test_joints_are_what_maniskill_calls_qpos(task: str, make: EnvMaker) -> None:
     """`agent.robot.get_qpos()` is what RLinf sends its policies: to the bit, from the start on."""
     from rlcore_env_maniskill.batched import BatchedEnv

@@ -108,7 +108,7 @@ def test_weights_of_another_size_or_model(folder, pi05, env_spec):
         "set actor.model.openpi.size=tiny_siglip, which these weights have"
     )
     save_file({"model.norm.weight": torch.zeros(2)}, folder / "model.safetensors")
-    refuse(config, env_spec, "has the weights of another model: norm.weight and 0 more")
+    refuse(config, env_spec, "has the weights of another model: 1 tensors, such as norm.weight")
 
 
 # -- layouts ------------------------------------------------------------------------------------
