@@ -149,6 +149,11 @@ if [[ $places == *envs/mujoco* ]]; then run install_gl; fi
 if [[ $places == *envs/sapien* || $places == *envs/libero* ]]; then run install_libraries; fi
 if [[ $places == *envs/sapien* ]]; then run bash requirements/vulkan.sh; fi
 run bash requirements/venv.sh "$venv"
+if [[ ${#chosen[@]} != 0 && $places == *envs/metaworld* ]]; then
+  # the sentences of published checkpoints are a file in it (docs/sentences.md); it is not imported
+  pip_install --no-deps lerobot==0.4.4 \
+    || say "sentences of published checkpoints: $venv/bin/python -m pip install --no-deps lerobot" >&2
+fi
 say "torch (a large download the first time)"
 pip_install -r requirements/torch.txt
 say "rlcore, plugins and tools"

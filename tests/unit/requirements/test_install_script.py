@@ -80,6 +80,8 @@ def test_the_lines_of_the_documents_install_what_they_name(clone, line, extras, 
     unnamed = {"metaworld", "maniskill"} - set(extras.split(","))
     assert not any(f"plugins/envs/{name}" in everything for name in unnamed)
     assert (clone / ".venv/bin/switch_env").is_file()
+    sentences = any("--no-deps lerobot==" in line for line in pip_lines(clone))
+    assert sentences == ("metaworld" in extras)
     # nothing but a python is in this .venv, so the command that was tried is told
     told = "need an environment of their own: .venv/bin/rlcore venv create robotwin\n"
     assert (told in done.stderr) == ("robotwin" in extras)
