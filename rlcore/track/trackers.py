@@ -1,4 +1,4 @@
-"""Where a run's scalars go: always to `metrics.jsonl`, and to the trackers that were asked for.
+"""Log a run's scalars: always to `metrics.jsonl`, and to the trackers that were asked for.
 
 Trackers are components of plugins. Their libraries are imported when a run asks for them, not
 before.
@@ -34,7 +34,7 @@ TrackerFactory = Callable[[LoggerConfig, Path], Tracker]
 
 
 class LostFileWarning(RunWarning):
-    """A file of the run was taken away under it."""
+    """A file of the run was removed or replaced while the run was writing to it."""
 
 
 class MetricsLog:
@@ -68,7 +68,7 @@ class MetricsLog:
                 self._file.truncate(size)
 
     def sync(self) -> None:
-        """Flush it to the disk, for what is going to rely on it."""
+        """Flush it to the disk, before a checkpoint or a summary relies on it."""
         with self._named():
             if not self._is_there():
                 self._copy()
@@ -162,10 +162,10 @@ class Trackers:
         Raises:
             PluginError: it can't start.
         """
-        thread = TrackerThread(name, make)
+        thread = TrackerThread(name, make, self._patience)
         hint = f"use its offline mode, or take {name} out of runner.logger.logger_backends"
         try:
-            error = thread.started(self._patience)
+            error = thread.started()
         except TimeoutError:
             raise PluginError(
                 f"tracker {name!r} did not start within {self._patience:g} s "
@@ -192,13 +192,11 @@ class Trackers:
         named = with_aliases(metrics)
         self._log.log(named, step)
         for thread in list(self._threads):
-            if trouble := thread.trouble(self._patience):
+            if trouble := thread.log(named, step):
                 self._threads.remove(thread)
                 warnings.warn(
                     f"tracker {thread.name!r} {trouble}; it is off from now on", stacklevel=2
                 )
-            else:
-                thread.log(named, step)
 
     def close(self) -> None:
         """Close all of them, the log last, whatever happens to one."""
@@ -207,10 +205,9 @@ class Trackers:
             deadline = time.monotonic() + self._patience
             asked = []
             for thread in threads:
-                if trouble := thread.trouble(self._patience):
+                if trouble := thread.finish():
                     warnings.warn(f"tracker {thread.name!r} {trouble}", stacklevel=2)
                 else:
-                    thread.finish()
                     asked.append(thread)
             for thread in asked:
                 if trouble := thread.finished(deadline - time.monotonic()):
