@@ -51,8 +51,6 @@ def test_nothing_is_doubted_without_need(own: Path):
     ("name", "said"),
     [
         ("summary.json", "summary.json and eval/"),
-        ("manifest.json", "manifest.json is not from any attempt of this run"),
-        ("eval/after.parquet", "eval/after.parquet is not the evaluation that step_000002 keeps"),
         ("eval/before.parquet", "eval/before.parquet does not begin with"),
         ("metrics.jsonl", "metrics.jsonl "),
         ("sft.json", "sft.json is not what metrics.jsonl has of it: its train_loss is another"),
