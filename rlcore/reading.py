@@ -1,4 +1,4 @@
-"""Small files, read whatever they turn out to be. Light.
+"""Read small files, whatever they turn out to be. Light.
 
 A path may name a folder, a pipe or a device, or a file that is far larger than anything of its
 kind. All readers of small files that rlcore writes come through here: what can't be read is an

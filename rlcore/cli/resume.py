@@ -1,4 +1,4 @@
-"""`rlcore resume RUN [overrides]`: the run's own configuration, from its last checkpoint."""
+"""`rlcore resume RUN [--verify] [overrides]`: the run's configuration, from its last checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`summary.json`: the results of a run, in one small file with fixed keys."""
+"""Write `summary.json`: the results of a run, in one small file with fixed keys."""
 
 from __future__ import annotations
 

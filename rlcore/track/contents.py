@@ -1,4 +1,4 @@
-"""What a folder held when it was written, and whether it still does. Knows nothing of the files."""
+"""Compute sizes and digests of a folder's files, and compare them later."""
 
 from __future__ import annotations
 

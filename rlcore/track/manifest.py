@@ -1,4 +1,4 @@
-"""What a run was made of, so that it can be made again. Imports nothing that it describes."""
+"""Record what a run was made of, so that it can be repeated. Imports nothing that it describes."""
 
 from __future__ import annotations
 
