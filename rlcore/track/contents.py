@@ -16,8 +16,8 @@ DIGEST = "sha256"
 """Of the digests, in the words of hashlib; `sha256sum` prints the same."""
 BLOCK_BYTES = 1 << 20
 READ_ALWAYS = 256 << 20
-"""Bytes. Files below are read and compared each time; larger ones only on request, by `--verify`:
-several processes' optimizer states take minutes to read."""
+"""Bytes. Smaller files are compared with their digests each time, larger ones only by `--verify`:
+the optimizer state of a large model takes minutes to read."""
 SEAL = "rlcore_contents.json"
 
 
