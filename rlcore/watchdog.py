@@ -152,7 +152,7 @@ def guard(stop_seconds: float) -> Iterator[None]:
     A signal that asks for the end is given `stop_seconds` to be obeyed.
     """
     global _current
-    if _current is not None or threading.current_thread() is not threading.main_thread():
+    if _current is not None or not signals.in_main_thread():
         yield
         return
     watchdog = Watchdog(stop_seconds)
@@ -194,7 +194,7 @@ def limit(error: Cause, seconds: float, *, place: bool = True) -> Iterator[None]
     Args:
         place: say where the main thread was.
     """
-    if _current is None or threading.current_thread() is not threading.main_thread():
+    if _current is None or not signals.in_main_thread():
         yield
         return
     with _current.limit(error, seconds, place):
