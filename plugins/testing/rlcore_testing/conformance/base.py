@@ -27,7 +27,7 @@ from rlcore.answers import Fault
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import TYPE_KEYS
 from rlcore.config.schema import Settings
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import load_plugins
 from rlcore.specs import ComponentSpec, Kind
 from rlcore.targets import load_target
@@ -194,6 +194,8 @@ def _run(method: Callable[[], None], sentence: str) -> Finding | None:
         return None
     except Deviation as deviation:
         return Finding(sentence, deviation.message, deviation.hint)
+    except UserError as error:  # of core's own checks, for one
+        return Finding(sentence, error.message, error.hint or "")
     except Exception as error:  # a component may fail in any way, and that is a finding
         reason = f"it raised {type(error).__name__}: {error}"
         return Finding(sentence, reason, "run the check with pytest to see the traceback")
