@@ -1,4 +1,4 @@
-"""A thread that ends the process where its main thread can't do so any more.
+"""End the process from a thread when its main thread hangs.
 
 A call into a library's C++ that never returns runs no signal handler and no timeout of Python's. So
 a thread watches: it knows what is waited for and how long that may take, it hears of signals by

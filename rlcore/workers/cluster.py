@@ -1,4 +1,4 @@
-"""The Ray cluster below a group: joined or started, and what its nodes have."""
+"""Join or start the Ray cluster below a group of workers, and shut it down."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class PolicyWorker:
         # runtime when the tensor library loads it, so set before.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         if self._settings.offload:
-            # memory that comes and goes in pieces of all sizes would be left in splinters
+            # allocating and freeing pieces of all sizes would fragment the allocator
             os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
         import torch  # noqa: F401
 

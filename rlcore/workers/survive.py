@@ -1,4 +1,4 @@
-"""A vector env that outlives its simulators: what they were doing is done again.
+"""Restart a vector env whose simulators were lost, and repeat the episodes under way.
 
 An episode is fixed by its address and the actions it got, both of which are at hand here. When a
 simulator dies or hangs, the env is built anew and each row's episode played again from its start,

@@ -23,7 +23,7 @@ import numpy as np
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcore.answers import Fault
+from rlcore.answers import Fault, array_fault
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import TYPE_KEYS
 from rlcore.config.schema import Settings
@@ -238,13 +238,9 @@ def require_array(
     what: str, value: Any, dtype: Any, shape: tuple[int, ...], *, hint: str = ""
 ) -> None:
     """Require a numpy array of that type and shape."""
-    wanted = f"{np.dtype(dtype)} {list(shape)}"
-    hint = hint or f"give a numpy array {wanted}"
-    if not isinstance(value, np.ndarray):
-        raise Deviation(f"{what} is a {type(value).__name__}, expected an array {wanted}",
-                        hint=hint)  # fmt: skip
-    got = f"{value.dtype} {list(value.shape)}"
-    require(got == wanted, f"{what} is {got}, expected {wanted}", hint=hint)
+    fault = array_fault(what, value, dtype, shape)
+    if fault is not None:
+        raise Deviation(f"{fault}", hint=hint or fault.hint)
 
 
 def require_none(call: str, fault: Fault | None) -> None:
