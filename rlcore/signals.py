@@ -15,7 +15,7 @@ from types import FrameType
 from rlcore.errors import Terminated
 
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers
-HANGUP = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none
+HANGUP: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none
 ENDS: dict[int, type[KeyboardInterrupt]] = {
     signal.SIGINT: KeyboardInterrupt,
     **dict.fromkeys([signal.SIGTERM, *HANGUP], Terminated),
