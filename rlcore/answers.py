@@ -1,4 +1,4 @@
-"""An answer of a stranger's part, held against what was due: what is wrong with it, in words.
+"""Describe how a third-party component's return value breaks its contract.
 
 Knows arrays, no env and no policy.
 """
@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.errors import UserError
+
 NUMBERS = "fiub"  # kinds of types that hold numbers
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that can't be.
+    """What is wrong with a value.
 
     Attributes:
         what: the array, and the entry by its meaning.
@@ -36,34 +38,14 @@ class Fault:
         return f"{self.what} is {self.found}, expected {self.expected}"
 
 
-def array_fault(what: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> Fault | None:
-    """Whether it is a numpy array of exactly this type and shape."""
-    if isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape:
+def array_fault(
+    what: str, value: Any, dtype: Any, shape: tuple[int, ...], kinds: str = ""
+) -> Fault | None:
+    """Check that it is a numpy array of this shape, and of this type or one of these kinds."""
+    right = isinstance(value, np.ndarray) and value.shape == shape
+    if right and (value.dtype == dtype or value.dtype.kind in kinds):
         return None
     wanted = f"{np.dtype(dtype)} {list(shape)}"
-    return Fault(what, described(value), wanted, f"give a numpy array {wanted}")
-
-
-def described(value: Any) -> str:
-    """Type and shape."""
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {list(value.shape)}"
-    return kind_of(value)
-
-
-def kind_of(value: Any) -> str:
-    """Its type, for behind "is"."""
-    kind = type(value)
-    return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else (
-        f"a {kind.__module__}.{kind.__qualname__}"
-    )  # fmt: skip
-
-
-def numbers_fault(what: str, value: Any, shape: tuple[int, ...]) -> Fault | None:
-    """Numbers of any type; whether they are finite in float32 is looked at by row."""
-    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype.kind in NUMBERS:
-        return None
-    wanted = f"float32 {list(shape)}"
     return Fault(what, described(value), wanted, f"give a numpy array {wanted}")
 
 
@@ -73,7 +55,46 @@ def first_fault(
     """The first place `[B]` or `[B, C]` that is bad, with its value or a word for it."""
     if not bad.any():
         return None
-    place = tuple(int(index) for index in np.argwhere(bad)[0])
+    place = tuple(np.argwhere(bad)[0].tolist())
     found = values if isinstance(values, str) else str(values[place].tolist())
     step = place[1] if len(place) > 1 else None
     return Fault(what, found, expected, hint, place[0], step)
+
+
+def require_made(
+    made: Any,
+    name: str,
+    target: str,
+    expected: str,
+    holds: tuple[str, type],
+    error: type[UserError],
+) -> None:
+    """Check what a component's factory returned.
+
+    Args:
+        name, target, expected: for the error: "env toy", "module:make", "an env".
+        holds: an attribute that it must have, and its type.
+    """
+    attribute, kind = holds
+    # a plugin's object may lack the attribute
+    if isinstance(made, type) or not isinstance(getattr(made, attribute, None), kind):
+        found = f"the class {made.__qualname__}" if isinstance(made, type) else described(made)
+        raise error(
+            f"{name}: {target} gave {found}, expected {expected} with its {attribute}",
+            hint=f"the {name.partition(' ')[0]} is at fault: see rlcore.protocols",
+        )
+
+
+def described(value: Any) -> str:
+    """Type and shape, to be read behind "is"."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {list(value.shape)}"
+    return kind_of(value)
+
+
+def kind_of(value: Any) -> str:
+    """Its type, to be read behind "is"."""
+    kind = type(value)
+    return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else (
+        f"a {kind.__module__}.{kind.__qualname__}"
+    )  # fmt: skip

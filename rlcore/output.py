@@ -1,8 +1,8 @@
-"""Standard output as everything is printed to: safe for a terminal, and during a run no error.
+"""Make standard output safe for a terminal, and let a run go on where it can't be written.
 
-What is printed holds names and texts that others chose, so nothing in it steers the terminal.
-`rlcore train | head -1` or a closed terminal end neither a training nor its checkpoints: a run is
-worth more than what it says, and from then on what is written goes nowhere.
+Names and texts that others chose must not steer the terminal, so control characters are spelled
+out. `rlcore train | head -1` or a closed terminal end neither training nor its checkpoints: from
+then on output is dropped.
 """
 
 from __future__ import annotations

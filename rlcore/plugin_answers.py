@@ -1,4 +1,4 @@
-"""What a plugin may say of itself: the interface it was written for, and the components it lists.
+"""Check what a plugin declares: the interface it was written for, and the components it lists.
 
 Knows nothing of the other plugins, nor how one is found and loaded (`plugins.py`).
 """
@@ -44,7 +44,7 @@ def problem_of(spec: Any) -> str:
     if not isinstance(spec, ComponentSpec):
         return f"rlcore_components listed a {type(spec).__name__}, not a ComponentSpec"
     for field in fields(spec):
-        value = vars(spec)[field.name]
+        value = getattr(spec, field.name)
         if isinstance(field.default, tuple):
             if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
                 return f"{field.name} of a component must be a tuple of strings, got {value!r}"

@@ -293,6 +293,9 @@ class Registry:
             if not caller.has_spec():
                 known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
                 raise PluginError(f"unknown hook {caller.name}.{did_you_mean(caller.name, known)}")
+            wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
+            if any(one.plugin is module for one in wrappers):
+                raise PluginError(f"{caller.name} is a hook wrapper, which is never called")
 
     def _call(self, module: Any, hook: str, **arguments: Any) -> list[Any]:
         """The items one plugin's hook returns."""

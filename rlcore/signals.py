@@ -1,33 +1,60 @@
-"""Signals that end a run, and how each is reported: what it raises, its words, its exit code.
+"""Signals that end a run: who handles them, what each raises, its message and its exit code.
 
-SIGHUP (the terminal was closed) is as SIGTERM, unless it is ignored from the start (`nohup`).
+SIGHUP (the terminal was closed) is as SIGTERM, unless it is ignored from the start (`nohup`). All
+handlers of rlcore are set here, in the main thread, the only one that gets signals.
 """
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
 from rlcore.errors import Terminated
 
+Handler = Callable[[int, FrameType | None], None] | signal.Handlers
+HANGUP: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none
 ENDS: dict[int, type[KeyboardInterrupt]] = {
     signal.SIGINT: KeyboardInterrupt,
-    signal.SIGTERM: Terminated,
+    **dict.fromkeys([signal.SIGTERM, *HANGUP], Terminated),
 }
-if "SIGHUP" in vars(signal):  # not everywhere
-    ENDS[signal.SIGHUP] = Terminated
 _last: list[int] = []
 
 
 def heed() -> None:
-    """From now on these signals raise; for the main thread, the only one that gets any. One that
-    is ignored stays so, but for SIGTERM."""
+    """From now on these signals raise. One that is ignored stays so, but for SIGTERM."""
     _last.clear()
-    if threading.current_thread() is threading.main_thread():
-        for number in ENDS:
-            if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, end)
+    if in_main_thread():
+        for number in {*not_ignored(), signal.SIGTERM}:
+            signal.signal(number, end)
+
+
+@contextlib.contextmanager
+def handled(by: Mapping[int, Handler]) -> Iterator[None]:
+    """Put these handlers in place inside; afterwards all that end a run are handled as before."""
+    if not in_main_thread():
+        yield
+        return
+    former = {number: signal.getsignal(number) for number in ENDS}
+    for number, handler in by.items():
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, before in former.items():
+            signal.signal(number, before or signal.SIG_DFL)
+
+
+def not_ignored() -> list[int]:
+    """The signals that end this process now."""
+    return [number for number in ENDS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def in_main_thread() -> bool:
+    """Whether this thread is the one that gets signals."""
+    return threading.current_thread() is threading.main_thread()
 
 
 def end(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""A thread that ends the process where its main thread can't do so any more.
+"""End the process from a thread when its main thread hangs.
 
 A call into a library's C++ that never returns runs no signal handler and no timeout of Python's. So
 a thread watches: it knows what is waited for and how long that may take, it hears of signals by
@@ -61,12 +61,17 @@ class _Limit:
 
 
 class Watchdog:
-    """See :func:`guard`."""
+    """See :func:`guard`.
+
+    Attributes:
+        limits: what is waited for, and how long that may take.
+        spare: signals that the main thread grants in its own time.
+    """
 
     def __init__(self, stop_seconds: float) -> None:
         self._stop_seconds = stop_seconds
-        self._limits: list[_Limit] = []
-        self._spare = 0
+        self.limits: list[_Limit] = []
+        self.spare = 0
         self._received: list[int] = []
         self._end_in: Countdown | None = None
         self._main = threading.main_thread().ident or 0
@@ -86,23 +91,6 @@ class Watchdog:
         self._thread.join()
         os.close(self._read)
 
-    @contextlib.contextmanager
-    def limit(self, error: Cause, seconds: float, place: bool) -> Iterator[None]:
-        one = _Limit(error, Countdown(seconds), place)
-        self._limits.append(one)
-        try:
-            yield
-        finally:
-            self._limits.remove(one)
-
-    @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        self._spare = 1
-        try:
-            yield
-        finally:
-            self._spare = 0
-
     # -- the thread -------------------------------------------------------------------------
 
     def _watch(self) -> None:
@@ -111,7 +99,7 @@ class Watchdog:
             if ready and not self._done.is_set():
                 for number in os.read(self._read, 64):
                     self._note(number)
-            for one in list(self._limits):
+            for one in list(self.limits):
                 if one.countdown.over():
                     self._end_with(one)
             if self._end_in is not None and self._end_in.over():
@@ -123,8 +111,8 @@ class Watchdog:
         if number not in signals.ENDS:
             return
         self._received.append(number)
-        if self._spare:
-            self._spare -= 1
+        if self.spare:
+            self.spare -= 1
         elif self._end_in is None:
             self._end_in = Countdown(self._stop_seconds)
 
@@ -152,7 +140,7 @@ def guard(stop_seconds: float) -> Iterator[None]:
     A signal that asks for the end is given `stop_seconds` to be obeyed.
     """
     global _current
-    if _current is not None or threading.current_thread() is not threading.main_thread():
+    if _current is not None or not signals.in_main_thread():
         yield
         return
     watchdog = Watchdog(stop_seconds)
@@ -194,18 +182,28 @@ def limit(error: Cause, seconds: float, *, place: bool = True) -> Iterator[None]
     Args:
         place: say where the main thread was.
     """
-    if _current is None or threading.current_thread() is not threading.main_thread():
+    if _current is None or not signals.in_main_thread():
         yield
         return
-    with _current.limit(error, seconds, place):
+    limits, one = _current.limits, _Limit(error, Countdown(seconds), place)
+    limits.append(one)
+    try:
         yield
+    finally:
+        limits.remove(one)
 
 
 @contextlib.contextmanager
 def hold() -> Iterator[None]:
     """The first signal inside is granted by the main thread in its own time."""
-    with contextlib.nullcontext() if _current is None else _current.hold():
+    watchdog = _current
+    if watchdog is not None:
+        watchdog.spare = 1
+    try:
         yield
+    finally:
+        if watchdog is not None:
+            watchdog.spare = 0
 
 
 def know(processes: Iterable[psutil.Process]) -> None:

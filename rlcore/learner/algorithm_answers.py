@@ -1,8 +1,7 @@
-"""What an algorithm hands out, held against the contract: types and shapes, on every call.
+"""Check what an algorithm returns against the contract: types, shapes and finite advantages.
 
-An advantage per column where one per chunk is due would be stretched over all of them by tensor
-arithmetic, and train on wrong numbers without a word. Whether a loss is finite is looked at where
-its gradient is used: such a step is refused, and counted. Knows no model and no env.
+[N] where [T, N, 1] is expected would broadcast silently. Whether a loss is finite is looked at
+where its gradient is used: such a step is refused, and counted. Knows no model and no env.
 """
 
 from __future__ import annotations
@@ -17,29 +16,10 @@ from rlcore.algo.advantage import Advantages
 from rlcore.algo.metric import Metric
 from rlcore.errors import AlgorithmError
 from rlcore.rollout.policy_answers import described_answer
-from rlcore.specs import AlgorithmNeeds
 from rlcore.track.metrics import LINE, MEASURED
 from rlcore.trajectory import Trajectory
 
 Loss = tuple[Tensor, dict[str, Metric]]
-
-
-def checked_algorithm(name: str, target: str, algorithm: Any) -> None:
-    """Look at what a factory made.
-
-    Raises:
-        AlgorithmError: it is not an algorithm.
-    """
-    # a stranger's object: it may lack the name
-    needs = getattr(algorithm, "needs", None)
-    if isinstance(algorithm, type) or not isinstance(needs, AlgorithmNeeds):
-        found = f"the class {algorithm.__qualname__}" if isinstance(algorithm, type) else (
-            described_answer(algorithm)
-        )  # fmt: skip
-        raise AlgorithmError(
-            f"algorithm {name}: {target} gave {found}, expected an algorithm with its needs",
-            hint="the algorithm is at fault: see rlcore.protocols.Algorithm",
-        )
 
 
 def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantages:
@@ -69,9 +49,9 @@ def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantag
             chunk, column, entry = (~tensor.isfinite()).nonzero()[0].tolist()
             found = f"{float(tensor[chunk, column, entry])} in chunk {chunk} of column {column}"
             raise _error(name, "advantages", what, found, "finite numbers")
-    strangers = int((made.valid & ~trajectory.valid).sum())
-    if strangers:
-        found = f"true for {strangers} actions that were never executed"
+    idle = int((made.valid & ~trajectory.valid).sum())
+    if idle:
+        found = f"true for {idle} actions that were never executed"
         raise _error(name, "advantages", "valid", found, "false there")
     return made
 

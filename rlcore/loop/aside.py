@@ -1,4 +1,4 @@
-"""A call that is waited for, but not for ever. Knows nothing of what is called."""
+"""Call a function with a timeout, in a thread. Knows nothing of what is called."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
-"""Signals that ask a run to end: the first is granted at the next good moment, a second at once."""
+"""Stop a run on a signal: after the step under way at the first one, at once at the second."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 from rlcore import signals, watchdog
 
@@ -26,7 +24,6 @@ class StopSignals:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._received: signal.Signals | None = None
-        self._former: dict[int, Any] = {}
         self._held = contextlib.ExitStack()
 
     @property
@@ -41,18 +38,13 @@ class StopSignals:
         return signals.ENDS[self._received]()
 
     def __enter__(self) -> StopSignals:
-        if threading.current_thread() is threading.main_thread():
+        if signals.in_main_thread():
             self._held.enter_context(watchdog.hold())
-            self._former = {
-                number: signal.signal(number, self._note)
-                for number in signals.ENDS
-                if signal.getsignal(number) is not signal.SIG_IGN
-            }
+            by = dict.fromkeys(signals.not_ignored(), self._note)
+            self._held.enter_context(signals.handled(by))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for number, handler in self._former.items():
-            signal.signal(number, handler)
         self._held.close()
 
     def _note(self, number: int, frame: FrameType | None) -> None:

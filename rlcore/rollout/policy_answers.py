@@ -1,8 +1,7 @@
-"""What a policy hands out, held against its spec: types and shapes, on every call.
+"""Check what a policy returns against its spec: types, shapes and finite numbers.
 
-A value per row where one per row and entry is due would be stretched over all rows by tensor
-arithmetic, and train on wrong numbers without a word; so would a NaN of a decision. Whether what
-`evaluate` gives is finite is looked at where it is used. Knows no env and no algorithm.
+[B] where [B, C, A] is expected would broadcast silently, and so would a NaN of a decision. Whether
+what `evaluate` gives is finite is looked at where it is used. Knows no env and no algorithm.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlcore.answers import array_fault, described
+from rlcore.answers import described
 from rlcore.errors import PolicyError
 from rlcore.protocols import Evaluation, Inputs, PolicyOutput
 from rlcore.specs import PolicySpec
@@ -23,36 +22,19 @@ from rlcore.text import some
 NUMBERS = "biufc"  # kinds of numpy types
 
 
-def checked_policy(name: str, target: str, policy: Any) -> None:
-    """Look at what a factory made.
-
-    Raises:
-        PolicyError: it is not a policy.
-    """
-    # a stranger's object: it may lack the name
-    if isinstance(policy, type) or not isinstance(getattr(policy, "spec", None), PolicySpec):
-        found = f"the class {policy.__qualname__}" if isinstance(policy, type) else (
-            described(policy)
-        )  # fmt: skip
-        raise PolicyError(
-            f"model {name}: {target} gave {found}, expected a policy with its spec",
-            hint="the model is at fault: see rlcore.protocols.Policy",
-        )
-
-
 def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
     """What `prepare` gave for so many rows.
 
     Raises:
         PolicyError: it is not a mapping of numpy arrays of numbers, by row.
     """
-    if not isinstance(inputs, Mapping):
-        raise _error(spec, "prepare", "its answer", described(inputs), "a dict of numpy arrays")
+    right = isinstance(inputs, Mapping)
+    _require(right, spec, "prepare", "its answer", inputs, "a dict of numpy arrays")
     for name, array in inputs.items():
         right = isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS
-        if not right or array.shape[:1] != (rows,):
-            what = f"a numpy array of numbers with {rows} rows"
-            raise _error(spec, "prepare", f"{name!r}", described_answer(array), what)
+        right = right and array.shape[:1] == (rows,)
+        expected = f"a numpy array of numbers with {rows} rows"
+        _require(right, spec, "prepare", f"{name!r}", array, expected)
     return dict(inputs)
 
 
@@ -62,23 +44,22 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
     Raises:
         PolicyError: it is not as :class:`rlcore.protocols.PolicyOutput` says, or not finite.
     """
-    if not isinstance(output, PolicyOutput):
-        raise _error(spec, "act", "its answer", described(output), "a PolicyOutput")
-    shape = (rows, spec.num_action_chunks, spec.action_dim)
-    fault = array_fault("actions", output.actions, np.float32, shape)
-    if fault is not None:
-        raise _error(spec, "act", fault.what, fault.found, fault.expected)
-    _require(spec, "act", "logprobs", output.logprobs, shape)
-    _require(spec, "act", "values", output.values, (rows, spec.value_dim))
-    _require_finite(spec, "actions", torch.from_numpy(output.actions.copy()))  # of any strides
+    right = isinstance(output, PolicyOutput)
+    _require(right, spec, "act", "its answer", output, "a PolicyOutput")
+    shape, actions = (rows, spec.num_action_chunks, spec.action_dim), output.actions
+    right = isinstance(actions, np.ndarray) and actions.dtype == np.float32
+    right = right and actions.shape == shape
+    _require(right, spec, "act", "actions", actions, f"float32 {list(shape)}")
+    _require_floats(spec, "act", "logprobs", output.logprobs, shape)
+    _require_floats(spec, "act", "values", output.values, (rows, spec.value_dim))
+    _require_finite(spec, "actions", torch.from_numpy(actions.copy()))  # of any strides
     _require_finite(spec, "logprobs", output.logprobs)
     _require_finite(spec, "values", output.values)
-    if not isinstance(output.replay, Mapping):
-        raise _error(spec, "act", "replay", described(output.replay), "a dict of tensors")
+    right = isinstance(output.replay, Mapping)
+    _require(right, spec, "act", "replay", output.replay, "a dict of tensors")
     for name, tensor in output.replay.items():
-        if not (isinstance(tensor, torch.Tensor) and tensor.shape[:1] == (rows,)):
-            what = f"a tensor with {rows} rows"
-            raise _error(spec, "act", f"replay[{name!r}]", described_answer(tensor), what)
+        right = isinstance(tensor, torch.Tensor) and tensor.shape[:1] == (rows,)
+        _require(right, spec, "act", f"replay[{name!r}]", tensor, f"a tensor with {rows} rows")
     return output
 
 
@@ -88,16 +69,15 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
     Raises:
         PolicyError: it is not as :class:`rlcore.protocols.Evaluation` says.
     """
-    if not isinstance(evaluation, Evaluation):
-        raise _error(spec, "evaluate", "its answer", described(evaluation), "an Evaluation")
-    shape = (rows, spec.num_action_chunks, spec.action_dim)
-    _require(spec, "evaluate", "logprobs", evaluation.logprobs, shape)
-    _require(spec, "evaluate", "values", evaluation.values, (rows, spec.value_dim))
-    entropy = evaluation.entropy
-    fits = isinstance(entropy, torch.Tensor) and entropy.dim() == 3 and len(entropy) == rows
-    if not fits or any(n not in (1, m) for n, m in zip(entropy.shape, shape, strict=True)):
-        what = f"floats {list(shape)}, or one entry per chunk {[rows, 1, 1]}"
-        raise _error(spec, "evaluate", "entropy", described_answer(entropy), what)
+    right = isinstance(evaluation, Evaluation)
+    _require(right, spec, "evaluate", "its answer", evaluation, "an Evaluation")
+    shape, entropy = (rows, spec.num_action_chunks, spec.action_dim), evaluation.entropy
+    _require_floats(spec, "evaluate", "logprobs", evaluation.logprobs, shape)
+    _require_floats(spec, "evaluate", "values", evaluation.values, (rows, spec.value_dim))
+    right = isinstance(entropy, torch.Tensor) and entropy.dim() == 3 and len(entropy) == rows
+    right = right and all(n in (1, m) for n, m in zip(entropy.shape, shape, strict=True))
+    expected = f"floats {list(shape)}, or one entry per chunk {[rows, 1, 1]}"
+    _require(right, spec, "evaluate", "entropy", entropy, expected)
     return evaluation
 
 
@@ -112,7 +92,7 @@ def checked_files(spec: PolicySpec, folder: Path) -> None:
 
 
 def checked_saved(held: Any, load: Callable[[], Any]) -> None:
-    """Hold a policy against what is loaded of what it saved, bit for bit. Adapters and what they
+    """Compare a policy with what is loaded of what it saved, bit for bit. Adapters and what they
     adapt are left out: in what is saved they are merged.
 
     Raises:
@@ -155,33 +135,38 @@ def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
     spec: PolicySpec = policy.spec
     groups = policy.parameter_groups()
     right = isinstance(groups, Mapping) and set(groups) == {"policy", "value"}
-    if not right:
-        what = 'a dict of lists, "policy" and "value"'
-        raise _error(spec, "parameter_groups", "its answer", described(groups), what)
+    expected = 'a dict of lists, "policy" and "value"'
+    _require(right, spec, "parameter_groups", "its answer", groups, expected)
     own, seen = {id(parameter) for parameter in policy.parameters()}, set()
     for group, parameters in groups.items():
         for place, parameter in enumerate(parameters):
             name = f"{group}[{place}]"
             if id(parameter) not in own:
-                what = "a parameter of the policy (policy.parameters())"
-                raise _error(spec, "parameter_groups", name, "another's", what)
+                expected = "a parameter of the policy (policy.parameters())"
+                raise _error(spec, "parameter_groups", name, "another's", expected)
             if id(parameter) in seen:
                 raise _error(spec, "parameter_groups", name, "there twice", "each parameter once")
             seen.add(id(parameter))
-    trains = [(name, id(one)) for name, one in policy.named_parameters()
-              if one.requires_grad and one.numel()]  # fmt: skip
-    free = [name for name, number in trains if number not in seen]
+    free = [name for name, one in policy.named_parameters()
+            if one.requires_grad and one.numel() and id(one) not in seen]  # fmt: skip
     if free:
-        what = "all that require gradients; freeze others with requires_grad_(False)"
-        raise _error(spec, "parameter_groups", "its answer", f"without {some(free)}", what)
+        expected = "all that require gradients; freeze others with requires_grad_(False)"
+        raise _error(spec, "parameter_groups", "its answer", f"without {some(free)}", expected)
     return {group: list(parameters) for group, parameters in groups.items()}
 
 
-def _require(spec: PolicySpec, call: str, what: str, value: Any, shape: tuple[int, ...]) -> None:
-    right = isinstance(value, torch.Tensor) and value.is_floating_point()
-    if not right or tuple(value.shape) != shape:
-        expected = f"a tensor of floats {list(shape)}"
+def _require(
+    right: bool, spec: PolicySpec, call: str, what: str, value: Any, expected: str
+) -> None:
+    if not right:
         raise _error(spec, call, what, described_answer(value), expected)
+
+
+def _require_floats(
+    spec: PolicySpec, call: str, what: str, value: Any, shape: tuple[int, ...]
+) -> None:
+    right = isinstance(value, torch.Tensor) and value.is_floating_point() and value.shape == shape
+    _require(right, spec, call, what, value, f"a tensor of floats {list(shape)}")
 
 
 def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
@@ -206,7 +191,7 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
 
 
 def described_answer(value: Any) -> str:
-    """Type and shape of what a stranger handed out, to be read behind "is"."""
+    """Type and shape, of tensors too, to be read behind "is"."""
     if isinstance(value, torch.Tensor):
         return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     return described(value)

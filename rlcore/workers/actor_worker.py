@@ -10,8 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlcore.answers import require_made
 from rlcore.config.schema import ModelConfig, SFTConfig
+from rlcore.errors import AlgorithmError
 from rlcore.rollout.messages import Conversation
+from rlcore.specs import AlgorithmNeeds
 from rlcore.targets import load_target
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
@@ -40,7 +43,6 @@ class ActorWorker(PolicyWorker):
         """Built when first needed, so that an evaluation holds no optimizer."""
         self._arrive()
         if self._learner is None:
-            from rlcore.learner.algorithm_answers import checked_algorithm
             from rlcore.learner.update import Learner
 
             if self._settings.actor.fsdp_config.gradient_checkpointing:
@@ -50,7 +52,8 @@ class ActorWorker(PolicyWorker):
                 map_alone(LEAST)  # it is slower, and who recomputes would rather have the memory
             config, target = self._settings.algorithm, self._settings.algorithm_target
             algorithm = load_target(target)(config)
-            checked_algorithm(config.name, target, algorithm)
+            named, holds = f"algorithm {config.name}", ("needs", AlgorithmNeeds)
+            require_made(algorithm, named, target, "an algorithm", holds, AlgorithmError)
             self._learner = Learner(
                 self.policy,
                 algorithm,

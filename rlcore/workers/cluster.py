@@ -1,4 +1,4 @@
-"""The Ray cluster below a group: joined or started, and what its nodes have."""
+"""Join or start the Ray cluster below a group of workers, and shut it down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import secrets
 import signal
 import socket
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -68,7 +67,10 @@ def _start(cluster: ClusterConfig) -> None:
     local, start = not joins(cluster), cluster.timeouts.start
     late = WorkerError(f"Ray did not start within {start:g} s (cluster.timeouts.start)")
     try:
-        with watchdog.limit(late, start), _own_signals():
+        # Ray replaces the handler of SIGTERM by one that exits without a message. What it starts
+        # does not end with the terminal: workers are needed for the checkpoint.
+        hangup = dict.fromkeys(signals.HANGUP, signal.SIG_IGN)
+        with watchdog.limit(late, start), signals.handled(hangup):
             ray.init(
                 address="local" if local else cluster.address,
                 # those that were planned for: Ray would count, and start a process for, all cores
@@ -108,23 +110,6 @@ def _shut_down(health: RayHealth) -> None:
     """Leave the cluster, without the pages that Ray has kept to print in the end."""
     with health.answering("shutdown", SHUTDOWN_SECONDS), contextlib.redirect_stdout(io.StringIO()):
         ray.shutdown()
-
-
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Ray replaces the handler of SIGTERM by one that exits without a word. What it starts inside
-    is not to end with the terminal: workers are needed for the checkpoint."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    former = {number: signal.getsignal(number) for number in signals.ENDS}
-    if "SIGHUP" in vars(signal):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def require_answer(address: str, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Folders of a run on their way to workers that don't see them, and back.
+"""Copy run folders to and from nodes without shared storage.
 
     driver --- blocks ---> depot of the first worker on a node     what its workers are to read
     driver <-- blocks ---- depot of each worker                    what it wrote

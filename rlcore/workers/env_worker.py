@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.answers import described
+from rlcore.answers import require_made
 from rlcore.config.schema import EnvConfig
 from rlcore.errors import EnvError, WorkerError
 from rlcore.protocols import Demonstration, Env
@@ -54,7 +54,7 @@ class EnvSide:
 
     def same_simulators(self, other: EnvSide) -> bool:
         """Whether both can be played on the same simulators: equal but for the schedule."""
-        neutral = {name: self.config.__dict__[name] for name in SCHEDULE_KEYS}
+        neutral = {name: getattr(self.config, name) for name in SCHEDULE_KEYS}
         return self.target == other.target and replace(other.config, **neutral) == self.config
 
 
@@ -98,15 +98,9 @@ def _made(target: str, config: EnvConfig, **settings: int) -> Env:
     Raises:
         EnvError: the factory gives something else.
     """
-    env = load_target(target)(config, **settings)
-    # a stranger's object: it may lack the name
-    if isinstance(env, type) or not isinstance(getattr(env, "spec", None), EnvSpec):
-        found = f"the class {env.__qualname__}" if isinstance(env, type) else described(env)
-        raise EnvError(
-            f"env {config.env_type}: {target} gave {found}, expected an env with its spec",
-            hint="the env is at fault: see rlcore.protocols.Env",
-        )
-    made: Env = env
+    made: Env = load_target(target)(config, **settings)
+    named = f"env {config.env_type}"
+    require_made(made, named, target, "an env", ("spec", EnvSpec), EnvError)
     return made
 
 

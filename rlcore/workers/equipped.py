@@ -1,4 +1,4 @@
-"""Whether each node has the files that its workers need: asked of the nodes before a worker starts.
+"""Ask each node for the files that its workers need, before a worker starts.
 
 Weights are read wherever a policy is, simulators and their assets wherever an env is, and data sets
 wherever one learns. Checkpoints are written by the actor and read by all that hold a policy: files

@@ -260,9 +260,8 @@ class WorkerGroup(ABC):
         return BUCKET_BYTES
 
     def _turn(self, component: str) -> None:
-        """Whose turn it is to compute: before "rollout" does, the actor leaves the accelerators
-        that they share, and the reverse, where the settings say so. A worker comes back by itself
-        when it is asked to compute."""
+        """Offload the other role before this one computes, where they share accelerators and the
+        settings say so. A worker moves back by itself when it is asked to compute."""
         other = "actor" if component == "rollout" else "rollout"
         if other == "rollout" and not self._roster.separate:
             return

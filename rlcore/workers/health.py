@@ -1,7 +1,7 @@
-"""Whether Ray itself still works: the processes behind it that this one has started, or joined.
+"""Check that Ray itself still works: its processes on this machine, and the head of its cluster.
 
-Who waits for a worker asks here too, since a worker can't answer once these are gone, and a call of
-Ray's may then never come back.
+Asked during every wait for a worker: a worker can't answer once these are gone, and a call of
+Ray's may then never return.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The nodes of a Ray cluster that is joined: waited for, asked what they are, put in rank order.
+"""Wait for the nodes of a Ray cluster, ask what they are, and put them in rank order.
 
 Rank order: the head first, the others by their label `rlcore-rank` if they have one, then by
 address, then as Ray lists them.

@@ -1,4 +1,4 @@
-"""What becomes of env workers whose node has left the cluster: they go to another one.
+"""Move env workers from a lost node to another.
 
 All randomness is keyed by episode, and a rollout is repeated whole, so it comes out the same
 wherever its env workers sit. A policy has no other place: its weights are lost with it.

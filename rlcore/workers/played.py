@@ -1,5 +1,4 @@
-"""An env as a run plays it: the tasks it was asked for, in its order and under its sentences, and
-no invalid data passed on.
+"""Wrap a plugin's env: map task numbers and instructions, validate what it returns.
 
     stage -> PlayedEnv -> SurvivingEnv -> the plugin's env
 
@@ -10,7 +9,7 @@ transport.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +22,7 @@ from rlcore.env_answers import (
     checked_actions,
     chunk_fault,
     demonstration_fault,
-    frames_fault,
+    films_fault,
     observation_fault,
 )
 from rlcore.errors import EnvError
@@ -65,7 +64,7 @@ class PlayedEnv:
             ("num_envs", env.num_envs, num_envs),
             ("the number of entries of spec.hosts", len(self.hosts), num_envs),
             ("the number of action entries", real.action_dim, self.spec.action_dim),
-            *((what, vars(real)[what], vars(self.spec)[what]) for what in PLANNED),
+            *((what, getattr(real, what), getattr(self.spec, what)) for what in PLANNED),
         ):
             if found != expected:
                 raise EnvError(
@@ -82,7 +81,8 @@ class PlayedEnv:
             )
         self._numbers = [real.tasks.index(task) for task in self.spec.tasks]
         self._told = None if isinstance(told, str) else [told[task] for task in self.spec.tasks]
-        self._said = frozenset(self.spec.said)
+        closed = self._told is None and not self.spec.open_sentences
+        self._named: Collection[str] | None = frozenset(self.spec.said) if closed else None
         self._episodes: list[Episode] = [Episode(0, 0)] * num_envs
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._running, self._solved = (np.zeros(num_envs, dtype=bool) for _ in range(2))
@@ -106,12 +106,10 @@ class PlayedEnv:
             fault = Fault("the answer to reset", described(answer), "(observation, infos)",
                           "see rlcore.protocols.Env")  # fmt: skip
             raise self._blame(fault, self._running)
-        observation = answer[0]
-        fault = observation_fault(self.spec, self.num_envs, observation, self._running)
-        fault = fault or self._said_fault(observation["task_descriptions"], self._running)
+        fault = observation_fault(self.spec, self.num_envs, answer[0], self._running, self._named)
         if fault is not None:
             raise self._blame(fault, self._running)
-        return self._retold(observation)
+        return self._retold(answer[0])
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """One chunk of all rows: actions float32 `[B, C, A]`.
@@ -122,10 +120,9 @@ class PlayedEnv:
         actions = checked_actions(self.spec, self.num_envs, actions)
         running, length = self._running, actions.shape[1]
         result = self._env.chunk_step(actions)
-        fault = chunk_fault(self.spec, self.num_envs, length, result, running, self._solved)
-        if fault is None:
-            seen = running & ~result.terminated.any(axis=1)
-            fault = self._said_fault(result.observation["task_descriptions"], seen)
+        fault = chunk_fault(
+            self.spec, self.num_envs, length, result, running, self._solved, self._named
+        )
         if fault is not None:
             raise self._blame(fault, running, result)
         result = accepted(result)
@@ -151,15 +148,12 @@ class PlayedEnv:
         """Expert episodes of the given addresses, each once."""
         asked = {self._inner(episode): episode for episode in episodes}
         for demonstration in self._env.demonstrate(list(asked), **settings):
-            fault = demonstration_fault(self.spec, demonstration)
-            fault = fault or self._said_fault([demonstration.task_description], np.ones(1, bool))
-            episode = asked[demonstration.episode]
+            fault = demonstration_fault(self.spec, demonstration, self._named)
+            episode, sentence = asked[demonstration.episode], demonstration.task_description
             if fault is not None:
                 where = "" if fault.step is None else f", step {fault.step}"
                 raise self._error(fault, f"the expert's {self._address(episode)}{where}")
-            told = demonstration.task_description
-            if self._told is not None:
-                told = self._told[episode.task]
+            told = sentence if self._told is None else self._told[episode.task]
             success = bool(demonstration.success == 1)
             yield replace(demonstration, episode=episode, task_description=told, success=success)
 
@@ -170,20 +164,10 @@ class PlayedEnv:
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """Frames since the last call, by row."""
         films = self._env.recorded()
-        if not isinstance(films, Mapping) or not set(films) <= set(range(self.num_envs)):
-            told = f"of rows {list(films)}" if isinstance(films, Mapping) else described(films)
-            raise self._error(
-                Fault("the answer", told, f"frames by row, 0 to {self.num_envs - 1}",
-                      "give an empty dict where nothing was filmed"),
-                "in recorded",
-            )  # fmt: skip
-        for row, frames in films.items():
-            fault = None if isinstance(frames, Sequence) else Fault(
-                "a film", described(frames), "a list of frames", "see rlcore.protocols.Env",
-            )  # fmt: skip
-            fault = fault or frames_fault(self.spec, frames)
-            if fault is not None:
-                raise self._error(fault, self._address(self._episodes[row]))
+        fault = films_fault(self.spec, self.num_envs, films)
+        if fault is not None:
+            at = None if fault.row is None else self._address(self._episodes[fault.row])
+            raise self._error(fault, at or "in recorded")
         return films
 
     def suspend(self) -> None:
@@ -215,17 +199,6 @@ class PlayedEnv:
             return observation
         told = [self._told[episode.task] for episode in self._episodes]
         return {**observation, "task_descriptions": told}
-
-    def _said_fault(self, sentences: Sequence[str], seen: np.ndarray) -> Fault | None:
-        """A sentence that the spec does not name: the run was planned without it."""
-        if self._told is None and not self.spec.open_sentences:
-            for row in np.flatnonzero(seen).tolist():
-                if sentences[row] not in self._said:
-                    return Fault(
-                        "the sentence", repr(sentences[row]), "one that the spec names",
-                        "name all that a policy may be told in spec.sentences", row,
-                    )  # fmt: skip
-        return None
 
     # -- blame ------------------------------------------------------------------------------
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlcore.answers import require_made
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
-from rlcore.errors import WorkerError
+from rlcore.errors import PolicyError, WorkerError
 from rlcore.kernels import Rounding
 from rlcore.specs import EnvSpec, PolicySpec
 from rlcore.targets import load_target
@@ -83,7 +84,7 @@ class PolicyWorker:
         # runtime when the tensor library loads it, so set before.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         if self._settings.offload:
-            # memory that comes and goes in pieces of all sizes would be left in splinters
+            # allocating and freeing pieces of all sizes would fragment the allocator
             os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
         import torch  # noqa: F401
 
@@ -295,12 +296,12 @@ class PolicyWorker:
         import torch
 
         from rlcore.rng import generator
-        from rlcore.rollout.policy_answers import checked_policy
 
         settings, self._folder = self._settings, model.model_path
         torch.manual_seed(int(generator(settings.seed, "weights").integers(2**31)))
-        policy = load_target(settings.policy_target)(model, env_spec=settings.env_spec)
-        checked_policy(model.model_type, settings.policy_target, policy)
+        target, named = settings.policy_target, f"model {model.model_type}"
+        policy = load_target(target)(model, env_spec=settings.env_spec)
+        require_made(policy, named, target, "a policy", ("spec", PolicySpec), PolicyError)
         if settings.actor.fsdp_config.gradient_checkpointing:
             policy.set_checkpointing(True)
         return policy

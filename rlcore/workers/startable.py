@@ -1,4 +1,4 @@
-"""Whether Ray can start on this machine: the places it writes to, tried before it does.
+"""Check that Ray can start on this machine: try the places it writes to.
 
 Ray itself says of most of these that it "timed out during startup", after half a minute.
 """

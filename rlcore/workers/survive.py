@@ -1,4 +1,4 @@
-"""A vector env that outlives its simulators: what they were doing is done again.
+"""Restart a vector env whose simulators were lost, and repeat the episodes under way.
 
 An episode is fixed by its address and the actions it got, both of which are at hand here. When a
 simulator dies or hangs, the env is built anew and each row's episode played again from its start,
@@ -32,7 +32,7 @@ class _History:
 
 
 class SurvivingEnv:
-    """See :class:`rlcore.protocols.Env`; adds nothing to its calls.
+    """The calls of :class:`rlcore.protocols.Env` that a run makes, over an env that may be lost.
 
     Args:
         make: builds the env.
@@ -47,38 +47,24 @@ class SurvivingEnv:
         self._restarts = restarts
         self._env = make()
         self._rows: dict[int, _History] = {}
-        self._unknown: set[int] = set()  # rows whose episode has no address
         self._recorded: Sequence[int] = ()
         self.spec: EnvSpec = self._env.spec
         self.num_envs = self._env.num_envs
         self.incidents: list[str] = []
 
-    def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """As the env's; episodes can be replayed if they are given by address."""
-        asked = options or {}
-        result = self._surviving(lambda: self._env.reset(seed=seed, options=options))
-        mask = asked.get("reset_mask", np.ones(self.num_envs, dtype=bool))
+    def reset(self, *, options: Mapping[str, Any]) -> tuple[Observation, dict[str, Any]]:
+        """As the env's, with `episodes` for all rows."""
+        result = self._surviving(lambda: self._env.reset(options=options))
+        mask = options.get("reset_mask", np.ones(self.num_envs, dtype=bool))
         for row in np.flatnonzero(mask).tolist():
-            self._unknown.add(row)
-            if "episodes" in asked:
-                self._unknown.remove(row)
-                self._rows[row] = _History(asked["episodes"][row])
-        return result
-
-    def step(
-        self, actions: np.ndarray
-    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One env step of all rows."""
-        result = self._surviving(lambda: self._env.step(actions))
-        self._note(actions[:, None])
+            self._rows[row] = _History(options["episodes"][row])
         return result
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """One chunk of all rows."""
         result = self._surviving(lambda: self._env.chunk_step(actions))
-        self._note(actions)
+        for row, past in self._rows.items():
+            past.chunks.append(actions[row].copy())
         return result
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
@@ -156,7 +142,7 @@ class SurvivingEnv:
     def _build_anew(self, error: SimulatorError, failures: int, *, midway: bool) -> None:
         """Build the env anew, unless what was lost could not be repeated: `midway` says that it
         is more than starts."""
-        exact = self.spec.start_exactness == "bitwise" and not self._unknown
+        exact = self.spec.start_exactness == "bitwise"
         exact &= self.spec.course_repeats or not midway
         if failures > self._restarts or not exact:
             raise error
@@ -191,10 +177,6 @@ class SurvivingEnv:
         for row, chunks in playing.items():
             actions[row] = chunks[place]
         return actions
-
-    def _note(self, actions: np.ndarray) -> None:
-        for row, past in self._rows.items():
-            past.chunks.append(actions[row].copy())
 
 
 def require_same_versions(planned: EnvSpec, made: EnvSpec) -> None:

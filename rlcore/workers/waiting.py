@@ -120,8 +120,8 @@ class Waiting:
                     raise
 
     def _check(self, ref: Any, name: str, doing: str, others: Mapping[Any, str]) -> None:
-        """Raise what a finished call raised; of a wait in vain, with where everybody was. Who waits
-        for a worker that died may notice before Ray tells: then that one's death is raised."""
+        """Raise what a finished call raised; on timeout, include where each worker was last seen.
+        A worker may notice the death of another before Ray reports it: then that is raised."""
         try:
             with self._health.answering(doing):
                 _result(ref, name, doing)

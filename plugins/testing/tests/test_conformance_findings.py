@@ -270,8 +270,8 @@ BROKEN_POLICIES = {
         "buffers, transforms and statistics",
     },
     LeavesItsSpreadOut: {
-        "parameter groups are disjoint and cover what trains": "log_std require gradients but are "
-        "in no group, expected all that train .*freeze them",
+        "parameter groups are disjoint and cover what trains": "its answer of parameter_groups is "
+        "without log_std, expected all that require gradients; freeze others",
     },
 }
 

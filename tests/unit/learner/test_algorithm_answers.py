@@ -12,8 +12,9 @@ from rlcore_testing.conformance.trajectories import random_trajectory
 
 from rlcore.algo import metric
 from rlcore.algo.advantage import Advantages
+from rlcore.answers import require_made
 from rlcore.errors import AlgorithmError
-from rlcore.learner.algorithm_answers import checked_advantages, checked_algorithm, checked_loss
+from rlcore.learner.algorithm_answers import checked_advantages, checked_loss
 from rlcore.specs import AlgorithmNeeds
 
 T, N, C = 4, 5, 3
@@ -111,10 +112,11 @@ def test_a_loss_may_be_nan():
 
 
 def test_what_a_factory_made_must_be_an_algorithm():
-    checked_algorithm("fine", "m:f", SimpleNamespace(needs=AlgorithmNeeds()))
+    rest = ("algorithm odd", "m:f", "an algorithm", ("needs", AlgorithmNeeds), AlgorithmError)
+    require_made(SimpleNamespace(needs=AlgorithmNeeds()), *rest)
     for made, found in ((SimpleNamespace, "the class SimpleNamespace"), (None, "a NoneType")):
         with pytest.raises(AlgorithmError, match=f"algorithm odd: m:f gave {found}, expected an"):
-            checked_algorithm("odd", "m:f", made)
+            require_made(made, *rest)
 
 
 def test_the_learner_holds_algorithms_to_it(bench, play):

@@ -61,6 +61,10 @@ def test_a_stranger_is_found_through_its_entry_point_alone(install):
             GOOD + "\n    @hookimpl\n    def rlcore_after_rolout(run): pass",
             "unknown hook rlcore_after_rolout. Did you mean 'rlcore_after_rollout'?",
         ),
+        (
+            GOOD + "\n    @hookimpl(wrapper=True)\n    def rlcore_after_rollout(run): yield",
+            "rlcore_after_rollout is a hook wrapper, which is never called",
+        ),
         (GOOD.replace("return [", "return 3 or ["), "must return a list, got int"),
         (GOOD.replace("return [", "raise ValueError('boom'); return ["), "ValueError: boom"),
         (GOOD.replace("_components()", "_components(nonsense)"), "nonsense"),

@@ -106,10 +106,6 @@ def test_no_restart_is_made_where_none_is_wanted(mortal):
 
 def test_episodes_that_can_not_be_had_again_are_not_replayed(mortal):
     env = mortal({2})
-    env.reset(seed=3)
-    with pytest.raises(SimulatorError):
-        env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
-    env = mortal({2})
     env.spec = replace(env.spec, start_exactness="stored_state")
     env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
     with pytest.raises(SimulatorError):

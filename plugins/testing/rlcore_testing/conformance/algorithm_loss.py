@@ -7,7 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from rlcore.algo.metric import Metric, Metrics
+from rlcore.algo.metric import Metrics
+from rlcore.learner.algorithm_answers import checked_loss
 from rlcore.learner.samples import Samples
 from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject, Present
 from rlcore_testing.conformance.base import require, require_equal, skip_unless
@@ -23,11 +24,13 @@ class LossChecks(AlgorithmSubject):
     def test_the_loss_is_a_number_with_gradients(self) -> None:
         samples = self.samples()
         present = self.present(samples)
-        loss, metrics = self.loss(samples, present)
+        watched = None if self.algorithm.target_kl is None else APPROX_KL
+        answer = self.loss(samples, present)
+        loss, metrics = checked_loss(self.name, answer, required=watched)
         require(
-            loss.shape == () and bool(loss.isfinite()) and loss.requires_grad,
-            f"loss has shape {list(loss.shape)}, value {loss.detach()}, gradients: "
-            f"{loss.requires_grad}; expected a finite scalar with gradients",
+            bool(loss.isfinite()) and loss.requires_grad,
+            f"loss is {loss.detach()}, gradients: {loss.requires_grad}; expected a finite number "
+            "with gradients",
             hint="return the sum of elements times their weights",
         )
         loss.backward()
@@ -39,17 +42,9 @@ class LossChecks(AlgorithmSubject):
                 "expected finite numbers that are not all 0",
                 hint="nothing on the way from the policy's tensors to the loss may be detached",
             )
-        strangers = [k for k, m in metrics.items() if not isinstance(m, Metric) or "/" not in k]
-        require(
-            not strangers,
-            f"metrics {strangers} are not a rlcore.algo.metric.Metric under a name with a slash",
-            hint="metric.mean(x, valid), metric.step_mean(loss): they know how they add up",
-        )
-        require(
-            self.algorithm.target_kl is None or APPROX_KL in metrics,
-            f"target_kl is set, but the loss gives no metric {APPROX_KL}",
-            hint="the learner uses it to end an update early",
-        )
+        bare = [name for name in metrics if "/" not in name]
+        require(not bare, f"metrics {bare} are named without a slash",
+                hint="name them by group, e.g. train/actor/entropy")  # fmt: skip
 
     def test_an_entropy_per_chunk_is_taken(self) -> None:
         samples = self.samples()

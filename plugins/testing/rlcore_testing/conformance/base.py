@@ -23,11 +23,11 @@ import numpy as np
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcore.answers import Fault
+from rlcore.answers import Fault, array_fault
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import TYPE_KEYS
 from rlcore.config.schema import Settings
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, UserError
 from rlcore.plugins import load_plugins
 from rlcore.specs import ComponentSpec, Kind
 from rlcore.targets import load_target
@@ -194,6 +194,8 @@ def _run(method: Callable[[], None], sentence: str) -> Finding | None:
         return None
     except Deviation as deviation:
         return Finding(sentence, deviation.message, deviation.hint)
+    except UserError as error:  # of core's own checks, for one
+        return Finding(sentence, error.message, error.hint or "")
     except Exception as error:  # a component may fail in any way, and that is a finding
         reason = f"it raised {type(error).__name__}: {error}"
         return Finding(sentence, reason, "run the check with pytest to see the traceback")
@@ -236,13 +238,9 @@ def require_array(
     what: str, value: Any, dtype: Any, shape: tuple[int, ...], *, hint: str = ""
 ) -> None:
     """Require a numpy array of that type and shape."""
-    wanted = f"{np.dtype(dtype)} {list(shape)}"
-    hint = hint or f"give a numpy array {wanted}"
-    if not isinstance(value, np.ndarray):
-        raise Deviation(f"{what} is a {type(value).__name__}, expected an array {wanted}",
-                        hint=hint)  # fmt: skip
-    got = f"{value.dtype} {list(value.shape)}"
-    require(got == wanted, f"{what} is {got}, expected {wanted}", hint=hint)
+    fault = array_fault(what, value, dtype, shape)
+    if fault is not None:
+        raise Deviation(f"{fault}", hint=hint or fault.hint)
 
 
 def require_none(call: str, fault: Fault | None) -> None:

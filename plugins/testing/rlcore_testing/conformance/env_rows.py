@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.env_answers import frames_fault
+from rlcore.env_answers import films_fault
 from rlcore_testing.conformance.base import (
     HEAVY,
     require,
@@ -73,7 +73,7 @@ class RowChecks(EnvSubject):
                 f"expected {{1: {steps}}}, or one more for the reset",
                 hint=hint,
             )
-        require_none("recorded", frames_fault(self.spec, frames.get(1, [])))
+        require_none("recorded", films_fault(self.spec, ROWS, frames))
         require(env.recorded() == {}, "recorded() gives frames twice, expected {} the second time",
                 hint="clear what was taken")  # fmt: skip
         env.record([])

