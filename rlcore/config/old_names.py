@@ -58,6 +58,11 @@ def _modernise(values: Values, told: bool) -> Values:
             warn(f"{old}={written(value)} is an old spelling of {said}")
             for new, mapped in found_new.items():
                 _put(values, new, mapped)
+    for (path, old), new in OLD_VALUES.items():
+        if tree.find(values, path) == old:
+            warn(f"{path}={old} is no longer a way to send weights; {path}={new} is taken")
+            take(values, path)
+            _put(values, path, new)
     for path, harmless in ONE_VALUE.items():
         found, value = take(values, path)
         if found and value not in harmless:
@@ -153,6 +158,7 @@ RULES: dict[str, Callable[[str, Any, bool], Values]] = {
     **{f"{place}temperature": _temperature for place in _PLACES},
     "rollout.sampling_params.temperature_eval": _temperature,
 }
+OLD_VALUES = {("rollout.sync", "shared_memory"): "object_store"}
 
 
 def _has(values: Values, path: str) -> bool:

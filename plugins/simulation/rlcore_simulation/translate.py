@@ -138,9 +138,11 @@ def _opened(kind: Any) -> tuple[Any, tuple[Any, ...]]:
     return get_origin(kind) or kind, get_args(kind)
 
 
-@cache
-def _fields(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _fields(kind: Any) -> dict[str, Any]:
+    return _hints(kind)
+
+
+_hints = cache(get_type_hints)
 
 
 def _error_of_a_user(fields: Mapping[str, Any]) -> UserError:

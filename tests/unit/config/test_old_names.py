@@ -45,6 +45,7 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(registry, turn
         ("algorithm.eval_rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
         ("algorithm.rollout_epoch=2", lambda c: c.env.train.rollout_epoch == 2),
         ("env.train.group_size=4", lambda c: c.algorithm.group_size == 4),
+        ("rollout.sync=shared_memory", lambda c: c.rollout.sync == "object_store"),
         ("algorithm.n_chunk_steps=10", lambda c: True),  # 20 steps // chunks of 2
     ],
 )  # fmt: skip
