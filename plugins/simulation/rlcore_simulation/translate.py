@@ -138,11 +138,12 @@ def _opened(kind: Any) -> tuple[Any, tuple[Any, ...]]:
     return get_origin(kind) or kind, get_args(kind)
 
 
-def _fields(kind: Any) -> dict[str, Any]:
-    return _hints(kind)
-
-
 _hints = cache(get_type_hints)
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields."""
+    return _hints(kind)
 
 
 def _error_of_a_user(fields: Mapping[str, Any]) -> UserError:
