@@ -16,7 +16,7 @@ from rlcore.loop.assembly import Assembly, assemble
 from rlcore.placement import Lane, plan_lanes
 from rlcore.workers.backends import make_group
 
-WAYS = ("shared_memory", "broadcast", "object_store")
+WAYS = ("object_store", "broadcast")
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
 
 

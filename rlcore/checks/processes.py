@@ -95,19 +95,6 @@ def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def weights_reach_every_rollout_process(facts: Facts) -> Iterator[str]:
-    sync = facts.config.rollout.sync
-    over_the_network = [lane for lane in facts.lanes if lane.way == "broadcast"]
-    if sync == "shared_memory" and over_the_network:
-        rank = over_the_network[0].readers[0]
-        node = facts.placement.seats("rollout")[rank].node
-        yield (
-            "rollout.sync must be auto, broadcast or object_store: actor processes on node "
-            f"{node}, where rollout process {rank} sits, don't hold all weights, got {sync}"
-        )
-
-
-@CHECKS.add
 def parameters_can_be_divided(facts: Facts) -> Iterator[str]:
     config, actors = facts.config.actor.fsdp_config, facts.workers["actor"]
     if facts.policy is None or facts.config.divides == 1:

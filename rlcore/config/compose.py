@@ -20,6 +20,7 @@ from rlcore.config.bind import MISSING, bind, merge, schema_for
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.exchange import fit_recipe
 from rlcore.config.files import FileValues, compose_files
+from rlcore.config.imports import drop_old_keys
 from rlcore.config.needs import algorithm_needs
 from rlcore.config.old_names import (
     CHUNK_STEPS,
@@ -217,6 +218,7 @@ def _finish(
     root = schema_for(registry, raw)
     for layer in raw:
         move(layer, root)
+        drop_old_keys(layer, root, registry)
     if origin is not None:
         root.recipe = origin
     if EXPERIMENT in files.choices:  # a recipe's runs go under its name

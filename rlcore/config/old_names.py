@@ -58,15 +58,15 @@ def _modernise(values: Values, told: bool) -> Values:
             warn(f"{old}={written(value)} is an old spelling of {said}")
             for new, mapped in found_new.items():
                 _put(values, new, mapped)
+    for (path, old), new in OLD_VALUES.items():
+        if tree.find(values, path) == old:
+            warn(f"{path}={old} is no longer a way to send weights; {path}={new} is taken")
+            take(values, path)
+            _put(values, path, new)
     for path, harmless in ONE_VALUE.items():
         found, value = take(values, path)
         if found and value not in harmless:
             raise ConfigError(f"{path} must be {_either(harmless)}, or left out, got {value!r}")
-    for path, (harmless, why) in WITHOUT.items():
-        found, value = take(values, path)
-        if found and value not in harmless:
-            allowed = _either(harmless)
-            raise ConfigError(f"{path} must be {allowed}, or left out: {why}, got {value!r}")
     return values
 
 
@@ -142,36 +142,11 @@ RENAMED = {
 }
 ONE_VALUE: dict[str, tuple[Any, ...]] = {
     "runner.task_type": ("embodied", "embodied_eval"),
-    "actor.fsdp_config.strategy": ("fsdp", "fsdp2"),
     "env.eval.group_size": (1,),
     "rollout.sampling_params.top_p": (1,),
     "rollout.sampling_params.repetition_penalty": (1,),
 }
 """Keys that decided something in earlier systems; here they have values that nothing reads."""
-PRECISION, OWN_WAY = "actor.model.precision decides", "FSDP2's own way is taken"
-WITHOUT: dict[str, tuple[tuple[Any, ...], str]] = {
-    f"actor.fsdp_config.{name}": what
-    for name, what in {
-        "mixed_precision.param_dtype": ((None,), PRECISION),
-        "mixed_precision.buffer_dtype": ((None,), PRECISION),
-        "amp_autocast.enabled": ((False,), PRECISION),
-        "amp_autocast.precision": ((None, "bf16", "fp16"), PRECISION),
-        "grad_scaler.enabled": ((False,), "bf16 needs none"),
-        "use_liger_kernel": ((False,), "there are no such kernels"),
-        "offload_pin_memory": ((True,), OWN_WAY),
-        "forward_prefetch": ((False,), OWN_WAY),
-        "limit_all_gathers": ((True,), OWN_WAY),
-        "backward_prefetch": ((None, "pre"), OWN_WAY),
-        "use_orig_params": ((True,), OWN_WAY),
-        "enable_gradient_accumulation": (
-            (True,),
-            "micro_batch_size and global_batch_size decide",
-        ),
-        "wrap_policy": ((None,), "the policy names its blocks"),
-    }.items()
-}
-"""How parameters were divided in earlier systems: the values that are what is done here, and why
-there are no others."""
 MOVED = {f"env.{side}.center_crop": "actor.model.center_crop" for side in ("train", "eval")}
 """What the env did to images, and the policy does now."""
 _PLACES = ("", "env.eval.", "algorithm.", "rollout.", "rollout.sampling_params.")
@@ -183,6 +158,7 @@ RULES: dict[str, Callable[[str, Any, bool], Values]] = {
     **{f"{place}temperature": _temperature for place in _PLACES},
     "rollout.sampling_params.temperature_eval": _temperature,
 }
+OLD_VALUES = {("rollout.sync", "shared_memory"): "object_store"}
 
 
 def _has(values: Values, path: str) -> bool:

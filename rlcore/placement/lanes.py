@@ -1,8 +1,6 @@
 """How weights get from those who learn to those who act: lanes, each from one process to several.
 
-    device          over the memory of the accelerator that both sit on
-    shared_memory   over memory that processes of one node share
-    object_store    over Ray's object store
+    object_store    over Ray's object store: within a node
     broadcast       over the network, once for each node
 
 A lane carries what its sender holds: all weights, or its part where actor processes divide them.
@@ -12,22 +10,17 @@ Parts meet at the reader, so no process ever holds more than it needs. Pure; car
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from rlcore.placement.plan import Seat
 
-Way = Literal["device", "shared_memory", "object_store", "broadcast"]
+Way = Literal["object_store", "broadcast"]
 WAYS: tuple[Way, ...] = get_args(Way)
 """In the order in which they are served: a lane waits for those of the ways before its own, and for
 no other, so no two processes can wait for each other."""
-IN_WORDS = {
-    "device": "their GPU's memory",
-    "shared_memory": "shared memory",
-    "object_store": "the object store",
-    "broadcast": "the network",
-}
+IN_WORDS = {"object_store": "the object store", "broadcast": "the network"}
 
 
 @dataclass(frozen=True)
@@ -65,11 +58,6 @@ class Lane:
         """Of the queues to all readers."""
         return tuple(self.key(reader) for reader in self.readers)
 
-    @property
-    def taken(self) -> str:
-        """Key of the queue on which readers say what they have taken."""
-        return f"taken/{self.number}"
-
 
 Lanes = tuple[Lane, ...]
 IN_PROCESS = (Lane("object_store", ("actor", 0), (0,)),)
@@ -81,29 +69,22 @@ def plan_lanes(
 ) -> Lanes:
     """The lanes of a run, in the order in which they are served.
 
-    With `auto`, who is nearest sends: an actor on the reader's accelerator, else on its node. To
-    nodes without an actor a part goes over the network once, to the first reader there, who hands
-    on to the others.
+    With `auto`, an actor on the reader's node sends. To nodes without an actor a part goes over the
+    network once, to the first reader there, who hands on to the others.
 
     Args:
         actors, rollouts: seats by rank.
         shares: actor processes that divide one copy of the parameters; rank r holds part r modulo
             `shares`.
-        sync: `rollout.sync`; `shared_memory` is what `auto` does where the network is not needed,
-            but for what is sent within an accelerator.
+        sync: `rollout.sync`: `auto`, or the one way for all.
     """
-    if sync in ("object_store", "broadcast"):
+    if sync == "auto":
+        nodes = sorted({seat.node for seat in rollouts})
+        found = [lane for node in nodes for lane in _to_node(node, actors, rollouts, shares)]
+    else:
         way: Way = "broadcast" if sync == "broadcast" else "object_store"
         everyone = tuple(range(len(rollouts)))
         found = [Lane(way, ("actor", part), everyone, part) for part in range(shares)]
-    else:
-        nodes = sorted({seat.node for seat in rollouts})
-        near = sync == "auto"
-        found = [
-            lane
-            for node in nodes
-            for lane in _to_node(node, actors, rollouts, shares=shares, near=near)
-        ]
     seats = {"actor": actors, "rollout": rollouts}
 
     def on_gpus(lane: Lane) -> bool:
@@ -116,66 +97,32 @@ def plan_lanes(
     return _merged([replace(lane, on_gpus=on_gpus(lane)) for lane in found])
 
 
-def through_the_store(lanes: Sequence[Lane], unreached: Mapping[int, Sequence[int]]) -> Lanes:
-    """The same, but for readers that can't be reached as planned.
-
-    Args:
-        unreached: ranks of these, by the number of the lane.
-    """
-    found = []
-    for lane in lanes:
-        lost = tuple(unreached.get(lane.number, ()))
-        reached = tuple(reader for reader in lane.readers if reader not in lost)
-        found += [replace(lane, readers=reached)] if reached else []
-        found += [replace(lane, way="object_store", readers=lost)] if lost else []
-    return _merged(found)
-
-
 def in_words(lanes: Sequence[Lane]) -> str:
-    """Over what weights go, e.g. "shared memory and the network"."""
+    """Over what weights go, e.g. "the object store and the network"."""
     return " and ".join(IN_WORDS[way] for way in WAYS if any(lane.way == way for lane in lanes))
 
 
 def _to_node(
-    node: int, actors: Sequence[Seat], rollouts: Sequence[Seat], *, shares: int, near: bool
+    node: int, actors: Sequence[Seat], rollouts: Sequence[Seat], shares: int
 ) -> Iterator[Lane]:
-    """Lanes to the readers on one node; with `near`, within an accelerator where one is shared."""
+    """Lanes to the readers on one node."""
     here = [rank for rank, seat in enumerate(rollouts) if seat.node == node]
     holders: dict[int, int] = {}
     for rank, seat in enumerate(actors):
         if seat.node == node:
             holders.setdefault(rank % shares, rank)
     if len(holders) == shares:
-        beside = _beside(here, actors, rollouts) if shares == 1 and near else {}
-        for reader, actor in beside.items():
-            yield Lane("device", ("actor", actor), (reader,))
-        others = tuple(rank for rank in here if rank not in beside)
-        if others:
-            for part in range(shares):
-                yield Lane("shared_memory", ("actor", holders[part]), others, part)
+        for part in range(shares):
+            yield Lane("object_store", ("actor", holders[part]), tuple(here), part)
         return
     first, *mates = here
     for part in range(shares):
         if part in holders:
-            yield Lane("shared_memory", ("actor", holders[part]), (first,), part)
+            yield Lane("object_store", ("actor", holders[part]), (first,), part)
         else:
             yield Lane("broadcast", ("actor", part), (first,), part)
     if mates:
-        yield Lane("shared_memory", ("rollout", first), tuple(mates))
-
-
-def _beside(
-    readers: Sequence[int], actors: Sequence[Seat], rollouts: Sequence[Seat]
-) -> dict[int, int]:
-    """`{reader: actor}` of those that sit on the very same accelerators."""
-    at = {_accelerators(seat): rank for rank, seat in reversed(list(enumerate(actors)))}
-    at.pop(None, None)
-    found = {reader: at.get(_accelerators(rollouts[reader])) for reader in readers}
-    return {reader: actor for reader, actor in found.items() if actor is not None}
-
-
-def _accelerators(seat: Seat) -> tuple[int, tuple[int, ...]] | None:
-    return (seat.node, seat.local_ranks) if seat.gpus else None
+        yield Lane("object_store", ("rollout", first), tuple(mates))
 
 
 def _merged(lanes: Sequence[Lane]) -> Lanes:

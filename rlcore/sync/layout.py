@@ -16,7 +16,6 @@ from rlcore.errors import WorkerError
 from rlcore.learner import parts
 from rlcore.protocols import Policy
 from rlcore.sync.arrays import as_bytes, dtype_name
-from rlcore.sync.memory import Place
 from rlcore.sync.network import Address
 from rlcore.text import some
 
@@ -56,7 +55,6 @@ class Announcement:
         kinds: of all tensors of the subset, by name, whoever sends them.
         spans: what this sender sends of them, in the order of its bytes.
         bucket: bytes of one message; the last one has the rest.
-        place: of the memory that holds the buckets, if any.
         meeting: where a group meets that is to be formed first, if any.
     """
 
@@ -65,7 +63,6 @@ class Announcement:
     kinds: dict[str, Kind]
     spans: tuple[Span, ...]
     bucket: int
-    place: Place | None = None
     meeting: Address | None = None
 
     @property

@@ -12,7 +12,6 @@ whatever anybody waits for was begun before, and never waits for what comes afte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from itertools import groupby
 
 from rlcore.placement.lanes import Lane
@@ -52,21 +51,18 @@ def publish(
     """
     sent = weights(policy, subset)
     kinds = {name: Kind.of(tensor) for name, tensor in sent.items()}
-    with ExitStack() as stack:
-        outlets: list[tuple[Outlet, Announcement]] = []
-        for lane in lanes:
-            spans = tuple(span for span, _ in held(sent, lane.part))
-            size = max(1, min(wiring.bucket, sum(span.size for span in spans)))
-            outlet = OUTLETS[lane.way](lane, size, wiring)
-            stack.callback(outlet.close)
-            news = Announcement(version, subset, kinds, spans, size, outlet.place, outlet.meeting)
-            outlets.append((outlet, news))
-        for outlet, news in outlets:
-            yield Publish(outlet.lane.keys, news)
-        for outlet, news in outlets:
-            here = (at_hand(tensor) for _, tensor in held(sent, outlet.lane.part))
-            own = (as_bytes(tensor.contiguous()) for tensor in here)
-            yield from outlet.pour(news.counts, Stream(own))
+    outlets: list[tuple[Outlet, Announcement]] = []
+    for lane in lanes:
+        spans = tuple(span for span, _ in held(sent, lane.part))
+        outlet = OUTLETS[lane.way](lane, wiring)
+        news = Announcement(version, subset, kinds, spans, wiring.bucket, outlet.meeting)
+        outlets.append((outlet, news))
+    for outlet, news in outlets:
+        yield Publish(outlet.lane.keys, news)
+    for outlet, news in outlets:
+        here = (at_hand(tensor) for _, tensor in held(sent, outlet.lane.part))
+        own = (as_bytes(tensor.contiguous()) for tensor in here)
+        yield from outlet.pour(news.counts, Stream(own))
 
 
 def pull(

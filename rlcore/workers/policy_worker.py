@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlcore.learner.host_copies import HostCopies
-    from rlcore.placement.lanes import Way
     from rlcore.protocols import Policy
-    from rlcore.sync.memory import Lent, Place
     from rlcore.sync.ways import Wiring
     from rlcore.trajectory import Trajectory
 
@@ -76,7 +74,6 @@ class PolicyWorker:
         self._trajectory: Trajectory | None = None  # also if none of the columns came its way
         self._gathered = False
         self._wiring: Wiring | None = None
-        self._lent: list[Lent] = []
 
     def load_torch(self) -> None:
         """Load the tensor library as this process needs it (idempotent)."""
@@ -195,33 +192,6 @@ class PolicyWorker:
             raise WorkerError(f"asked to {doing} without a trajectory")
         trajectory, self._trajectory, self._gathered = self._trajectory, None, False
         return trajectory
-
-    # -- whom this process can give its weights to ---------------------------------------------
-
-    def lend(self, way: Way) -> Place | None:
-        """A little memory, to be found by those that are going to read weights from here; None
-        where this system has none that others could read."""
-        from rlcore.sync.memory import Lent, can_share
-
-        if way != "device" and not can_share():
-            return None
-        self._lent.append(Lent(1, self.device if way == "device" else None))
-        return self._lent[-1].place
-
-    def reaches(self, place: Place | None) -> str:
-        """Why this process can't read memory that another one lends; empty if it can."""
-        if place is None:
-            return "this system has none that processes can hand to others"
-        try:
-            place.open()
-        except (OSError, ValueError, RuntimeError) as error:
-            return str(error)
-        return ""
-
-    def take_back(self) -> None:
-        """End what :meth:`lend` began."""
-        while self._lent:
-            self._lent.pop().close()
 
     def _wired(self, timeout: float, bucket: int) -> Wiring:
         """This process's end of its lanes; groups that were formed are kept."""

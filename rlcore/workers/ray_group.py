@@ -33,7 +33,6 @@ from rlcore.workers.health import RayHealth
 from rlcore.workers.moving import Irreplaceable, moved
 from rlcore.workers.process import WorkerProcess
 from rlcore.workers.queues import Queues
-from rlcore.workers.reach import Question, reachable
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
 from rlcore.workers.roster import Member, OnCount, Part, Roster
 from rlcore.workers.waiting import Waiting, WorkerLost, died
@@ -71,8 +70,6 @@ class RayGroup(WorkerGroup):
         self._waiting.results(refs, self._timeouts.start, "start")
         if self.ranks("actor") > 1:
             self._join()
-        if self._roster.separate:
-            self.lanes = reachable(self.lanes, self._put)
 
     def _place(self) -> None:
         """Create the queues and the workers; they are not waited for."""
@@ -144,17 +141,9 @@ class RayGroup(WorkerGroup):
         refs = {workers[n].depot.remote(question, *held): self._name(role, n) for n in ranks}
         return self._waiting.results(refs, self._timeouts.sync, f"{question} files")
 
-    def _put(self, questions: Sequence[Question]) -> list[Any]:
-        """Questions to single workers, at once; their answers."""
-        refs = {}
-        for (component, rank), method, arguments in questions:
-            role = self._role(component)
-            ref = self._workers[role][rank].call.remote(method, dict(arguments))
-            refs[ref] = self._name(role, rank)
-        return self._waiting.results(refs, self._timeouts.start, "start")
-
     def _bucket(self) -> int:
-        return min(super()._bucket(), min(stores(self._nodes)) // BUCKETS_AT_ONCE)
+        lanes = max(1, sum(lane.way == "object_store" for lane in self.lanes))
+        return min(super()._bucket(), min(stores(self._nodes)) // (BUCKETS_AT_ONCE * lanes))
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         """See the base. Nothing is kept of a conversation that an env worker has left."""

@@ -50,9 +50,6 @@ _POLICY: Methods = {
     "save": PolicyWorker.save,
     "checksums": PolicyWorker.checksums,
     "check_rounding": PolicyWorker.check_rounding,
-    "lend": PolicyWorker.lend,
-    "reaches": PolicyWorker.reaches,
-    "take_back": PolicyWorker.take_back,
     "suspend": PolicyWorker.suspend,
     "stop": PolicyWorker.stop,
 }

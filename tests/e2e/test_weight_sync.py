@@ -37,8 +37,8 @@ def test_a_policy_of_four_stores_goes_every_way(tmp_path: Path):
         seats = [assembly.placement.seats(name) for name in ("actor", "rollout")]
         with make_group(assembly.roster) as group:
             group.start()
-            assert group.weight_sync() == ["shared_memory"]
-            for number, way in enumerate(("object_store", "broadcast", "shared_memory")):
+            assert group.weight_sync() == ["object_store"]
+            for number, way in enumerate(("object_store", "broadcast")):
                 group.lanes = plan_lanes(*seats, sync=way)
                 folder = tmp_path / way
                 group.actor("save", path=str(folder))

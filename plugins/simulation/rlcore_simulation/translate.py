@@ -1,14 +1,16 @@
-"""Commands, answers and what they hold, as messages of the wire, and back.
+"""Commands, answers and what they hold, as messages of the wire, and back, by the types of their
+fields.
 
 What travels by its name (settings, errors) is looked up on the other side among its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from dataclasses import fields as fields_of
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from rlcore import errors
 from rlcore.config.schema.keys import Settings
 from rlcore.errors import UserError
 from rlcore.protocols import Demonstration
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+from rlcore.specs import Episode
 from rlcore.targets import load_target
 from rlcore_simulation.messages import (
     Command,
@@ -32,71 +34,123 @@ from rlcore_simulation.messages import (
     TakeFrames,
 )
 from rlcore_simulation.settings import SimulatedEnvConfig
-from rlcore_simulation.simulator import SimulatorSource
 from rlcore_simulation.values import address_of, plain, restored
 from rlcore_simulation.wire import Message, WireError
 
 Said = Command | Reply | Failure | Hosting
-
-
-class Word(NamedTuple):
-    """How one kind of message is told and understood."""
-
-    tell: Callable[[Any], tuple[Mapping[str, Any], Mapping[str, np.ndarray]]]
-    understand: Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], Any]
-
-
-Words = Mapping[str, Word]
+Kinds = Mapping[str, Any]
+"""Types of messages by name."""
+Arrays = dict[str, np.ndarray]
+COMMANDS: Kinds = {
+    kind.__name__: kind for kind in (Hosting, Reset, Play, Demonstrate, Record, TakeFrames)
+}
+ANSWERS: Kinds = {
+    **{kind.__name__: kind for kind in (Started, Played, Demonstration, Failure, NoneType)},
+    "frames": dict[int, list[np.ndarray]],
+}
+CONTENT = "content"
+MAPPINGS = (dict, Mapping)
 
 
 def told(said: Said) -> Message:
     """The message of a command or an answer."""
-    kind = "frames" if isinstance(said, dict) else type(said).__name__
-    return Message(kind, *{**COMMANDS, **ANSWERS}[kind].tell(said))
+    name = "frames" if isinstance(said, dict) else type(said).__name__
+    arrays: Arrays = {}
+    content = _encode({**COMMANDS, **ANSWERS}[name], said, name, arrays)
+    return Message(name, {CONTENT: content}, arrays)
 
 
-def understood(message: Message, words: Words) -> Any:
+def understood(message: Message, kinds: Kinds) -> Any:
     """The command or the answer of a message.
 
     Args:
-        words: what the other side may say: :data:`COMMANDS` or :data:`ANSWERS`.
+        kinds: what the other side may say: :data:`COMMANDS` or :data:`ANSWERS`.
 
     Raises:
         WireError: it is none of these, or lacks a part.
     """
-    if message.kind not in words:
-        raise WireError(f"a message is a {message.kind!r}, which is none of {', '.join(words)}")
+    if message.kind not in kinds:
+        raise WireError(f"a message is a {message.kind!r}, which is none of {', '.join(kinds)}")
     try:
-        return words[message.kind].understand(message.fields, message.arrays)
-    except (KeyError, TypeError, ValueError) as error:
+        return _decode(kinds[message.kind], message.fields[CONTENT], message.arrays)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise WireError(f"a message {message.kind!r} can't be understood: {reason}") from error
 
 
-# -- what a process is to host ----------------------------------------------------------------
+def _encode(kind: Any, value: Any, place: str, arrays: Arrays) -> Any:
+    """A value of a type as JSON has it. Arrays go to `arrays`, under the name of their place."""
+    kind, inner = _opened(kind)
+    if value is None:
+        return None
+    if kind is np.ndarray:
+        arrays[place] = value
+        return place
+    if kind is SimulatedEnvConfig:
+        values = {name: plain(each, f"env {name}") for name, each in asdict(value).items()}
+        return {"class": address_of(type(value), "the settings"), "values": values}
+    if kind is UserError:
+        return {"class": type(value).__name__, "message": value.message, "hint": value.hint}
+    if kind is range:
+        return [value.start, value.stop, value.step]
+    if is_dataclass(kind):
+        return {
+            name: _encode(each, getattr(value, name), f"{place}/{name}", arrays)
+            for name, each in _fields(kind).items()
+        }
+    if kind in MAPPINGS:  # as pairs, since JSON has texts as keys only
+        return [[key, _encode(inner[1], each, f"{place}/{key}", arrays)]
+                for key, each in value.items()]  # fmt: skip
+    if kind in (list, tuple):
+        return [_encode(inner[0], each, f"{place}/{n}", arrays) for n, each in enumerate(value)]
+    return value
 
 
-def _tell_hosting(it: Hosting) -> Any:
-    name = address_of(type(it.config), "the settings")
-    values = {each: plain(value, f"env {each}") for each, value in asdict(it.config).items()}
-    settings = {"class": name, "values": values}
-    return {
-        "spec": _plain_spec(it.spec),
-        "source": asdict(it.source),
-        "settings": settings,
-        "rows": [it.rows.start, it.rows.stop],
-        "num_envs": it.num_envs,
-    }, {}
+def _decode(kind: Any, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """What :func:`_encode` was given."""
+    kind, inner = _opened(kind)
+    if value is None:
+        return None
+    if kind is np.ndarray:
+        return arrays[value]
+    if kind is SimulatedEnvConfig:
+        return settings_from(load_target(value["class"]), value["values"])
+    if kind is UserError:
+        return _error_of_a_user(value)
+    if kind in (range, Episode):
+        return kind(*value)
+    if is_dataclass(kind):
+        made: Any = kind
+        types = _fields(made)
+        return made(**{name: _decode(types[name], each, arrays) for name, each in value.items()})
+    if kind in MAPPINGS:
+        return {key: _decode(inner[1], each, arrays) for key, each in value}
+    if kind in (list, tuple):
+        return kind(_decode(inner[0], each, arrays) for each in value)
+    return value
 
 
-def _hosting(fields: Mapping[str, Any], _: Mapping[str, np.ndarray]) -> Hosting:
-    return Hosting(
-        _spec(fields["spec"]),
-        SimulatorSource(**_with_tuples(fields["source"], "readers", "packages")),
-        settings_from(load_target(fields["settings"]["class"]), fields["settings"]["values"]),
-        range(*fields["rows"]),
-        fields["num_envs"],
-    )
+def _opened(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type, without `| None`, and the types of what it holds."""
+    if isinstance(kind, UnionType):
+        kinds = [each for each in get_args(kind) if each is not NoneType]
+        return _opened(kinds[0]) if len(kinds) == 1 else (object, ())
+    return get_origin(kind) or kind, get_args(kind)
+
+
+_hints = cache(get_type_hints)
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields."""
+    return _hints(kind)
+
+
+def _error_of_a_user(fields: Mapping[str, Any]) -> UserError:
+    kind = vars(errors)[fields["class"]]
+    if not issubclass(kind, UserError):
+        raise ValueError(f"{fields['class']} is no error of a user")
+    return kind(fields["message"], hint=fields["hint"])
 
 
 def settings_from(kind: type[SimulatedEnvConfig], values: Mapping[str, Any]) -> SimulatedEnvConfig:
@@ -117,125 +171,3 @@ def _sections(default: Any, values: Mapping[str, Any]) -> dict[str, Any]:
             else restored(value)
         )
     return made
-
-
-def _plain_spec(spec: EnvSpec) -> dict[str, Any]:
-    ranges = {name: vars(spec)[name] for name in _RANGES}
-    return asdict(spec) | {name: [r.start, r.stop, r.step] for name, r in ranges.items()}
-
-
-def _spec(plain: Mapping[str, Any]) -> EnvSpec:
-    made = _with_tuples(plain, *_TUPLES)
-    made |= {name: range(*plain[name]) for name in _RANGES}
-    made |= {name: tuple(of(**each) for each in plain[name]) for name, of in _PARTS.items()}
-    made["task_groups"] = {name: tuple(tasks) for name, tasks in plain["task_groups"].items()}
-    return EnvSpec(**made)
-
-
-_RANGES = ("train_trials", "heldout_trials")
-_TUPLES = [each.name for each in fields_of(EnvSpec) if str(each.type).startswith("tuple[")]
-_PARTS = {"cameras": CameraSpec, "states": StateChannel, "actions": ActionChannel}
-
-
-# -- commands and answers ---------------------------------------------------------------------
-
-
-def _tell_played(it: Played) -> Any:
-    arrays = {name: array for name, array in vars(it).items() if name != "infos"}
-    return {"infos": it.infos}, arrays
-
-
-def _demonstration(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Demonstration:
-    frames = {name: arrays[f"frames/{name}"] for name in fields["cameras"]}
-    return Demonstration(
-        episode=Episode(*fields["episode"]),
-        task_description=fields["task_description"],
-        frames=frames,
-        success=fields["success"],
-        **{name: arrays[name] for name in _STEPS},
-    )
-
-
-def _tell_demonstration(it: Demonstration) -> Any:
-    fields = {
-        "episode": it.episode,
-        "task_description": it.task_description,
-        "success": bool(it.success),
-        "cameras": list(it.frames),
-    }
-    frames = {f"frames/{name}": stack for name, stack in it.frames.items()}
-    return fields, {**{name: vars(it)[name] for name in _STEPS}, **frames}
-
-
-_STEPS = ("frame_steps", "states", "actions")
-
-
-def _tell_frames(it: Mapping[int, list[np.ndarray]]) -> Any:
-    return {"rows": list(it)}, {str(row): np.stack(frames) for row, frames in it.items()}
-
-
-def _failure(fields: Mapping[str, Any], _: Mapping[str, np.ndarray]) -> Failure:
-    mendable = fields["error"]
-    if mendable is not None:
-        kind = vars(errors)[mendable["class"]]
-        if not issubclass(kind, UserError):
-            raise ValueError(f"{mendable['class']} is no error of a user")
-        mendable = kind(mendable["message"], hint=mendable["hint"])
-    return Failure(fields["summary"], fields["traceback"], mendable, fields["missing"])
-
-
-def _tell_failure(it: Failure) -> Any:
-    error = it.error and {
-        "class": type(it.error).__name__,
-        "message": it.error.message,
-        "hint": it.error.hint,
-    }
-    return {**vars(it), "error": error}, {}
-
-
-def _by_row(values: Mapping[int, Any]) -> list[Any]:
-    """JSON has texts as keys only."""
-    return [[int(row), value] for row, value in values.items()]
-
-
-def _with_tuples(plain: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """JSON has no tuples."""
-    return {**plain, **{name: tuple(plain[name]) for name in names}}
-
-
-COMMANDS: Words = {
-    "Hosting": Word(_tell_hosting, _hosting),
-    "Reset": Word(
-        lambda it: ({"episodes": _by_row(it.episodes)}, {}),
-        lambda fields, _: Reset({row: Episode(*each) for row, each in fields["episodes"]}),
-    ),
-    "Play": Word(
-        lambda it: (
-            {"render_terminated": it.render_terminated, "render_final": it.render_final},
-            {"actions": it.actions},
-        ),
-        lambda fields, arrays: Play(**{**arrays, **fields}),
-    ),
-    "Demonstrate": Word(
-        lambda it: (vars(it), {}),
-        lambda fields, _: Demonstrate(**{**fields, "episode": Episode(*fields["episode"])}),
-    ),
-    "Record": Word(
-        lambda it: ({"rows": it.rows}, {}),
-        lambda fields, _: Record(tuple(fields["rows"])),
-    ),
-    "TakeFrames": Word(lambda it: ({}, {}), lambda fields, _: TakeFrames()),
-}
-ANSWERS: Words = {
-    "Started": Word(
-        lambda it: ({"sentences": _by_row(it.sentences)}, {}),
-        lambda fields, _: Started(dict(fields["sentences"])),
-    ),
-    "Played": Word(_tell_played, lambda fields, arrays: Played(**{**arrays, **fields})),
-    "Demonstration": Word(_tell_demonstration, _demonstration),
-    "frames": Word(
-        _tell_frames, lambda fields, arrays: {row: list(arrays[str(row)]) for row in fields["rows"]}
-    ),
-    "Failure": Word(_tell_failure, _failure),
-    "NoneType": Word(lambda it: ({}, {}), lambda fields, _: None),
-}

@@ -111,10 +111,10 @@ def test_an_error_a_user_can_mend_comes_as_the_nearest_of_ours() -> None:
         (told(Record((1,))), "'Record', which is none of"),  # an answer is never a command
         (told(SAID[0][1]), "'Hosting', which is none of"),
         (Message("Started"), "'Started' can't be understood: KeyError"),
-        (Message("Played", {"infos": []}), "'Played' can't be understood: TypeError"),
+        (Message("Played", {"content": {"infos": []}}), "'Played' can't be understood: TypeError"),
         (
-            Message("Failure", {"summary": "", "traceback": "", "error": {"class": "difflib"}}),
-            "'Failure' can't be understood",
+            Message("Failure", {"content": {"summary": "", "error": {"class": "difflib"}}}),
+            "'Failure' can't be understood: TypeError: issubclass",
         ),
     ],
 )

@@ -37,10 +37,10 @@ class RolloutConfig(Settings):
         largest=65_536,
     )
     sync: str = key(
-        "how weights get to rollout processes that are not actors too. auto: over shared memory on "
-        "one node, else over the network",
+        "how weights get to rollout processes that are not actors too. auto: over Ray's object "
+        "store on one node, else over the network",
         "auto",
-        choices=("auto", "shared_memory", "broadcast", "object_store"),
+        choices=("auto", "broadcast", "object_store"),
         when=When("cluster.backend", ("ray",)),
     )
     eval_deterministic: bool = key("evaluate without exploration noise", True)

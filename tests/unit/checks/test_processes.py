@@ -69,35 +69,24 @@ def test_one_copy_of_the_parameters_on_each_node(registry, problems, actors, siz
 @pytest.mark.parametrize(
     ("placement", "way"),
     [
-        ("{env: 0, rollout: 0, actor: 1}", ["shared_memory"]),
+        ("{env: 0, rollout: 0, actor: 1}", ["object_store"]),
         ("{env: 0, rollout: 1, actor: 1}", []),  # one process
-        ("{env: 0, rollout: 2, actor: 0-3}", ["device"]),
+        ("{env: 0, rollout: 2, actor: 0-3}", ["object_store"]),
         ("{env: 0, rollout: 4, actor: 0-3}", ["broadcast"]),
     ],
 )
 def test_weights_take_the_way_that_the_placement_allows(registry, problems, placement, way):
-    """Two nodes of four GPUs; only the last is refused shared memory."""
+    """Two nodes of four GPUs."""
     nodes = ["cluster.num_nodes=2", f"cluster.component_placement={placement}"]
-    for sync in ("auto", "shared_memory", "object_store"):
+    for sync in ("auto", "object_store", "broadcast"):
         config = compose(
             ["env=toy", "model=toy", "algorithm=plain", f"rollout.sync={sync}", *nodes],
             registry=registry,
         )
         plan = make_plan(config.cluster, Inventory.uniform(2, Node(cpus=16, gpus=4)), registry)
         facts = gather_facts(config, registry, plan)
-        # shared memory means the host's, also within a GPU
-        asked = sync == "object_store" or (sync, way) == ("shared_memory", ["device"])
-        expected = [sync] if asked and way else way
+        expected = way if sync == "auto" or not way else [sync]
         assert [lane.way for lane in facts.lanes] == expected
-        refused = [said for said in problems(facts) if said.startswith("rollout.sync")]
-        assert refused == (
-            [
-                "rollout.sync must be auto, broadcast or object_store: actor processes on node 1, "
-                "where rollout process 0 sits, don't hold all weights, got shared_memory"
-            ]
-            if way == ["broadcast"] and sync == "shared_memory"
-            else []
-        )
 
 
 def test_in_one_process_weights_take_no_way(facts):

@@ -32,7 +32,6 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(registry, turn
         ("algorithm.DIAL.level=2", lambda c: c.algorithm.dial.level == 2),
         ("fsdp.sharding_strategy=full_shard",
          lambda c: c.actor.fsdp_config.sharding_strategy == "full_shard"),
-        ("fsdp.strategy=fsdp2", lambda c: True),
         ("actor.fsdp.gradient_checkpointing=true",
          lambda c: c.actor.fsdp_config.gradient_checkpointing),
         ("do_sample=true", lambda c: not c.rollout.eval_deterministic),
@@ -46,6 +45,7 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(registry, turn
         ("algorithm.eval_rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
         ("algorithm.rollout_epoch=2", lambda c: c.env.train.rollout_epoch == 2),
         ("env.train.group_size=4", lambda c: c.algorithm.group_size == 4),
+        ("rollout.sync=shared_memory", lambda c: c.rollout.sync == "object_store"),
         ("algorithm.n_chunk_steps=10", lambda c: True),  # 20 steps // chunks of 2
     ],
 )  # fmt: skip
@@ -76,19 +76,6 @@ def test_files_may_hold_old_spellings_too(registry, tmp_path):
         ("rollout.sampling_params.top_p=0.9", "top_p must be 1, or left out, got 0.9"),
         ("do_sample=7", "must be true or false, got 7"),
         ("env.eval.group_size=8", r"env\.eval\.group_size must be 1, or left out, got 8"),
-        ("actor.fsdp_config.strategy=ddp", "must be fsdp or fsdp2, or left out, got 'ddp'"),
-        (
-            "fsdp.mixed_precision.param_dtype=bf16",
-            "param_dtype must be null, or left out: actor.model.precision decides, got 'bf16'",
-        ),
-        (
-            "actor.fsdp_config.use_orig_params=false",
-            "must be true, or left out: FSDP2's own way is taken, got False",
-        ),
-        (
-            "actor.fsdp_config.wrap_policy.module_classes_to_wrap=[Block]",
-            "wrap_policy must be null, or left out: the policy names its blocks, got",
-        ),
     ],
 )
 def test_a_meaning_that_would_be_lost_is_refused(registry, override, sentence):
@@ -107,8 +94,6 @@ def test_the_new_spelling_wins_in_the_same_place(registry, tmp_path):
 
 def test_settings_that_have_one_value_are_taken_as_they_stand(registry):
     words = ["runner.task_type=embodied", "rollout.sampling_params.top_p=1.0"]
-    words += [f"actor.fsdp_config.{said}" for said in ("amp_autocast.enabled=false",
-              "mixed_precision.buffer_dtype=null", "backward_prefetch=null")]  # fmt: skip
     assert compose([*TOY, *words], registry=registry) == compose(TOY, registry=registry)
 
 

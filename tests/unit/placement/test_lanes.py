@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rlcore.placement import Lane, Seat, in_words, plan_lanes
-from rlcore.placement.lanes import through_the_store
 
 
 def cores(*nodes):
@@ -28,16 +27,16 @@ ROLLOUTS = [("rollout", rank) for rank in range(6)]
 
 def test_on_one_node_the_first_actor_sends_to_all():
     lanes = plan_lanes(cores(0, 0), cores(0, 0, 0))
-    assert told(lanes) == [("shared_memory", ACTORS[0], (0, 1, 2), 0)]
-    assert in_words(lanes) == "shared memory"
+    assert told(lanes) == [("object_store", ACTORS[0], (0, 1, 2), 0)]
+    assert in_words(lanes) == "the object store"
 
 
 def test_each_node_is_served_by_an_actor_of_its_own():
     """hybrid, on two nodes: env 0-3 / rollout 4-7 / actor 0-7 and the like"""
     lanes = plan_lanes(cores(0, 0, 1, 1), cores(1, 0, 1))
     assert told(lanes) == [
-        ("shared_memory", ACTORS[0], (1,), 0),
-        ("shared_memory", ACTORS[2], (0, 2), 0),
+        ("object_store", ACTORS[0], (1,), 0),
+        ("object_store", ACTORS[2], (0, 2), 0),
     ]
 
 
@@ -45,19 +44,19 @@ def test_a_node_without_an_actor_gets_the_weights_once():
     """Readers 1, 2 on node 1 and 3 on node 2: each node's first one is sent to; it hands on."""
     lanes = plan_lanes(cores(0), cores(0, 1, 1, 2))
     assert told(lanes) == [
-        ("shared_memory", ACTORS[0], (0,), 0),
+        ("object_store", ACTORS[0], (0,), 0),
         ("broadcast", ACTORS[0], (1, 3), 0),
-        ("shared_memory", ROLLOUTS[1], (2,), 0),
+        ("object_store", ROLLOUTS[1], (2,), 0),
     ]
     assert [lane.handed_on for lane in lanes] == [False, False, True]
-    assert in_words(lanes) == "shared memory and the network"
+    assert in_words(lanes) == "the object store and the network"
 
 
 def test_parts_of_one_node_meet_at_every_reader_there():
     lanes = plan_lanes(cores(0, 0), cores(0, 0), shares=2)
     assert told(lanes) == [
-        ("shared_memory", ACTORS[0], (0, 1), 0),
-        ("shared_memory", ACTORS[1], (0, 1), 1),
+        ("object_store", ACTORS[0], (0, 1), 0),
+        ("object_store", ACTORS[1], (0, 1), 1),
     ]
 
 
@@ -65,10 +64,10 @@ def test_copies_of_divided_parameters_serve_their_own_node():
     """Two actors divide a copy, a copy on each node: ranks 0 and 2 hold part 0, 1 and 3 part 1."""
     lanes = plan_lanes(cores(0, 0, 1, 1), cores(0, 1), shares=2)
     assert told(lanes) == [
-        ("shared_memory", ACTORS[0], (0,), 0),
-        ("shared_memory", ACTORS[1], (0,), 1),
-        ("shared_memory", ACTORS[2], (1,), 0),
-        ("shared_memory", ACTORS[3], (1,), 1),
+        ("object_store", ACTORS[0], (0,), 0),
+        ("object_store", ACTORS[1], (0,), 1),
+        ("object_store", ACTORS[2], (1,), 0),
+        ("object_store", ACTORS[3], (1,), 1),
     ]
 
 
@@ -77,27 +76,13 @@ def test_parts_that_lie_on_two_nodes_cross_once():
     then hands on all."""
     lanes = plan_lanes(cores(0, 1), cores(0, 0, 1, 1), shares=2)
     assert told(lanes) == [
-        ("shared_memory", ACTORS[0], (0,), 0),
-        ("shared_memory", ACTORS[1], (2,), 1),
+        ("object_store", ACTORS[0], (0,), 0),
+        ("object_store", ACTORS[1], (2,), 1),
         ("broadcast", ACTORS[0], (2,), 0),
         ("broadcast", ACTORS[1], (0,), 1),
-        ("shared_memory", ROLLOUTS[0], (1,), 0),
-        ("shared_memory", ROLLOUTS[2], (3,), 0),
+        ("object_store", ROLLOUTS[0], (1,), 0),
+        ("object_store", ROLLOUTS[2], (3,), 0),
     ]
-
-
-def test_who_shares_a_gpu_with_an_actor_reads_there():
-    """hybrid: rollout 4-7 inside actor 0-7, here 1 inside 0-1, and one on a third GPU"""
-    lanes = plan_lanes(gpus((0, 0), (0, 1)), gpus((0, 1), (0, 2)))
-    assert told(lanes) == [
-        ("device", ACTORS[1], (0,), 0),
-        ("shared_memory", ACTORS[0], (1,), 0),
-    ]
-
-
-def test_parts_are_read_from_the_host_also_on_a_shared_gpu():
-    lanes = plan_lanes(gpus((0, 0), (0, 1)), gpus((0, 0)), shares=2)
-    assert [lane.way for lane in lanes] == ["shared_memory", "shared_memory"]
 
 
 def test_between_gpus_only_where_all_ends_have_one():
@@ -110,11 +95,6 @@ def test_between_gpus_only_where_all_ends_have_one():
 def test_not_between_two_ends_on_one_gpu():
     (lane,) = plan_lanes(gpus((0, 0)), gpus((0, 0)), sync="broadcast")
     assert (lane.way, lane.on_gpus) == ("broadcast", False)
-
-
-def test_shared_memory_is_the_hosts_where_it_is_asked_for():
-    (lane,) = plan_lanes(gpus((0, 0)), gpus((0, 0)), sync="shared_memory")
-    assert lane.way == "shared_memory"
 
 
 @pytest.mark.parametrize("way", ["object_store", "broadcast"])
@@ -151,18 +131,6 @@ def test_everyone_gets_every_part_once(shares, actors, rollouts, sync):
             assert len(set(nodes)) == len(nodes)
 
 
-def test_whoever_can_not_be_reached_gets_it_over_the_store():
-    lanes = plan_lanes(cores(0), cores(0, 0, 1, 1))
-    assert told(through_the_store(lanes, {0: [1]})) == [
-        ("shared_memory", ACTORS[0], (0,), 0),
-        ("object_store", ACTORS[0], (1,), 0),
-        ("broadcast", ACTORS[0], (2,), 0),
-        ("shared_memory", ROLLOUTS[2], (3,), 0),
-    ]
-    assert told(through_the_store(lanes, {2: [3]}))[-1] == ("object_store", ROLLOUTS[2], (3,), 0)
-    assert through_the_store(lanes, {}) == lanes
-
-
 def test_queues_are_told_apart_by_lane_and_reader():
-    lane = Lane("shared_memory", ("actor", 0), (2, 5), number=3)
-    assert lane.keys == ("weights/3/2", "weights/3/5") and lane.taken == "taken/3"
+    lane = Lane("object_store", ("actor", 0), (2, 5), number=3)
+    assert lane.keys == ("weights/3/2", "weights/3/5")

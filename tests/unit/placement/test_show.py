@@ -116,7 +116,7 @@ def test_over_what_weights_go():
     lanes = plan_lanes(plan.seats("actor"), plan.seats("rollout"))
     # 2**20 trained numbers of 4 bytes
     assert (
-        "an update sends about 4.00 MiB of weights to each rollout process, over shared memory\n"
+        "an update sends about 4.00 MiB of weights to each rollout process, over the object store\n"
         in shown(plan, policy(2**21, 2**20), lanes=lanes)
     )
 

@@ -1,4 +1,4 @@
-"""Each way on its own: nothing is overwritten too early, senders add up, groups are kept."""
+"""Each way on its own: senders add up, groups are kept."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import threading
 from collections import defaultdict
 
 import pytest
-import torch
 from odd import Odd, equal
 
 from rlcore.errors import WorkerError
 from rlcore.placement.lanes import Lane
-from rlcore.rollout.messages import Publish, Receive, Send
 from rlcore.sync.layout import Announcement, Span, fitting, weights
-from rlcore.sync.ways import SLOTS, Wiring
+from rlcore.sync.ways import Wiring
 from rlcore.sync.weights import publish, pull
 from rlcore.workers.channel import drive
 
@@ -56,35 +54,6 @@ def at_once(*conversations) -> list:
     return [results[number] for number in range(len(conversations))]
 
 
-def test_a_slot_is_filled_anew_only_when_all_have_taken_what_was_in_it():
-    lane = Lane("shared_memory", ("actor", 0), (0, 1))
-    talk = publish(
-        Odd(1.0), version=1, subset="all", lanes=[lane], wiring=Wiring(SECONDS, bucket=10)
-    )
-    said = [next(talk), *(next(talk) for _ in range(SLOTS))]
-    assert [one.message for one in said[1:]] == [0, 1]
-    data = said[0].message.place.open()
-    before = data.clone()
-    asked = [next(talk), talk.send(0), talk.send(1)]  # of bucket 0 one reader, bucket 1 one reader
-    assert all(isinstance(one, Receive) and one.key == lane.taken for one in asked)
-    assert torch.equal(data, before)
-    third = talk.send(0)  # both have taken bucket 0
-    assert isinstance(third, Publish) and third.message == 2
-    assert not torch.equal(data[:10], before[:10]) and torch.equal(data[10:], before[10:])
-
-
-def test_buckets_come_in_order_or_not_at_all():
-    lane, wiring = Lane("shared_memory", ("actor", 0), (0,)), Wiring(SECONDS, bucket=10)
-    talk = publish(Odd(1.0), version=1, subset="all", lanes=[lane], wiring=wiring)
-    news = next(talk).message
-    reader = Odd(2.0)
-    pulled = pull(reader, reader=0, lanes=[lane], wiring=wiring, timeout=SECONDS)
-    assert next(pulled).key == lane.key(0)
-    assert isinstance(pulled.send(news), Receive)
-    with pytest.raises(WorkerError, match="bucket 1 of the weights came while 0 was due"):
-        pulled.send(1)
-
-
 @pytest.mark.parametrize("bucket", [7, 1000])
 def test_over_the_network_to_several_again_and_again(bucket):
     lane = Lane("broadcast", ("actor", 0), (0, 1))
@@ -108,8 +77,8 @@ def test_over_the_network_to_several_again_and_again(bucket):
 
 
 def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypatch):
-    """Each actor first serves its own node over memory, then the other one over the network; more
-    buckets than slots. Here both hold everything; parts 0 and 1 are half of the names each."""
+    """Each actor first serves its own node over the store, then the other one over the network.
+    Here both hold everything; parts 0 and 1 are half of the names each."""
 
     def half(sent, part):
         names = list(sent.items())
@@ -119,11 +88,11 @@ def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypat
 
     monkeypatch.setattr("rlcore.sync.weights.held", half)
     lanes = [
-        Lane("shared_memory", ("actor", 0), (0,), part=0, number=0),
-        Lane("shared_memory", ("actor", 1), (1,), part=1, number=1),
+        Lane("object_store", ("actor", 0), (0,), part=0, number=0),
+        Lane("object_store", ("actor", 1), (1,), part=1, number=1),
         Lane("broadcast", ("actor", 0), (1,), part=0, number=2),
         Lane("broadcast", ("actor", 1), (0,), part=1, number=3),
-        Lane("shared_memory", ("rollout", 0), (2,), part=WHOLE, number=4),
+        Lane("object_store", ("rollout", 0), (2,), part=WHOLE, number=4),
     ]
     sender, readers = Odd(2.5), [Odd(-1.0), Odd(-2.0), Odd(-3.0)]
 
@@ -199,14 +168,3 @@ def test_bytes_that_are_missing_or_sent_twice_are_an_error(spans, sent):
 def test_senders_of_different_versions_are_an_error():
     with pytest.raises(WorkerError, match=r"version 1 \(all\) and version 2 \(all\)"):
         fitting([announced(*REST), announced(("weight", 0, 24), version=2)], Odd(0.0))
-
-
-def test_what_a_reader_says_of_a_bucket_reaches_its_sender():
-    lane, wiring = Lane("shared_memory", ("actor", 0), (0,)), Wiring(SECONDS, bucket=1000)
-    talk = publish(Odd(1.0), version=1, subset="all", lanes=[lane], wiring=wiring)
-    news = next(talk).message
-    pulled = pull(Odd(2.0), reader=0, lanes=[lane], wiring=wiring, timeout=SECONDS)
-    next(pulled)
-    pulled.send(news)
-    assert next(talk).message == 0
-    assert pulled.send(0) == Send(lane.taken, 0)

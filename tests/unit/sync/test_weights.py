@@ -18,8 +18,8 @@ from rlcore.workers.channel import interleave
 BYTES = 57
 
 
-def send(sender, *receivers, version=3, subset="all", bucket=1000, way="object_store"):
-    lanes = [Lane(way, ("actor", 0), tuple(range(len(receivers))))]
+def send(sender, *receivers, version=3, subset="all", bucket=1000):
+    lanes = [Lane("object_store", ("actor", 0), tuple(range(len(receivers))))]
     wiring = Wiring(1.0, bucket)
     talks = [
         publish(sender, version=version, subset=subset, lanes=lanes, wiring=wiring),
@@ -31,12 +31,11 @@ def send(sender, *receivers, version=3, subset="all", bucket=1000, way="object_s
     return [news.version for news in interleave(talks)[1:]]
 
 
-@pytest.mark.parametrize("way", ["object_store", "shared_memory"])
 @pytest.mark.parametrize("bucket", [1, 7, 24, 57, 1000])
-def test_all_readers_get_every_byte_in_place(bucket, way):
+def test_all_readers_get_every_byte_in_place(bucket):
     sender, readers = Odd(2.5), [Odd(-1.0), Odd(-2.0)]
     place = readers[0].weight.data_ptr()
-    assert send(sender, *readers, bucket=bucket, way=way) == [3, 3]
+    assert send(sender, *readers, bucket=bucket) == [3, 3]
     for reader in readers:
         assert all(equal(sender, reader).values())
     assert readers[0].weight.data_ptr() == place

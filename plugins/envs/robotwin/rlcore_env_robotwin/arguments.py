@@ -7,6 +7,23 @@ from typing import Any
 from rlcore_env_robotwin.settings import RoboTwinConfig
 
 Arguments = dict[str, Any]
+OBSERVED = ("rgb", "qpos")
+NOT_OBSERVED = (
+    *("third_view", "depth", "pointcloud", "observer", "endpose"),
+    *("mesh_segmentation", "actor_segmentation"),
+)
+COLLECTION = {
+    "save_freq": 15,
+    "episode_num": 100,
+    "use_seed": False,
+    "language_num": 100,
+    "pcd_down_sample_num": 1024,
+    "pcd_crop": True,
+    "save_path": "./data",
+    "collect_data": True,
+    "eval_video_log": True,
+}
+"""Of RoboTwin's data collection and evaluation, neither of which runs; its code reads them."""
 
 
 def arguments(config: RoboTwinConfig, task: str) -> Arguments:
@@ -27,28 +44,10 @@ def arguments(config: RoboTwinConfig, task: str) -> Arguments:
             "collect_head_camera": own.camera.collect_head_camera,
             "collect_wrist_camera": own.camera.collect_wrist_camera,
         },
-        "data_type": {
-            "rgb": own.data_type.rgb,
-            "third_view": own.data_type.third_view,
-            "depth": own.data_type.depth,
-            "pointcloud": own.data_type.pointcloud,
-            "observer": own.data_type.observer,
-            "endpose": own.data_type.endpose,
-            "qpos": own.data_type.qpos,
-            "mesh_segmentation": own.data_type.mesh_segmentation,
-            "actor_segmentation": own.data_type.actor_segmentation,
-        },
+        "data_type": dict.fromkeys(OBSERVED, True) | dict.fromkeys(NOT_OBSERVED, False),
         "clear_cache_freq": own.clear_cache_freq,
-        "render_freq": own.render_freq,
-        "save_freq": own.save_freq,
-        "episode_num": own.episode_num,
-        "use_seed": own.use_seed,
-        "language_num": own.language_num,
-        "pcd_down_sample_num": own.pcd_down_sample_num,
-        "pcd_crop": own.pcd_crop,
-        "save_path": own.save_path,
-        "collect_data": own.collect_data,
-        "eval_video_log": own.eval_video_log,
+        "render_freq": 0,  # a window, which processes without a screen do not have
+        **COLLECTION,
     }
 
 

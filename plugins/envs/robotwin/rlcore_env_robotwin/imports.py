@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore_env_robotwin.arguments import COLLECTION, NOT_OBSERVED, OBSERVED
 
 TASK = "env.*.task_config"
 SILENT = {
@@ -40,6 +41,16 @@ RULES = (
     ImportRule("env.*.center_crop", "env.*.center_crop", "of the env's frames", silent=False),
     *(ImportRule(key, key, "RoboTwin's own", silent=value) for key, value in SILENT.items()),
     ImportRule("env.*.use_custom_reward", None, "a solved task is worth reward_coef", only=(True,)),
+    *(
+        ImportRule(f"{TASK}.{name}", None, says, only=only, once_ours=True)
+        for names, says, only in (
+            (COLLECTION, "RoboTwin's own data collection and evaluation do not run", None),
+            (("render_freq",), "processes have no screen for RoboTwin's window", (0,)),
+            ([f"data_type.{kind}" for kind in OBSERVED], "the policy needs it", (True,)),
+            ([f"data_type.{kind}" for kind in NOT_OBSERVED], "no policy sees it", None),
+        )
+        for name in names
+    ),
     ImportRule("", "env.eval.trials_per_task", "as many episodes as theirs, each once", _trials),
     ImportRule(
         "", "env.*.render_final", "nothing reads the last frame where a time limit is an end", _last

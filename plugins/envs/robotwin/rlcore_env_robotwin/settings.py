@@ -43,21 +43,6 @@ class RobotCameraConfig(Settings):
 
 
 @dataclass
-class DataTypeConfig(Settings):
-    """What RoboTwin computes for an observation; a policy gets frames and joints of it."""
-
-    rgb: bool = key("frames; must be true", True)
-    third_view: bool = key("a camera on the whole scene", False)
-    depth: bool = key("depth", False)
-    pointcloud: bool = key("point cloud", False)
-    observer: bool = key("observer camera", False)
-    endpose: bool = key("poses of both hands", False)
-    qpos: bool = key("joints; must be true", True)
-    mesh_segmentation: bool = key("segmentation by mesh", False)
-    actor_segmentation: bool = key("segmentation by object", False)
-
-
-@dataclass
 class TaskConfig(Settings):
     """RoboTwin's own settings, handed to it under these names."""
 
@@ -81,25 +66,9 @@ class TaskConfig(Settings):
         "what is random", DomainRandomizationConfig()
     )
     camera: RobotCameraConfig = key("cameras", RobotCameraConfig())
-    data_type: DataTypeConfig = key("what is observed", DataTypeConfig())
     clear_cache_freq: int = key(
         "starts after which SAPIEN's cache of meshes and textures is emptied", 8, least=1
     )
-    render_freq: int = key(
-        "of RoboTwin's own window, which processes without a screen do not have: 0",
-        0,
-        least=0,
-        most=0,
-    )
-    save_freq: int = key("of RoboTwin's data collection: steps between frames", 15, least=1)
-    episode_num: int = key("of RoboTwin's data collection: episodes", 100, least=1)
-    use_seed: bool = key("of RoboTwin's data collection: seeds of an earlier one", False)
-    language_num: int = key("of RoboTwin's data collection: sentences kept", 100, least=1)
-    pcd_down_sample_num: int = key("points of a point cloud", 1024, least=0)
-    pcd_crop: bool = key("cut the table's surroundings off point clouds", True)
-    save_path: str = key("of RoboTwin's data collection: folder", "./data")
-    collect_data: bool = key("of RoboTwin's data collection: whether to save episodes", True)
-    eval_video_log: bool = key("of RoboTwin's evaluation: videos", True)
 
 
 CHECKOUT, STAND_INS = When("stand_ins", (False,)), When("stand_ins", (True,))

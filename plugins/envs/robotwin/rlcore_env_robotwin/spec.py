@@ -175,13 +175,10 @@ def _check_rest(config: RoboTwinConfig) -> None:
             f", got {task.step_lim}: RoboTwin takes no actions after it",
             hint="task_config.step_lim=null makes it the same",
         )
-    for name, value in (
-        ("camera.collect_head_camera", task.camera.collect_head_camera),
-        ("data_type.rgb", task.data_type.rgb),
-        ("data_type.qpos", task.data_type.qpos),
-    ):
-        if not value:
-            raise ConfigError(f"task_config.{name} must be true: the policy needs it, got {value}")
+    if not task.camera.collect_head_camera:
+        raise ConfigError(
+            "task_config.camera.collect_head_camera must be true: the policy needs it, got False"
+        )
 
 
 def _trials(config: RoboTwinConfig, split: str, tasks: tuple[str, ...]) -> range:

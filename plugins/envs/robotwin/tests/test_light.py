@@ -99,6 +99,25 @@ def test_the_documents_block_is_taken_as_printed(monkeypatch: pytest.MonkeyPatch
     assert (train.split, evaluation.split) == ("train", "heldout")
 
 
+def test_keys_without_effect_are_passed_over_and_named() -> None:
+    """RoboTwin's own files have them, and so have runs of the first version."""
+    words = ["env=robotwin_lift_pot", "model=pi0", "algorithm=ppo"]
+    task = "env.train.task_config"
+    with pytest.warns(ConfigWarning, match=rf"{task}\.save_freq: without effect"):
+        assert compose([*words, f"{task}.save_freq=3"]) == compose(words)
+    with pytest.warns(ConfigWarning, match=r"data_type\.rgb, .*data_type\.depth: without effect"):
+        kept = compose([*words, f"{task}.data_type={{rgb: true, depth: true}}"])
+    assert kept == compose(words)
+    for word, message in (
+        ("data_type.qpos=false", "qpos must be true, or left out: the policy needs it, got False"),
+        ("render_freq=1", "render_freq must be 0, or left out: processes have no screen"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            compose([*words, f"{task}.{word}"])
+    with pytest.raises(ConfigError, match=r"unknown key 'env\.train\.save_freq'"):
+        compose([*words, "env.train.save_freq=3"])
+
+
 @pytest.mark.parametrize("task", UNSUPPORTED)
 def test_a_task_without_a_reward_is_no_env_and_the_reason_is_said(task: str) -> None:
     message = f"env 'robotwin_{task}' is not supported: RoboTwin's branch has no reward for it"
@@ -272,7 +291,7 @@ def test_seeds_that_were_found_serve_other_time_limits_but_no_other_robot(tmp_pa
         )
 
     assert kept(max_episode_steps=40) == kept()
-    assert kept(task_config={"step_lim": 40, "save_path": "x"}) == kept()
+    assert kept(task_config={"step_lim": 40, "clear_cache_freq": 3}) == kept()
     assert kept(setting="demo_randomized") != kept()
     assert kept(task_config={"embodiment": ["aloha-agilex"]}) != kept()
 

@@ -1,19 +1,16 @@
-"""Which of our components a file of RLinf asks for, and what these say of its keys."""
+"""Which of our components a file of RLinf asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rlcore.config import tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import SIDES
-from rlcore.config.imports import ImportRule
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry
-from rlcore.targets import load_target
 
 MODEL, ACTING = "actor.model.", "rollout.model."
 """Where a file has its model: the one that is trained, and the one that acts."""
@@ -90,24 +87,3 @@ def type_keys(components: Mapping[str, str]) -> dict[str, Any]:
                 section = section.setdefault(each, {})
             section[name] = components[slot.section]
     return found
-
-
-def rules_of(components: Mapping[str, str], registry: Registry) -> list[ImportRule]:
-    """What the chosen components say of their keys. An env's rules are for the sides that it is
-    on."""
-    found: list[ImportRule] = []
-    for slot in SLOTS:
-        if slot.section not in components:
-            continue
-        target = registry.get(slot.kind, components[slot.section]).spec.imports
-        rules = load_target(target) if target is not None else ()
-        if slot.kind == "env":
-            side = slot.section.rpartition(".")[2]
-            rules = [_on_side(rule, side) for rule in rules]
-        found += rules
-    return found
-
-
-def _on_side(rule: ImportRule, side: str) -> ImportRule:
-    ours = rule.ours and rule.ours.replace("env.*.", f"env.{side}.")
-    return replace(rule, theirs=rule.theirs.replace("env.*.", f"env.{side}."), ours=ours)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
-from rlcore.config.old_names import WITHOUT
 
 NAMES_OF_RAY = "a name inside Ray, which nobody needs"
 NOT_READ = "embodied training does not read it there"
@@ -18,11 +17,7 @@ ONE_PASS = "an evaluation plays each (task, trial) once, until its episode ends"
 OFFLOAD = "not where one process acts and learns: it keeps the weights, the optimizer leaves"
 NO_RTC = "there is no real-time chunking"
 CO_TRAINING = "there is no supervised loss beside RL"
-LOSES = {
-    f"actor.fsdp_config.{name}"
-    for name in ("amp_autocast.enabled", "grad_scaler.enabled", "use_liger_kernel")
-}
-"""Of the keys without other values here, those of which another one can't be dropped."""
+PRECISION, OWN_WAY = "actor.model.precision decides", "FSDP2's own way is taken"
 
 
 def _updates(value: Any, foreign: Foreign) -> Any:
@@ -158,8 +153,27 @@ RULES = (
     ImportRule("actor.optim.min_lr_rate", None, "the cosine ends at 0 here", only=(None, 0, 0.0)),
     ImportRule("actor.optim.num_cycles", None, "the cosine has half a cycle here", only=(0.5,)),
     *(
-        ImportRule(key, None, why, only=values if key in LOSES else None)
-        for key, (values, why) in WITHOUT.items()
+        ImportRule(f"actor.fsdp_config.{name}", None, why, only=only)
+        for name, why, only in (
+            ("strategy", "both are FSDP2", ("fsdp", "fsdp2")),
+            ("mixed_precision.param_dtype", PRECISION, None),
+            ("mixed_precision.buffer_dtype", PRECISION, None),
+            ("amp_autocast.enabled", PRECISION, (False,)),
+            ("amp_autocast.precision", PRECISION, None),
+            ("grad_scaler.enabled", "bf16 needs none", (False,)),
+            ("use_liger_kernel", "there are no such kernels", (False,)),
+            ("offload_pin_memory", OWN_WAY, None),
+            ("forward_prefetch", OWN_WAY, None),
+            ("limit_all_gathers", OWN_WAY, None),
+            ("backward_prefetch", OWN_WAY, None),
+            ("use_orig_params", OWN_WAY, None),
+            (
+                "enable_gradient_accumulation",
+                "micro_batch_size and global_batch_size decide",
+                None,
+            ),
+            ("wrap_policy", "the policy names its blocks", None),
+        )
     ),
     # algorithm
     ImportRule(

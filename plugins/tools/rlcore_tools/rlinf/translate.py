@@ -18,12 +18,12 @@ from omegaconf import DictConfig
 
 from rlcore.config import tree
 from rlcore.config.bind import bind, merge, schema_for
-from rlcore.config.imports import Foreign
+from rlcore.config.imports import Foreign, rules_of
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry
 from rlcore_tools.rlinf import shared
-from rlcore_tools.rlinf.components import ACTING, MODEL, choose, rules_of, type_keys
+from rlcore_tools.rlinf.components import ACTING, MODEL, choose, type_keys
 from rlcore_tools.rlinf.reading import MISSING, Leaf, leaves
 from rlcore_tools.rlinf.verdicts import Judge, Verdict, Word, nest
 
