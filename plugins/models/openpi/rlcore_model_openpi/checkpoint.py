@@ -10,16 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import nn
-
-from rlcore.track.stored import full_scale, stored_file, weights_file
-from rlcore.track.weights import (
+from rlcore_weights.layouts import full_scale, stored_file, weights_file
+from rlcore_weights.tensors import (
     MergedWeights,
     plain_parameters,
     read_stored,
     shapes_of,
     write_weights,
 )
+from torch import nn
+
 from rlcore_model_openpi.files import (
     HEADS_FILE,
     NETWORK_FILE,

@@ -1,7 +1,7 @@
 """What a checkpoint folder must hold, checked before any worker starts. No tensor library.
 
     model.safetensors                     network, under openpi's names; or in another layout of
-                                          rlcore.track.stored: shards, full_weights.pt of a run
+                                          rlcore_weights.layouts: shards, full_weights.pt of a run
     rl_heads.safetensors                  critic and noise head, if there are any
     assets/<asset_id>/norm_stats.json     normalisation statistics
     paligemma_tokenizer.model             tokenizer of the prompt
@@ -20,12 +20,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rlcore import hub
-from rlcore.errors import CheckpointError
-from rlcore.specs import EnvSpec
-from rlcore.track.adapters import ADAPTERS_CONFIG
-from rlcore.track.headers import TensorHeader, check_fit, read_headers
-from rlcore.track.stored import (
+from rlcore_weights.headers import TensorHeader, check_fit, read_headers
+from rlcore_weights.layouts import (
     FULL_WEIGHTS,
     INDEX_FILE,
     SINGLE_FILE,
@@ -36,6 +32,11 @@ from rlcore.track.stored import (
     stored_weights,
     weights_file,
 )
+
+from rlcore import hub
+from rlcore.errors import CheckpointError
+from rlcore.specs import EnvSpec
+from rlcore.track.adapters import ADAPTERS_CONFIG
 from rlcore_model_openpi.layout import (
     NOISE_HEAD,
     head_keys,
@@ -380,7 +381,7 @@ def _stored_range(stored: StoredWeights) -> list[float] | None:
     keys = range_keys(stored.headers)
     if keys.keys() != {"min", "max"}:
         return None
-    from rlcore.track.weights import read_stored  # numpy has no bfloat16
+    from rlcore_weights.tensors import read_stored  # numpy has no bfloat16
 
     values = dict(read_stored(stored, keys.values(), scale=full_scale))
     bounds = (float(values[keys[end]].reshape(-1)[0]) for end in ("min", "max"))
