@@ -20,13 +20,6 @@ from rlcore_weights.tensors import (
 )
 from torch import nn
 
-from rlcore_model_openpi.files import (
-    HEADS_FILE,
-    NETWORK_FILE,
-    check_head,
-    check_network,
-    find_weights,
-)
 from rlcore_model_openpi.layout import (
     EMBEDDING,
     NOISE_HEAD,
@@ -38,6 +31,13 @@ from rlcore_model_openpi.layout import (
 )
 from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.pi0 import PiNetwork
+from rlcore_model_openpi.weight_files import (
+    HEADS_FILE,
+    NETWORK_FILE,
+    check_head,
+    check_network,
+    find_weights,
+)
 
 
 def load_network(network: PiNetwork, folder: Path) -> None:

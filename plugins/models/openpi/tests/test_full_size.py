@@ -25,12 +25,12 @@ from originals import (
     write_json,
     write_norm_stats,
 )
-from rlcore_model_openpi.files import check_network
 from rlcore_model_openpi.pretrained import unfilled_network
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES, parameter_count
 from rlcore_model_openpi.spec import policy_spec
 from rlcore_model_openpi.tokenizer import train_tokenizer
+from rlcore_model_openpi.weight_files import check_network
 from rlcore_weights.layouts import stored_weights
 
 from rlcore.errors import CheckpointError

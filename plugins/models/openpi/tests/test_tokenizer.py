@@ -7,7 +7,6 @@ import logging
 import numpy as np
 import pytest
 import sentencepiece
-from rlcore_model_openpi.files import find_tokenizer
 from rlcore_model_openpi.tokenizer import (
     PromptTokenizer,
     bin_state,
@@ -15,6 +14,7 @@ from rlcore_model_openpi.tokenizer import (
     state_prompt,
     train_tokenizer,
 )
+from rlcore_model_openpi.tokenizer_files import find_tokenizer
 
 from rlcore.errors import CheckpointError, ConfigError
 

@@ -112,7 +112,7 @@ def stored_weights(folder: Path, *, hint: str) -> StoredWeights:
     if path is None:
         raise CheckpointError(
             f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}, nor {FULL_WEIGHTS} of a run",
-            hint=conversion_hint(folder) or hint,
+            hint=_conversion_hint(folder) or hint,
         )
     index = _index(path) if path.name == INDEX_FILE else None
     _refuse_others(folder, {path, *(folder / file for file in (index or {}).values())})
@@ -154,7 +154,7 @@ def file_headers(path: Path) -> dict[str, TensorHeader]:
     return read_headers(path) if path.suffix == ".safetensors" else read_pickled_headers(path)
 
 
-def conversion_hint(folder: Path) -> str | None:
+def _conversion_hint(folder: Path) -> str | None:
     """How weights that a folder has in another format or place than ours are had; None where there
     are none.
 
