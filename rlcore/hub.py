@@ -1,7 +1,9 @@
-"""Models by their names on a hub, ORG/NAME: where they are here. Light; downloads nothing."""
+"""Find models and data sets of the Hugging Face hub on this machine, by name, ORG/NAME. Light;
+downloads nothing."""
 
 from __future__ import annotations
 
+import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,19 +29,35 @@ def own_folder(name: str) -> str:
     return name.partition("/")[2]
 
 
-def cached(name: str, revision: str | None = None) -> Path | None:
-    """The snapshot of a model in the cache of Hugging Face's hub, where `hf download` without
-    `--local-dir` puts it: of a revision, or the one downloaded last."""
-    if not is_name(name) or find_spec("huggingface_hub") is None:
-        return None
-    from huggingface_hub import constants
+def cache() -> Path:
+    """Where huggingface_hub keeps what it downloads; it need not be installed."""
+    own = os.environ.get
+    caches = Path(own("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(own("HF_HOME") or caches / "huggingface")
+    folder = own("HF_HUB_CACHE") or own("HUGGINGFACE_HUB_CACHE") or home / "hub"
+    return Path(os.path.expandvars(folder)).expanduser()
 
-    if not Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}").is_dir():
+
+def snapshots(name: str, kind: str = "model") -> list[Path]:
+    """What the cache has of a "model" or "dataset", newest first; a download that was interrupted
+    is among them."""
+    folder = cache() / f"{kind}s--{name.replace('/', '--')}" / "snapshots"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return []
+    return sorted(folder.iterdir(), key=lambda one: (-one.stat().st_mtime, one.name))
+
+
+def cached(name: str, revision: str | None = None) -> Path | None:
+    """The snapshot of a model in the cache, where `hf download` without `--local-dir` puts it: of a
+    revision, or the one downloaded last; None where huggingface_hub does not find it complete."""
+    if not is_name(name) or not snapshots(name) or find_spec("huggingface_hub") is None:
         return None
     from huggingface_hub import snapshot_download  # takes a while to import
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, revision=revision, local_files_only=True))
+        return Path(
+            snapshot_download(name, revision=revision, cache_dir=cache(), local_files_only=True)
+        )
     except LocalEntryNotFoundError:
         return None

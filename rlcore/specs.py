@@ -208,8 +208,7 @@ class EnvSpec:
 
 @dataclass(frozen=True)
 class Activations:
-    """Bytes that a forward makes for each sample, beside weights. :mod:`rlcore.activations` helps
-    to count them.
+    """Bytes that a forward makes for each sample, beside weights.
 
     Attributes:
         kept: left for the backward pass.

@@ -6,7 +6,7 @@ does not say type, shape and place of a tensor.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,8 @@ from safetensors import SafetensorError, safe_open
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import POINTER, open_regular
-from rlcore.text import some
 from rlcore.track.damage import damaged
 
-FLOATS = frozenset({"F16", "BF16", "F32", "F64"})
-"""The dtypes that weights come in."""
 MOST_TENSORS = 100_000
 """In a file; the largest networks have that many in a hundred files."""
 _WHERE = "Error while deserializing header: "  # before the reason, in safetensors' words
@@ -80,50 +77,4 @@ def check_here(path: Path) -> None:
         raise CheckpointError(
             f"{path} is a pointer of Git LFS: the file itself has not been downloaded",
             hint=f"run: cd {path.parent} && git lfs install && git lfs pull",
-        )
-
-
-def check_fit(
-    path: Path,
-    stored: Mapping[str, TensorHeader],
-    wanted: Mapping[str, tuple[int, ...]],
-    *,
-    hint: str,
-) -> None:
-    """Refuse weights of other names, shapes or kinds than a network has.
-
-    Args:
-        path: where they are stored, for the message.
-        stored: what is there.
-        wanted: shapes of the network's parameters.
-        hint: what to do about it.
-
-    Raises:
-        CheckpointError: one error for all that does not fit.
-    """
-    common = stored.keys() & wanted.keys()
-    if stored and wanted and not common:
-        raise CheckpointError(
-            f"{path} has the weights of another model: {len(stored)} tensors, such as "
-            f"{min(stored)}, and none of this network's, such as {min(wanted)}",
-            hint="choose the model=NAME that it is of, or another folder",
-        )
-    faults = {
-        "missing": wanted.keys() - stored.keys(),
-        "unexpected": stored.keys() - wanted.keys(),
-        "wrong shape": {
-            f"{name} is {list(stored[name].shape)}, the network's is {list(wanted[name])}"
-            for name in common
-            if stored[name].shape != tuple(wanted[name])
-        },
-        "not floating point": {
-            f"{name} is {stored[name].dtype}" for name in common if stored[name].dtype not in FLOATS
-        },
-    }
-    lines = [
-        f"{kind} ({len(names)}): {some(sorted(names))}" for kind, names in faults.items() if names
-    ]
-    if lines:
-        raise CheckpointError(
-            f"{path} does not fit the network\n  " + "\n  ".join(lines), hint=hint
         )

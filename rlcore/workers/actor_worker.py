@@ -95,7 +95,7 @@ class ActorWorker(PolicyWorker):
         if ranks.several():
             from rlcore.learner.heap import USUAL, map_alone
             from rlcore.learner.shard import divide
-            from rlcore.track.weights import checksums
+            from rlcore.sync.checksums import checksums
 
             settings, postponed = self._settings, self._postponed
             assert postponed is not None  # as it was made before

@@ -161,8 +161,8 @@ class PolicyWorker:
         settings, statistics and tokenizers beside the weights by path."""
         from torch import nn
 
+        from rlcore.sync.checksums import checksums
         from rlcore.track.contents import digests
-        from rlcore.track.weights import checksums
 
         policy = self._held
         assert isinstance(policy, nn.Module)  # as every policy is

@@ -88,7 +88,7 @@ def test_a_small_token_model_is_told_the_sentences_of_any_env(env):
 def test_the_prompts_of_shipped_recipes_keep_their_length():
     """32 is what the small models had for all envs, 41 stands in the recipe, 64 is what RoboTwin's
     longer sentences ask for."""
-    from rlcore_prismatic.spec import resolve
+    from rlcore_prismatic.resolved import resolve
 
     found = {}
     for name in CATALOG.options("experiment"):

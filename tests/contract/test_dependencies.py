@@ -15,8 +15,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/**/pyproject.toml"))]
-# Core needs it for weights with adapters only, and a model that has them declares it.
-BROUGHT_BY_MODELS = {"huggingface_hub", "peft"}
+# Core asks it for models of the hub's cache where it is installed, and a model brings it.
+BROUGHT_BY_MODELS = {"huggingface_hub"}
 
 
 def listed(project: Path, key: str, *, missing: str | None = None) -> list[str]:

@@ -227,6 +227,7 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
         ("rlcore_model_openvla", ("rlcore_model_openvla/conf/model/openvla.yaml",)),
         ("rlcore_model_openvla_oft", ("rlcore_model_openvla_oft/conf/model/openvla_oft.yaml",)),
         ("rlcore_prismatic", ("rlcore_prismatic/py.typed",)),
+        ("rlcore_weights", ("rlcore_weights/py.typed",)),
     ],
 )
 def test_our_wheels_hold_code_and_configuration_and_nothing_else(wheelhouse, distribution, present):

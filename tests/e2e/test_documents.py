@@ -24,7 +24,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from huggingface_hub import constants
 from libero_cases import assets_are_here
 from published import DOCUMENTS, SENTENCES, Document, both, clone, edit, in_cache, robotwin
 from refused import Started, refuse, the_error
@@ -207,7 +206,6 @@ def prepared(
 ) -> Callable[[str], None]:
     """`prepared(NAME)`: variables and environments that a document asks for besides."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))  # read already
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
     def prepare(name: str) -> None:

@@ -1,7 +1,8 @@
-"""Where a model is found by its name on a hub."""
+"""Where models and data sets are found by their names on a hub."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from rlcore import hub
 COMMITS = ("0123456789abcdef0123456789abcdef01234567", "89abcdef0123456789abcdef0123456789abcdef")
 
 
-def fill(cache: Path, name: str, commit: str, ref: str = "main") -> Path:
+def fill(cache: Path, name: str, commit: str, ref: str = "main", kind: str = "model") -> Path:
     """A snapshot as `hf download NAME` leaves it in the cache."""
-    folder = cache / f"models--{name.replace('/', '--')}"
+    folder = cache / f"{kind}s--{name.replace('/', '--')}"
     snapshot = folder / "snapshots" / commit
     snapshot.mkdir(parents=True)
     (folder / "refs").mkdir(exist_ok=True)
@@ -23,10 +24,8 @@ def fill(cache: Path, name: str, commit: str, ref: str = "main") -> Path:
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch) -> Path:
-    from huggingface_hub import constants
-
     folder = tmp_path / "hub"
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
+    monkeypatch.setenv("HF_HUB_CACHE", str(folder))
     return folder
 
 
@@ -56,6 +55,36 @@ def test_the_cache_has_revisions(cache):
     assert hub.cached("ORG/NAME", "v2") == hub.cached("ORG/NAME", COMMITS[1]) == second
     assert hub.cached("ORG/NAME", "v3") is None
     assert hub.cached("ORG/OTHER") is None and hub.cached("/no/where") is None
+
+
+def test_data_sets_come_newest_first(cache):
+    """Each snapshot by the time of its folder; models of the same name are apart."""
+    assert hub.snapshots("ORG/NAME", "dataset") == []
+    first, second = (fill(cache, "ORG/NAME", commit, kind="dataset") for commit in COMMITS)
+    for time, snapshot in ((2, first), (1, second)):
+        os.utime(snapshot, (time, time))
+    assert hub.snapshots("ORG/NAME", "dataset") == [first, second]
+    assert hub.snapshots("ORG/NAME") == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({}, ".cache/huggingface/hub"),
+        ({"XDG_CACHE_HOME": "{}/xdg"}, "xdg/huggingface/hub"),
+        ({"XDG_CACHE_HOME": "{}/xdg", "HF_HOME": "{}/hf"}, "hf/hub"),
+        ({"HF_HOME": "{}/hf", "HUGGINGFACE_HUB_CACHE": "{}/old"}, "old"),
+        ({"HF_HOME": "{}/hf", "HF_HUB_CACHE": "$HF_HOME/new"}, "hf/new"),
+        ({"HF_HOME": "~/mine"}, "mine/hub"),
+    ],
+)
+def test_the_cache_is_where_the_hub_has_it(tmp_path, monkeypatch, variables, place):
+    for name in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(tmp_path))
+    assert hub.cache() == tmp_path / place
 
 
 def test_a_machine_without_the_hubs_package_has_none(cache, monkeypatch):

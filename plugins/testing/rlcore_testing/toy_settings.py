@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from rlcore_weights.headers import check_fit, read_headers
+
 from rlcore.config.schema import EnvConfig, ModelConfig, When, key
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import (
@@ -17,7 +19,6 @@ from rlcore.specs import (
     ProtocolSpec,
     StateChannel,
 )
-from rlcore.track.headers import check_fit, read_headers
 
 GOALS = {
     "reach-left": (-0.7, 0.0),

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import TensorHeader, check_fit, read_headers
+from rlcore.track.headers import TensorHeader, read_headers
 
 TWO = {"a": torch.zeros(2, 3), "b": torch.zeros(4, dtype=torch.bfloat16)}
 
@@ -99,24 +99,3 @@ def test_no_tensor_library_is_loaded(tmp_path: Path):
     words = [sys.executable, "-c", code, str(tmp_path / "f.safetensors")]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "2 False\n"
-
-
-def test_all_that_does_not_fit_is_told_at_once():
-    stored = {
-        "same": TensorHeader("F16", (2,)),
-        "other": TensorHeader("F32", (2, 3)),
-        "count": TensorHeader("I64", (1,)),
-        "more": TensorHeader("F32", (1,)),
-    }
-    wanted = {"same": (2,), "other": (3, 2), "count": (1,), "less": (4,)}
-    with pytest.raises(CheckpointError) as caught:
-        check_fit(Path("f"), stored, wanted, hint="do this")
-    assert caught.value.message.splitlines() == [
-        "f does not fit the network",
-        "  missing (1): less",
-        "  unexpected (1): more",
-        "  wrong shape (1): other is [2, 3], the network's is [3, 2]",
-        "  not floating point (1): count is I64",
-    ]
-    assert caught.value.hint == "do this"
-    check_fit(Path("f"), {"same": stored["same"]}, {"same": (2,)}, hint="")

@@ -13,13 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import util
 from pathlib import Path
 
-from rlcore_simulation.downloads import (
-    TRY_OUT,
-    download_command,
-    is_whole,
-    snapshots,
-)
+from rlcore_simulation.downloads import TRY_OUT, download_command, is_whole
 
+from rlcore import hub
 from rlcore.errors import AssetError
 from rlcore_env_libero.installed import ASSETS_PACKAGE, COMMAND, REPAIR, libero_folder
 from rlcore_env_libero.problem import Problem, read_problem, task_file
@@ -60,7 +56,8 @@ def assets_folder(path: str | None) -> Path:
     keep what a user has put there, then what pip has installed; LIBERO's, if there is none."""
     if path is not None:
         return Path(path)
-    places = [libero_folder() / "assets", download_folder(), *snapshots(DATA_SET), *_packaged()]
+    own = libero_folder() / "assets"
+    places = [own, download_folder(), *hub.snapshots(DATA_SET, "dataset"), *_packaged()]
     return next(filter(has_scenes, places), download_folder())
 
 

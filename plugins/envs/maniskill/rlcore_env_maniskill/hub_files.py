@@ -14,9 +14,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from rlcore_simulation.downloads import TRY_OUT, is_whole, snapshots
+from rlcore_simulation.downloads import TRY_OUT, is_whole
 from rlcore_simulation.downloads import download_command as hub_command
 
+from rlcore import hub
 from rlcore.errors import AssetError
 from rlcore.reading import read_json
 
@@ -40,7 +41,7 @@ def assets_folder(path: str | None) -> Path:
     is none."""
     if path is not None or os.environ.get(VARIABLE):
         return Path(path if path is not None else os.environ[VARIABLE]).expanduser()
-    places = [download_folder(), *snapshots(DATA_SET)]
+    places = [download_folder(), *hub.snapshots(DATA_SET, "dataset")]
     return next((root for root in places if (root / OBJECT_FOLDER).is_dir()), places[0])
 
 

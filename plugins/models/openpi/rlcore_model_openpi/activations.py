@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.activations import FP32, Part
+from rlcore_weights.activations import FP32, Part
+
 from rlcore.specs import Activations
 from rlcore_model_openpi.resolved import Resolved, masked_images
 from rlcore_model_openpi.settings import OpenPIModelConfig

@@ -10,23 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import nn
-
-from rlcore.track.stored import full_scale, stored_file, weights_file
-from rlcore.track.weights import (
+from rlcore_weights.layouts import full_scale, stored_file, weights_file
+from rlcore_weights.tensors import (
     MergedWeights,
     plain_parameters,
     read_stored,
     shapes_of,
     write_weights,
 )
-from rlcore_model_openpi.files import (
-    HEADS_FILE,
-    NETWORK_FILE,
-    check_head,
-    check_network,
-    find_weights,
-)
+from torch import nn
+
 from rlcore_model_openpi.layout import (
     EMBEDDING,
     NOISE_HEAD,
@@ -38,6 +31,13 @@ from rlcore_model_openpi.layout import (
 )
 from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.pi0 import PiNetwork
+from rlcore_model_openpi.weight_files import (
+    HEADS_FILE,
+    NETWORK_FILE,
+    check_head,
+    check_network,
+    find_weights,
+)
 
 
 def load_network(network: PiNetwork, folder: Path) -> None:

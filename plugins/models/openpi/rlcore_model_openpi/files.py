@@ -1,71 +1,50 @@
 """What a checkpoint folder must hold, checked before any worker starts. No tensor library.
 
     model.safetensors                     network, under openpi's names; or in another layout of
-                                          rlcore.track.stored: shards, full_weights.pt of a run
+                                          rlcore_weights.layouts: shards, full_weights.pt of a run
     rl_heads.safetensors                  critic and noise head, if there are any
     assets/<asset_id>/norm_stats.json     normalisation statistics
     paligemma_tokenizer.model             tokenizer of the prompt
     config.json                           settings and network size, as it was trained
 
 Folders of openpi, RLinf and LeRobot work too: see published.py for what their `config.json` says,
-and lerobot.py for LeRobot's statistics.
+and lerobot.py for LeRobot's statistics. weight_files.py and tokenizer_files.py find what their
+names say.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rlcore import hub
-from rlcore.errors import CheckpointError
-from rlcore.specs import EnvSpec
-from rlcore.track.adapters import ADAPTERS_CONFIG
-from rlcore.track.headers import TensorHeader, check_fit, read_headers
-from rlcore.track.stored import (
+from rlcore_weights.layouts import (
     FULL_WEIGHTS,
-    INDEX_FILE,
-    SINGLE_FILE,
     StoredWeights,
-    conversion_hint,
     full_scale,
     has_weights,
-    stored_weights,
     weights_file,
 )
-from rlcore_model_openpi.layout import (
-    NOISE_HEAD,
-    head_keys,
-    network_keys,
-    network_shapes,
-    range_keys,
-)
+
+from rlcore.errors import CheckpointError
+from rlcore.specs import EnvSpec
+from rlcore_model_openpi.layout import NOISE_HEAD, head_keys, network_shapes, range_keys
 from rlcore_model_openpi.lerobot import VARIANTS, read_statistics
-from rlcore_model_openpi.normalize import (
-    FILE_NAME,
-    Normalizer,
-    find_stats,
-    read_stats,
-    require_one,
-)
+from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, find_stats, read_stats
 from rlcore_model_openpi.published import CONFIG_FILE
 from rlcore_model_openpi.resolved import KEY, Resolved
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
-
-NETWORK_FILE, HEADS_FILE = "model.safetensors", "rl_heads.safetensors"
-TOKENIZER_FILES = ("paligemma_tokenizer.model", "tokenizer.model")
-TOKENIZER_MODELS = ("google/paligemma-3b-pt-224", "RLinf/openpi_tokenizer")  # on the hub
-TOKENIZER_PAGE = "https://storage.googleapis.com/big_vision/paligemma_tokenizer.model"
-"""Where openpi fetches it from, as a file that any browser or curl gets."""
-
-_CHOOSE = "set actor.model.model_path to a folder with weights of openpi, RLinf or LeRobot"
-_MERGE = (
-    "merge them where they were trained (peft: merge_and_unload, then save_pretrained) and set "
-    "actor.model.model_path to that folder"
+from rlcore_model_openpi.tokenizer_files import TOKENIZER_FILES, TOKENIZER_PAGE, tokenizers
+from rlcore_model_openpi.weight_files import (
+    HEADS_FILE,
+    check_head,
+    check_network,
+    find_weights,
+    heads_of,
 )
+
 _PUBLISHED_VARIANTS = dict(zip(VARIANTS, ("gemma_2b", "gemma_300m"), strict=True))
 # Keys of actor.model.openpi that are taken from the checkpoint when they are null.
 _TAKEN = {"action_horizon", "max_token_len", "discrete_state_input"}
@@ -96,148 +75,6 @@ def check_folder(
             check_head(path, headers, head, shapes)
 
 
-def find_weights(folder: Path) -> StoredWeights:
-    """Where the weights of a checkpoint folder are.
-
-    Raises:
-        CheckpointError: there are none that this model reads; the hint says how to convert them.
-    """
-    if not folder.is_dir():
-        raise CheckpointError(
-            f"actor.model.model_path {str(folder)!r} is not a folder",
-            hint="give the folder of a checkpoint, or null to start from random weights",
-        )
-    if not has_weights(folder):
-        raise _no_weights(folder)
-    stored = stored_weights(folder, hint=_CHOOSE)
-    if stored.adapters and (folder / ADAPTERS_CONFIG).exists():
-        raise CheckpointError(
-            f"{folder} holds {ADAPTERS_CONFIG}, which this model does not read: adapters among the "
-            "weights are merged with alpha = rank, as RLinf's trainer has it",
-            hint=f"move {ADAPTERS_CONFIG} away if its lora_alpha is its r, else {_MERGE}",
-        )
-    return stored
-
-
-def _no_weights(folder: Path) -> CheckpointError:
-    """The error for a folder without weights that we read, with what makes of others ours."""
-    inside = (folder / "_METADATA").exists()
-    if inside or (folder / "params").is_dir():
-        top = folder.parent if inside else folder
-        return CheckpointError(
-            f"{folder} is a JAX checkpoint of openpi, and this model reads PyTorch's",
-            hint="convert it where openpi is installed: uv run "
-            f"examples/convert_jax_model_to_pytorch.py --checkpoint_dir {top} --config_name "
-            f"OPENPI_CONFIG --output_path {top}_pytorch; then copy {top / 'assets'} to "
-            f"{top}_pytorch/assets",
-        )
-    if (folder / ADAPTERS_CONFIG).is_file():
-        return CheckpointError(
-            f"{folder} holds adapters alone, without the weights that they adapt", hint=_MERGE
-        )
-    return CheckpointError(
-        f"{folder} has no {SINGLE_FILE}, no shards with {INDEX_FILE}, no {FULL_WEIGHTS}",
-        hint=conversion_hint(folder) or _CHOOSE,
-    )
-
-
-def heads_of(folder: Path, stored: StoredWeights) -> tuple[Path, Mapping[str, TensorHeader]]:
-    """The file with the heads and its tensors: `rl_heads.safetensors`, or the network's, where
-    RLinf stores them."""
-    path, beside = folder / HEADS_FILE, weights_file(folder) or folder
-    if not path.exists():
-        return beside, stored.headers
-    if head_keys(stored.headers):
-        raise CheckpointError(
-            f"{folder} has heads twice, in {path.name} and in {beside.name}",
-            hint=f"move {path.name} away to take those beside the network",
-        )
-    return path, read_headers(path)
-
-
-def check_network(
-    path: Path, headers: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Refuse weights that do not fit the network.
-
-    Args:
-        path: where they are, for messages.
-    """
-    names = network_keys(headers)
-    if any(name.startswith("llm.") for name in names):
-        raise CheckpointError(
-            f"{path} has the weights of π0 under RLinf's own names (openpi_rlinf)",
-            hint="convert it where RLinf is installed: python -m "
-            "rlinf.utils.ckpt_convertor.openpi.convert --mode openpi_rlinf_to_openpi_pytorch "
-            f"--input-model {path} --reference-model PI0_PYTORCH --output-model NEW "
-            "--input-norm-stats STATS --output-norm-stats NEW/assets/ASSET_ID/norm_stats.json",
-        )
-    stored = {name: headers[key] for name, key in names.items()}
-    check_fit(path, stored, shapes, hint=_fit_hint(stored, shapes))
-
-
-def _fit_hint(stored: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """What to do about weights that do not fit."""
-    mark = "time_mlp_in.weight"  # of π0.5; π0 has action_time_mlp_in
-    if mark in stored and mark not in shapes and "action_time_mlp_in.weight" not in stored:
-        return f"these are the weights of a π0.5: set {KEY}.config_name to one of pi05_..."
-    if mark in shapes and mark not in stored and "action_time_mlp_in.weight" in stored:
-        return f"these are the weights of a π0: set {KEY}.config_name to one of pi0_..."
-    for name, size in SIZES.items():
-        alike = network_shapes(replace(size, pi05=mark in shapes))
-        if alike == {weight: header.shape for weight, header in stored.items()}:
-            return f"set {KEY}.size={name}, which these weights have"
-    return f"check {KEY}.config_name and size, which fix the network's shape"
-
-
-def check_head(
-    path: Path,
-    headers: Mapping[str, TensorHeader],
-    head: str,
-    shapes: Mapping[str, tuple[int, ...]],
-) -> None:
-    """Refuse a file whose `head` has other shapes."""
-    keys = head_keys(headers).items()
-    stored = {name: headers[key] for name, key in keys if name.startswith(f"{head}.")}
-    check_fit(path, stored, shapes, hint=f"move {HEADS_FILE} away to start with fresh heads")
-
-
-def find_tokenizer(folder: Path) -> Path:
-    """The tokenizer file of a checkpoint; CheckpointError with the possible names otherwise."""
-    found = _tokenizers(folder)
-    if found:
-        require_one(found)
-        return found[0]
-    raise CheckpointError(
-        f"{folder} has no tokenizer ({' or '.join(TOKENIZER_FILES)}): openpi, RLinf and LeRobot "
-        f"fetch PaliGemma's from elsewhere, and it is neither in {_openpis_cache()} nor in Hugging "
-        f"Face's cache ({' or '.join(TOKENIZER_MODELS)})",
-        hint=f"curl -L -o {folder / TOKENIZER_FILES[0]} {TOKENIZER_PAGE}",
-    )
-
-
-def _tokenizers(folder: Path) -> list[Path]:
-    """Those of the folder, or PaliGemma's, where openpi or the hub's command has put it."""
-    own = _tokenizers_in((folder, folder / "assets", folder / "tokenizer"))
-    if own:
-        return own
-    fetched = _tokenizers_in((_openpis_cache() / "big_vision", _openpis_cache()))
-    for name in TOKENIZER_MODELS:
-        snapshot = None if fetched else hub.cached(name)
-        fetched = fetched if snapshot is None else _tokenizers_in((snapshot,))
-    return fetched[:1]
-
-
-def _tokenizers_in(places: Iterable[Path]) -> list[Path]:
-    paths = (place / name for place in places for name in TOKENIZER_FILES)
-    return [path for path in paths if path.is_file()]
-
-
-def _openpis_cache() -> Path:
-    """Where openpi keeps what it downloads; RLinf's installation puts the tokenizer there too."""
-    return Path(os.environ.get("OPENPI_DATA_HOME") or "~/.cache/openpi").expanduser()
-
-
 def check_beside(folder: Path) -> None:
     """Refuse a run's folder to which the files beside its weights were not copied yet.
 
@@ -247,7 +84,7 @@ def check_beside(folder: Path) -> None:
     weights = weights_file(folder)
     if weights is None or weights.name != FULL_WEIGHTS:
         return
-    places = {FILE_NAME: list(folder.rglob(FILE_NAME)), TOKENIZER_FILES[0]: _tokenizers(folder)}
+    places = {FILE_NAME: list(folder.rglob(FILE_NAME)), TOKENIZER_FILES[0]: tokenizers(folder)}
     missing = [name for name, found in places.items() if not found]
     if missing:
         raise CheckpointError(
@@ -380,7 +217,7 @@ def _stored_range(stored: StoredWeights) -> list[float] | None:
     keys = range_keys(stored.headers)
     if keys.keys() != {"min", "max"}:
         return None
-    from rlcore.track.weights import read_stored  # numpy has no bfloat16
+    from rlcore_weights.tensors import read_stored  # numpy has no bfloat16
 
     values = dict(read_stored(stored, keys.values(), scale=full_scale))
     bounds = (float(values[keys[end]].reshape(-1)[0]) for end in ("min", "max"))

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rlcore_weights.headers import read_headers
 
 from rlcore.errors import CheckpointError
 from rlcore.track.damage import blaming, read_json
-from rlcore.track.headers import read_headers
 from rlcore_model_openpi.normalize import FIELDS, Formula, Stats, checked_stats
 
 TYPES = {"pi0": False, "pi05": True}

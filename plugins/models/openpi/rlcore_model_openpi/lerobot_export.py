@@ -21,17 +21,13 @@ from rlcore.track.damage import blaming, read_mapping
 from rlcore.track.env_facts import EnvFacts, read_env_facts, width_of
 from rlcore.track.files import write_text
 from rlcore_model_openpi.data_configs import data_config
-from rlcore_model_openpi.files import NETWORK_FILE, find_tokenizer, variants
+from rlcore_model_openpi.files import variants
 from rlcore_model_openpi.lerobot import AFTER, BEFORE
-from rlcore_model_openpi.normalize import (
-    OPENPI,
-    Formula,
-    Stats,
-    find_stats,
-    read_stats,
-)
+from rlcore_model_openpi.normalize import OPENPI, Formula, Stats, find_stats, read_stats
 from rlcore_model_openpi.published import CONFIG_FILE, read_published
 from rlcore_model_openpi.sizes import NetworkSize
+from rlcore_model_openpi.tokenizer_files import find_tokenizer
+from rlcore_model_openpi.weight_files import NETWORK_FILE
 
 _CANT = "export it without --layout: the folder loads in openpi"
 _TOKENIZER = "google/paligemma-3b-pt-224"

@@ -18,8 +18,8 @@ import sentencepiece
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.reading import Unreadable, read_bytes, reason_of
 from rlcore.track.damage import damaged
-from rlcore_model_openpi.files import TOKENIZER_FILES, find_tokenizer
 from rlcore_model_openpi.sizes import NetworkSize
+from rlcore_model_openpi.tokenizer_files import TOKENIZER_FILES, find_tokenizer
 
 STATE_BINS = 256
 # PaliGemma's layout: 0 pads, 2 begins a sequence. Tokenizers that we train keep it.

@@ -17,11 +17,11 @@ from rlcore_model_openpi.checkpoint import (
     save_heads,
     save_network,
 )
-from rlcore_model_openpi.files import find_weights, heads_of
 from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import CriticConfig
 from rlcore_model_openpi.network import FlowActor, PiNetwork, add_lora
 from rlcore_model_openpi.sizes import SIZES
+from rlcore_model_openpi.weight_files import find_weights, heads_of
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -165,7 +165,7 @@ def test_truncated_file(folder: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"has no model\.safetensors, no shards"):
+    with pytest.raises(CheckpointError, match=r"has neither model\.safetensors nor"):
         loaded(tmp_path)
 
 

@@ -25,15 +25,15 @@ from originals import (
     write_json,
     write_norm_stats,
 )
-from rlcore_model_openpi.files import check_network
 from rlcore_model_openpi.pretrained import unfilled_network
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES, parameter_count
 from rlcore_model_openpi.spec import policy_spec
 from rlcore_model_openpi.tokenizer import train_tokenizer
+from rlcore_model_openpi.weight_files import check_network
+from rlcore_weights.layouts import stored_weights
 
 from rlcore.errors import CheckpointError
-from rlcore.track.stored import stored_weights
 
 Shapes = dict[str, tuple[int, ...]]
 EMBEDDING = "paligemma_with_expert.paligemma.model.language_model.embed_tokens.weight"

@@ -155,7 +155,7 @@ def test_no_folder(env_spec, tmp_path):
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("model.safetensors", "has no model.safetensors"),
+        ("model.safetensors", "has neither model.safetensors"),
         ("paligemma_tokenizer.model", "has no tokenizer"),
         ("assets/lerobot/metaworld_mt50/norm_stats.json", "has no normalisation statistics"),
     ],

@@ -24,12 +24,12 @@ from originals import (
     write_shards,
     write_tokenizer,
 )
-from rlcore_model_openpi.files import find_weights
 from rlcore_model_openpi.policy import make
 from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_model_openpi.spec import policy_spec
+from rlcore_model_openpi.weight_files import find_weights
 from safetensors.torch import load_model, save_file
 
 from rlcore.errors import CheckpointError
@@ -95,8 +95,8 @@ def test_all_that_a_folder_lacks_is_said_at_once(folder, pi05, env_spec):
     (folder / "model.safetensors").unlink()
     (folder / "paligemma_tokenizer.model").unlink()
     shutil.rmtree(folder / "assets")
-    said = str(refuse(settings(folder, pi05=pi05), env_spec, "has no model.safetensors"))
-    for lacking in ("has no model.safetensors", "has no tokenizer", "no normalisation statistics"):
+    said = str(refuse(settings(folder, pi05=pi05), env_spec, "has neither model.safetensors"))
+    for lacking in ("has neither model", "has no tokenizer", "no normalisation statistics"):
         assert said.count(lacking) == 1
     assert said.count("\n  hint: ") == 3
 
@@ -427,7 +427,7 @@ def test_pytorch_model_bin_names_its_conversion(folder, original, pi05, env_spec
     """The command works as it stands."""
     (folder / "model.safetensors").unlink()
     torch.save(original.state_dict(), folder / "pytorch_model.bin")
-    error = refuse(settings(folder, pi05=pi05), env_spec, "has no model.safetensors")
+    error = refuse(settings(folder, pi05=pi05), env_spec, "has neither model.safetensors")
     command = str(error.hint).partition(": ")[2].replace("python", shlex.quote(sys.executable), 1)
     subprocess.run(command, shell=True, check=True)
     assert_holds(make(settings(folder, pi05=pi05), env_spec=env_spec), original)

@@ -7,7 +7,6 @@ import logging
 import numpy as np
 import pytest
 import sentencepiece
-from rlcore_model_openpi.files import find_tokenizer
 from rlcore_model_openpi.tokenizer import (
     PromptTokenizer,
     bin_state,
@@ -15,6 +14,7 @@ from rlcore_model_openpi.tokenizer import (
     state_prompt,
     train_tokenizer,
 )
+from rlcore_model_openpi.tokenizer_files import find_tokenizer
 
 from rlcore.errors import CheckpointError, ConfigError
 
@@ -84,12 +84,10 @@ def test_training_is_deterministic_and_unknown_words_stay_apart(model):
 
 def test_paligemmas_where_it_was_fetched_to(model, tmp_path, monkeypatch):
     """By openpi, RLinf's installation, or the hub's command; the checkpoint's own goes before."""
-    from huggingface_hub import constants
-
     cache, hub, folder = (tmp_path / name for name in ("openpi", "hub", "checkpoint"))
     folder.mkdir()
     monkeypatch.setenv("OPENPI_DATA_HOME", str(cache))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(hub))
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
     with pytest.raises(CheckpointError, match=f"neither in {cache} nor in Hugging Face's cache"):
         find_tokenizer(folder)
     repository = hub / "models--google--paligemma-3b-pt-224"

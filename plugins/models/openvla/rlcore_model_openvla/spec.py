@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rlcore_prismatic.folders import Folders
-from rlcore_prismatic.spec import Resolved, checked_spec
-from rlcore_prismatic.spec import resolve as resolve_shared
+from rlcore_prismatic.resolved import Resolved
+from rlcore_prismatic.resolved import resolve as resolve_shared
+from rlcore_prismatic.spec import checked_spec
 from rlcore_prismatic.trained import check_crop, check_kind, check_same, written_settings
 
 from rlcore.errors import CheckpointError

@@ -137,7 +137,7 @@ def test_actions_are_in_the_bounds_of_the_data_as_in_the_original(build):
     is -0.5 + 2/2 * 1/255, without OpenVLA-OFT's 1e-8."""
     policy = build()
     entry = {"q01": [-0.5] * 4, "q99": [1.5] * 4, "mask": [True, True, True, False]}
-    from rlcore_prismatic.spec import scaling
+    from rlcore_prismatic.scaling import scaling
 
     processor = policy.processor
     found = {"robot": {"action": entry}}

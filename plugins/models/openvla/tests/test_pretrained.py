@@ -252,7 +252,7 @@ def test_settings_that_are_no_mapping(saved):
     _, folder = saved
     shutil.copy(folder / "config.json", folder / "kept")
     (folder / "config.json").write_text("[]")
-    refuse(folder, "config.json is not a mapping")
+    refuse(folder, "config.json is damaged .*it holds no mapping of names to values")
     content = json.loads((folder / "kept").read_text())
     content["rlcore"]["model"] = ["num_action_chunks"]
     (folder / "config.json").write_text(json.dumps(content))

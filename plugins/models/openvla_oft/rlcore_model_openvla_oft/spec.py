@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rlcore_prismatic.layout import Shape, linear, network_shapes, norm
+from rlcore_prismatic.resolved import Resolved
+from rlcore_prismatic.resolved import resolve as resolve_shared
 from rlcore_prismatic.sizes import PrismaticSize
-from rlcore_prismatic.spec import Resolved, checked_spec
-from rlcore_prismatic.spec import resolve as resolve_shared
+from rlcore_prismatic.spec import checked_spec
 from rlcore_prismatic.stored import Component
 from rlcore_prismatic.trained import check_crop, check_kind, check_same
 

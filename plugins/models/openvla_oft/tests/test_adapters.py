@@ -19,11 +19,11 @@ from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 from rlcore_model_openvla_oft.spec import policy_spec
 from rlcore_prismatic.layout import network_shapes
 from rlcore_prismatic.sizes import SIZES
+from rlcore_weights.headers import read_headers
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from rlcore.errors import CheckpointError, ConfigError, UserError
-from rlcore.track.headers import read_headers
 
 # rlinf/models/__init__.py of RLinf
 RLINF_TARGETS = [
@@ -133,7 +133,7 @@ def test_adapters_of_rlinf_with_their_copy_of_the_output_layer(base, network, en
 
 def assert_same_function(policy, merged: nn.Module) -> None:
     """Of a network whose adapters are still trained."""
-    from rlcore.track.weights import MergedWeights, plain_parameters
+    from rlcore_weights.tensors import MergedWeights, plain_parameters
 
     network = policy.actor.network
     weights = {**plain_parameters(network), **MergedWeights(network)}
@@ -259,13 +259,11 @@ def test_the_folder_of_a_trainer_that_did_not_merge(base, network, env_spec, tmp
 @pytest.fixture
 def cache(base, tmp_path, monkeypatch) -> Path:
     """Hugging Face's cache with the base under a name, as `hf download` fills it."""
-    from huggingface_hub import constants
-
     folder = tmp_path / "hub" / "models--openvla--openvla-7b"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("0123456789abcdef0123456789abcdef01234567")
     shutil.copytree(base, folder / "snapshots" / "0123456789abcdef0123456789abcdef01234567")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     return folder
 
 

@@ -17,14 +17,14 @@ from rlcore_model_openvla_oft.spec import policy_spec
 from rlcore_prismatic import checkpoint
 from rlcore_prismatic.layout import network_shapes
 from rlcore_prismatic.sizes import SIZES
+from rlcore_weights.headers import read_headers
+from rlcore_weights.layouts import full_scale, stored_file
+from rlcore_weights.tensors import read_stored
 from safetensors.torch import load_file, save_file
 
 from rlcore.errors import CheckpointError, ConfigError, UserError
 from rlcore.rng import RowKeys
 from rlcore.specs import StateChannel
-from rlcore.track.headers import read_headers
-from rlcore.track.stored import full_scale, stored_file
-from rlcore.track.weights import read_stored
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 OFFICIAL = {"implement_version": "official", "use_proprio": True, "proprio_dim": 4}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rlcore.activations import FP32, Part
+from rlcore_weights.activations import FP32, Part
+
 from rlcore.specs import Activations
 from rlcore_prismatic.layout import conv_channels, projector_widths
 from rlcore_prismatic.settings import WORD, PrismaticModelConfig

@@ -18,14 +18,14 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from rlcore_weights.headers import check_fit, read_headers
+from rlcore_weights.layouts import has_weights
+from rlcore_weights.torch_files import resave
+
 from rlcore.errors import CheckpointError
-from rlcore.track.damage import damaged
-from rlcore.track.headers import check_fit, read_headers
-from rlcore.track.pickled import resave
-from rlcore.track.stored import has_weights
+from rlcore.track.damage import damaged, read_mapping
 from rlcore_prismatic.layout import FILM, Shape, is_film, low_rank_shapes
 from rlcore_prismatic.sizes import SIZE_HINT
-from rlcore_prismatic.statistics import read_json
 
 ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PICKLED_ADAPTERS = "adapter_model.bin"
@@ -127,7 +127,7 @@ def adapter_settings(folder: Path) -> AdapterSettings:
         CheckpointError: a damaged file, or adapters of another kind than LoRA.
     """
     path = folder / ADAPTERS_CONFIG
-    content = read_json(path)
+    content = read_mapping(path)
     rank, alpha = content.pop("r", None), content.pop("lora_alpha", None)
     rslora = content.pop("use_rslora", None)
     ranks, alphas = (content.pop(f"{name}_pattern", None) or {} for name in ("rank", "alpha"))

@@ -12,10 +12,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from rlcore.track.damage import read_mapping
 from rlcore.track.links import leads_out
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, RLCORE
 from rlcore_prismatic.folders import Folders
-from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+from rlcore_prismatic.statistics import CONFIG_FILE
 
 CODE = "*_prismatic.py"
 _KEPT = (
@@ -40,7 +41,7 @@ def kept_config(folders: Folders, target: Path) -> dict[str, Any]:
     path = folders.find(CONFIG_FILE)
     if not path.is_file():
         return {}
-    content = read_json(path)
+    content = read_mapping(path)
     content.pop(RLCORE, None)
     named = content.pop(_AUTO_MAP, None)
     if isinstance(named, dict):

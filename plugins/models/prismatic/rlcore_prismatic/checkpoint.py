@@ -11,12 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
-
-from rlcore.track.files import write_text
-from rlcore.track.headers import TensorHeader, check_fit
-from rlcore.track.stored import INDEX_FILE, SINGLE_FILE, StoredWeights, stored_file
-from rlcore.track.weights import (
+from rlcore_weights.headers import TensorHeader, check_fit
+from rlcore_weights.layouts import INDEX_FILE, StoredWeights, stored_file
+from rlcore_weights.tensors import (
     MergedWeights,
     WeightsFile,
     add_low_rank,
@@ -25,12 +22,10 @@ from rlcore.track.weights import (
     shapes_of,
     write_weights,
 )
-from rlcore_prismatic.adapters import (
-    ADAPTER_PREFIX,
-    ADAPTERS_CONFIG,
-    ADAPTERS_FILE,
-    Adapters,
-)
+from torch import Tensor, nn
+
+from rlcore.track.files import write_text
+from rlcore_prismatic.adapters import ADAPTER_PREFIX, ADAPTERS_CONFIG, ADAPTERS_FILE, Adapters
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import FILM, VALUE_HEAD, is_film
 from rlcore_prismatic.network import adapted_modules, lora_scale
@@ -135,29 +130,24 @@ def fill_adapters(actor: TokenActor, adapters: Adapters) -> None:
 def save_network(actor: TokenActor, folder: Path) -> None:
     """Write the network: in shards with an index if it has more than :data:`SHARD_BYTES`. Adapters
     are merged shard by shard."""
+    from huggingface_hub import split_state_dict_into_shards_factory  # it takes a while to import
+
     own = {_published(name): name for name in _published_parameters(actor.network)}
     plain, merged = plain_parameters(actor.network), MergedWeights(actor.network)
-    sizes = {name: _bytes(plain[its]) for name, its in own.items()}
-    shards = list(_shards(sizes))
-    total = len(shards)
-    files = {
-        f"model-{number:05d}-of-{total:05d}.safetensors": shard
-        for number, shard in enumerate(shards, start=1)
-    }
-    if total == 1:
-        files = {SINGLE_FILE: shards[0]}
-    for file, names in files.items():
+    split = split_state_dict_into_shards_factory(
+        {name: plain[its] for name, its in own.items()},
+        get_storage_size=lambda tensor: tensor.numel() * tensor.element_size(),
+        filename_pattern="model{suffix}.safetensors",
+        max_shard_size=SHARD_BYTES,
+    )
+    for file, names in split.filename_to_tensors.items():
         write_weights(
             folder / file,
             {name: (merged if own[name] in merged else plain)[own[name]] for name in names},
         )
-    if total == 1:
-        return
-    index = {
-        "metadata": {"total_size": sum(sizes.values())},
-        "weight_map": {tensor: name for name, shard in files.items() for tensor in shard},
-    }
-    write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
+    if split.is_sharded:
+        index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+        write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
 
 
 def save_components(actor: TokenActor, folder: Path, components: Sequence[Component]) -> None:
@@ -270,20 +260,3 @@ def _component_state(
     headers = {name: TensorHeader("F32", tuple(tensor.shape)) for name, tensor in state.items()}
     check_fit(path or folders.base, headers, component.shapes, hint=COMPONENT_HINT)
     return state
-
-
-def _shards(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """Names in order, as many per shard as fit; at least one shard."""
-    shard: list[str] = []
-    filled = 0
-    for name, size in sizes.items():
-        if shard and filled + size > SHARD_BYTES:
-            yield shard
-            shard, filled = [], 0
-        shard.append(name)
-        filled += size
-    yield shard
-
-
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()

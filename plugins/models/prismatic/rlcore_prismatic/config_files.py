@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import CheckpointError
-from rlcore.track.damage import damaged
+from rlcore.track.damage import damaged, read_mapping
 from rlcore_prismatic.sizes import SIZE_HINT, PrismaticSize
-from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+from rlcore_prismatic.statistics import CONFIG_FILE
 
 PREPROCESSOR_FILE = "preprocessor_config.json"
 RLCORE = "rlcore"
@@ -94,7 +94,7 @@ def with_pixels(path: Path, size: PrismaticSize) -> PrismaticSize:
     """
     if not path.exists():
         return size
-    content, count = read_json(path), len(size.towers)
+    content, count = read_mapping(path), len(size.towers)
     means: Any
     stds: Any
     rounded = content.get("tvf_normalize_params")
@@ -126,7 +126,7 @@ def check_images(path: Path, size: PrismaticSize) -> None:
     Raises:
         CheckpointError: names it.
     """
-    content = read_json(path) if path.exists() else {}
+    content = read_mapping(path) if path.exists() else {}
     side, count = [size.image_size] * 2, len(size.towers)
     resized = {"antialias": True, "interpolation": 3, "max_size": None, "size": side}
     wanted = preprocessor_config(size) | {
@@ -151,7 +151,7 @@ def check_written_size(folder: Path, size: PrismaticSize) -> None:
     path = folder / CONFIG_FILE
     if not path.exists():
         return
-    content = read_json(path)
+    content = read_mapping(path)
     kept, text = content.get(RLCORE), content.get("text_config")
     ours = transformers_config(size, {}, {})
     wanted: dict[str, Any] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from rlcore_weights.tensors import WeightsFile, read_stored
 from torch import Tensor
 
 from rlcore.errors import CheckpointError
-from rlcore.track.weights import WeightsFile, read_stored
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, Adapters
 from rlcore_prismatic.runs import network_scale
 from rlcore_prismatic.stored import stored_network

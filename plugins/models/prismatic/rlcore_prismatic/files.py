@@ -1,7 +1,7 @@
 """What a checkpoint folder must hold, checked before any worker starts. No tensor library.
 
 model.safetensors                         network, under OpenVLA's names; or in another layout of
-                                          rlcore/track/stored.py
+                                          rlcore_weights.layouts
 NAME--STEP_checkpoint.{safetensors,pt}    parts of a policy besides the network
 rl_heads.safetensors                      critic, if there is one
 dataset_statistics.json                   normalisation statistics
@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rlcore_weights.headers import check_fit
+from rlcore_weights.layouts import StoredWeights, stored_file
+
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import check_fit
-from rlcore.track.stored import StoredWeights, stored_file
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, check_images, check_written_size
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import Shape

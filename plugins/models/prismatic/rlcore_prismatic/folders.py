@@ -13,12 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlcore_weights.layouts import has_weights
+
 from rlcore import hub
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.track.stored import has_weights
+from rlcore.track.damage import read_mapping
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, has_adapters
 from rlcore_prismatic.settings import PrismaticModelConfig
-from rlcore_prismatic.statistics import read_json
 
 TRAINERS_ADAPTERS = "lora_adapter"  # where OpenVLA-OFT's trainer and RLinf's converter put them
 
@@ -117,7 +118,7 @@ def _base_of(folder: Path, adapters: Path | None) -> Path:
             hint=f"if they are, move {ADAPTERS_CONFIG} and the adapters away; if not, move them to "
             "a folder of their own and set actor.model.lora_path to it",
         )
-    content = read_json(adapters / ADAPTERS_CONFIG)
+    content = read_mapping(adapters / ADAPTERS_CONFIG)
     base, revision = content.get("base_model_name_or_path"), content.get("revision")
     if not isinstance(base, str) or not base:
         raise CheckpointError(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from rlcore_weights.tensors import WeightsFile, write_pickled
 from torch import Tensor
 
-from rlcore.track.weights import WeightsFile, write_pickled
 from rlcore_prismatic.layout import FILM
 from rlcore_prismatic.stored import COMPONENT_SUFFIX
 

@@ -41,8 +41,10 @@ from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor
 from rlcore_prismatic.processor import Processor, demonstrated
 from rlcore_prismatic.prompt import FILE_NAME as TOKENIZER_FILE
 from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
+from rlcore_prismatic.resolved import Resolved
+from rlcore_prismatic.scaling import load_statistics, scaling
 from rlcore_prismatic.settings import PrismaticModelConfig
-from rlcore_prismatic.spec import Resolved, load_adapters, load_statistics, scaling
+from rlcore_prismatic.spec import load_adapters
 
 MakeActor = Callable[[PrismaticModel, ValueHead | None], TokenActor]
 

@@ -12,8 +12,9 @@ from rlcore_prismatic import statistics
 from rlcore_prismatic.actions import ActionTokenizer
 from rlcore_prismatic.images import center_crop, resize
 from rlcore_prismatic.prompt import PromptTokenizer
+from rlcore_prismatic.resolved import Resolved
+from rlcore_prismatic.scaling import Scaling, scaling
 from rlcore_prismatic.settings import PrismaticModelConfig
-from rlcore_prismatic.spec import Resolved, Scaling, scaling
 
 
 class Processor:

@@ -12,14 +12,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rlcore_weights.layouts import FULL_WEIGHTS, StoredWeights, full_scale, weights_file
+
 from rlcore.config.old_names import warn
 from rlcore.errors import CheckpointError
 from rlcore.reading import read_yaml
-from rlcore.track.stored import FULL_WEIGHTS, StoredWeights, full_scale, weights_file
+from rlcore.track.damage import read_mapping
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, adapter_settings
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE
 from rlcore_prismatic.folders import Folders
-from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+from rlcore_prismatic.statistics import CONFIG_FILE
 from rlcore_prismatic.statistics import FILE_NAME as STATISTICS_FILE
 
 _BESIDE = (CONFIG_FILE, PREPROCESSOR_FILE, "tokenizer.json", STATISTICS_FILE)
@@ -84,7 +86,7 @@ def check_beside(folders: Folders) -> None:
         return
     missing = [name for name in _BESIDE if not folders.find(name).is_file()]
     config = folders.find(CONFIG_FILE)
-    if STATISTICS_FILE in missing and config.is_file() and read_json(config).get("norm_stats"):
+    if STATISTICS_FILE in missing and config.is_file() and read_mapping(config).get("norm_stats"):
         missing.remove(STATISTICS_FILE)
     if missing:
         began_with = _run_model(folders.base).get("model_path")

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from rlcore import reading
 from rlcore.errors import CheckpointError, did_you_mean
-from rlcore.track.damage import damaged
+from rlcore.track.damage import damaged, read_mapping
 from rlcore.track.files import write_text
 
 FILE_NAME = "dataset_statistics.json"
@@ -90,7 +89,7 @@ def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
     for candidate in (key, f"{key}_no_noops"):
         if key is not None and candidate in statistics:
             return str(candidate)
-    trained = read_json(folder / FILE_NAME) if (folder / FILE_NAME).is_file() else statistics
+    trained = read_mapping(folder / FILE_NAME) if (folder / FILE_NAME).is_file() else statistics
     if key is None and len(trained) == 1:
         return next(iter(trained))
     what = "null" if key is None else repr(key)
@@ -155,7 +154,7 @@ def read(folder: Path) -> Statistics:
     found: Statistics = {}
     for name in (CONFIG_FILE, FILE_NAME):
         if (folder / name).is_file():
-            content = read_json(folder / name)
+            content = read_mapping(folder / name)
             kept = content.get("norm_stats") or {} if name == CONFIG_FILE else content
             if not isinstance(kept, dict):
                 raise damaged(folder / name, f"its norm_stats are {kept!r}, not a mapping")
@@ -171,17 +170,6 @@ def read(folder: Path) -> Statistics:
 def write(folder: Path, statistics: Statistics) -> None:
     """Write `dataset_statistics.json`; floats round-trip exactly."""
     write_text(folder / FILE_NAME, json.dumps(statistics, indent=2) + "\n")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file that holds a mapping; CheckpointError otherwise."""
-    try:
-        content = reading.read_json(path)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"can't read {path}: {error}", hint="copy it again") from error
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path} is not a mapping", hint="copy it again")
-    return content
 
 
 def _numbers(entry: Mapping[str, Any], key: str, part: str, name: str, origin: str) -> np.ndarray:

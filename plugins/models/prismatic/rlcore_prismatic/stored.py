@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlcore_weights.headers import TensorHeader, read_headers
+from rlcore_weights.layouts import StoredWeights, stored_file, stored_weights, weights_file
+
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import TensorHeader, read_headers
-from rlcore.track.stored import StoredWeights, stored_file, stored_weights, weights_file
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import VALUE_HEAD, Shape
 

@@ -12,10 +12,11 @@ from typing import Any
 from rlcore.config.old_names import warn
 from rlcore.errors import CheckpointError
 from rlcore.text import written
+from rlcore.track.damage import read_mapping
 from rlcore_prismatic.config_files import RLCORE
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.settings import PrismaticModelConfig
-from rlcore_prismatic.statistics import CONFIG_FILE, read_json
+from rlcore_prismatic.statistics import CONFIG_FILE
 
 AUGMENTED = "image_aug"  # the original trainer's name for random crops of 90%
 
@@ -26,7 +27,7 @@ def written_settings(folders: Folders) -> dict[str, Any]:
     path = folders.find(CONFIG_FILE)
     if not path.exists():
         return {}
-    ours = read_json(path).get(RLCORE)
+    ours = read_mapping(path).get(RLCORE)
     settings = ours.get("model") if isinstance(ours, dict) else None
     return settings if isinstance(settings, dict) else {}
 

@@ -14,7 +14,7 @@ from rlcore_testing.conformance.base import require, skip_unless
 from rlcore_testing.conformance.policy_subject import ROWS, PolicySubject, as_tensors
 
 ROUGHLY = 0.15  # that the estimate of memory may be off
-HINT = "rlcore.activations helps to count; 0 means that it is not known"
+HINT = "rlcore_weights.activations helps to count; 0 means that it is not known"
 
 
 class MemoryChecks(PolicySubject):

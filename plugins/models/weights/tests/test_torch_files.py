@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rlcore_weights.headers import TensorHeader
+from rlcore_weights.tensors import WeightsFile
+from rlcore_weights.torch_files import read_pickled_headers, resave
 from safetensors.torch import load_file, save_file
 
 from rlcore.errors import CheckpointError
-from rlcore.track.headers import TensorHeader
-from rlcore.track.pickled import read_pickled_headers, resave
-from rlcore.track.weights import WeightsFile
 
 TWO = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}
 
@@ -145,7 +145,7 @@ def test_a_storage_that_is_not_all_there(tmp_path):
 def test_no_tensor_library_is_loaded(tmp_path):
     saved(tmp_path / "f.pt", TWO)
     code = (
-        "import sys; from pathlib import Path; from rlcore.track.pickled import "
+        "import sys; from pathlib import Path; from rlcore_weights.torch_files import "
         "read_pickled_headers as read; print(len(read(Path(sys.argv[1]))), 'torch' in sys.modules)"
     )
     words = [sys.executable, "-c", code, str(tmp_path / "f.pt")]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pickle
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from torch import Tensor, nn
 from rlcore.errors import CheckpointError
 from rlcore.track.damage import damaged
 from rlcore.track.files import replacing
-from rlcore.track.headers import FLOATS
-from rlcore.track.pickled import find_state, unsafe
-from rlcore.track.stored import Place, StoredWeights, file_headers
+from rlcore_weights.headers import FLOATS
+from rlcore_weights.layouts import Place, StoredWeights, file_headers
+from rlcore_weights.torch_files import find_state, unsafe
 
 ADAPTER = ".lora_"
 _BASE = ".base_layer."
@@ -82,7 +81,7 @@ def read_stored(
 
     Args:
         scale: alpha / rank of such an adapter, given its rank; see
-            :func:`rlcore.track.stored.full_scale`.
+            :func:`rlcore_weights.layouts.full_scale`.
 
     Raises:
         CheckpointError: a file has gone bad since its headers were read.
@@ -170,13 +169,12 @@ class MergedWeights(Mapping[str, Tensor]):
     """
 
     def __init__(self, module: nn.Module) -> None:
-        # typed loosely: their base class lacks the methods that all of them have
-        self._layers: dict[str, Any] = {}
-        if any(ADAPTER in name for name, _ in module.named_parameters()):
-            from peft.tuners.lora import LoraLayer  # takes seconds to import
-
-            parts = module.named_modules()
-            self._layers = {f"{n}.weight": part for n, part in parts if isinstance(part, LoraLayer)}
+        # typed loosely: torch and peft type less of them than we use
+        self._layers: dict[str, Any] = {
+            f"{name}.weight": part
+            for name, part in module.named_modules()
+            if "lora_A" in dict(part.named_children())
+        }
 
     def __getitem__(self, name: str) -> Tensor:
         layer = self._layers[name]
@@ -192,17 +190,6 @@ class MergedWeights(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._layers)
-
-
-def checksums(named: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
-    """CRC-32 of the bytes of whole tensors, by name."""
-    return {name: f"{zlib.crc32(_bytes(tensor)):08x}" for name, tensor in named}
-
-
-def _bytes(tensor: Tensor) -> memoryview:
-    # a copy: torch never again resizes memory that numpy has seen
-    copy = torch.empty_like(tensor, device="cpu", memory_format=torch.contiguous_format)
-    return copy.copy_(tensor.detach()).flatten().view(torch.uint8).numpy().data
 
 
 def shapes_of(parameters: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -8,7 +8,7 @@ model_state_dict/ and actor/model_state_dict/      as RLinf's runs have it
 
 A folder with more than one of them is refused: readers differ in which they take.
 
-Headers only, no tensor library; :func:`rlcore.track.weights.read_stored` reads the tensors. Knows
+Headers only, no tensor library; :func:`rlcore_weights.tensors.read_stored` reads the tensors. Knows
 nothing of any network.
 """
 
@@ -23,8 +23,8 @@ from pathlib import Path
 from rlcore.errors import CheckpointError
 from rlcore.text import some
 from rlcore.track.damage import damaged, read_mapping
-from rlcore.track.headers import TensorHeader, read_headers
-from rlcore.track.pickled import place_of_weights, read_pickled_headers, resave
+from rlcore_weights.headers import TensorHeader, read_headers
+from rlcore_weights.torch_files import place_of_weights, read_pickled_headers, resave
 
 SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 FULL_WEIGHTS = "full_weights.pt"
@@ -112,7 +112,7 @@ def stored_weights(folder: Path, *, hint: str) -> StoredWeights:
     if path is None:
         raise CheckpointError(
             f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}, nor {FULL_WEIGHTS} of a run",
-            hint=conversion_hint(folder) or hint,
+            hint=_conversion_hint(folder) or hint,
         )
     index = _index(path) if path.name == INDEX_FILE else None
     _refuse_others(folder, {path, *(folder / file for file in (index or {}).values())})
@@ -154,7 +154,7 @@ def file_headers(path: Path) -> dict[str, TensorHeader]:
     return read_headers(path) if path.suffix == ".safetensors" else read_pickled_headers(path)
 
 
-def conversion_hint(folder: Path) -> str | None:
+def _conversion_hint(folder: Path) -> str | None:
     """How weights that a folder has in another format or place than ours are had; None where there
     are none.
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 from peft import LoraConfig, inject_adapter_in_model
-from torch import nn
-
-from rlcore.errors import CheckpointError
-from rlcore.track.weights import (
+from rlcore_weights.tensors import (
     MergedWeights,
     WeightsFile,
     plain_parameters,
     shapes_of,
     write_weights,
 )
+from torch import nn
+
+from rlcore.errors import CheckpointError
 
 
 def test_a_round_trip(tmp_path):

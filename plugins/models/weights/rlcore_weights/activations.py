@@ -1,4 +1,4 @@
-"""What common layers leave for the backward pass, in bytes of one sample, counted from shapes: for
+"""Estimate activation memory per sample from layer shapes, in bytes left for the backward pass: for
 `activations` of a policy's :class:`rlcore.specs.PolicySpec`. Light.
 
 A tensor that two operations need counts once. Attention is torch's `scaled_dot_product_attention`,

@@ -258,19 +258,10 @@ class _Kind:
 
 
 def _tensor(storage: _Storage, offset: int, size: Any, stride: Any, *rest: Any) -> _Tensor:
-    assert storage.dtype is not None
-    return _sized(storage, storage.dtype, offset, size, stride)
-
-
-def _typed_tensor(
-    storage: _Storage, offset: int, size: Any, stride: Any, grad: bool, hooks: Any, dtype: _Kind,
-    *rest: Any,
-) -> _Tensor:  # fmt: skip
-    assert dtype.dtype is not None
-    return _sized(storage, dtype.dtype, offset, size, stride)
-
-
-def _sized(storage: _Storage, dtype: str, offset: int, size: Any, stride: Any) -> _Tensor:
+    """In the place of torch's functions that rebuild tensors. The dtype is among the `rest` where
+    the storage has none."""
+    dtype = next((one.dtype for one in rest if isinstance(one, _Kind)), storage.dtype)
+    assert dtype is not None
     shape = tuple(int(length) for length in size)
     last = sum((length - 1) * int(step) for length, step in zip(shape, stride, strict=True))
     end = int(offset) + last + 1 if math.prod(shape) else 0
@@ -286,7 +277,7 @@ _KNOWN: dict[tuple[str, str], Callable[..., Any] | _Kind] = {
     ("torch", "Size"): tuple,
     ("torch.storage", "UntypedStorage"): _Kind(None),
     ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    ("torch._utils", "_rebuild_tensor_v3"): _typed_tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): _tensor,
     ("torch._utils", "_rebuild_parameter"): _parameter,
     **{("torch", name): _Kind(dtype) for name, dtype in {**_STORAGES, **_DTYPES}.items()},
 }

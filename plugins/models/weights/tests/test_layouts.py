@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from rlcore_weights.layouts import full_scale, has_weights, stored_file, stored_weights
+from rlcore_weights.tensors import read_stored
 from safetensors.torch import save_file
 
 from rlcore.errors import CheckpointError
-from rlcore.track.stored import full_scale, has_weights, stored_file, stored_weights
-from rlcore.track.weights import read_stored
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.bias": torch.ones(4)}
 
