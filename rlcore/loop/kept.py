@@ -140,7 +140,7 @@ def _check_log(at: Checkpoint) -> None:
 
 def _elsewhere(at: Checkpoint, log: Path) -> str:
     """Where to go on from with the metrics that there are."""
-    for name in reversed(course.read_course(at.path.parent).lineage):
+    for name in reversed(course.read_history(at.path.parent).lineage):
         path = at.path.parent / name
         with contextlib.suppress(CheckpointError):
             earlier = load_checkpoint(path)

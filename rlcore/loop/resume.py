@@ -125,7 +125,7 @@ def take_up(session: Session, saved: Saved | None) -> None:
     at = saved.checkpoint
     if at is not None:
         session.latest = at.path.name
-        given_up = course.take_up(session.folder.checkpoints, at.path.name)
+        given_up = course.supersede_newer(session.folder.checkpoints, at.path.name)
         if given_up:
             session.progress.line(
                 f"set aside, as the run goes on from {at.path.name}: {', '.join(given_up)} (now in "
@@ -276,5 +276,5 @@ def _saved(path: Path) -> Saved:
             f"{checkpoint.path} is not in {folder.checkpoints}: the run can't go on from it",
             hint=f"rlcore resume {folder.path}",
         )
-    course.require_on_course(folder.checkpoints, checkpoint.path.name)
+    course.require_in_history(folder.checkpoints, checkpoint.path.name)
     return Saved(folder, checkpoint, named=path != folder.path)

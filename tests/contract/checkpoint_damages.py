@@ -246,18 +246,7 @@ POLICY: dict[str, Case] = {
 }  # fmt: skip
 
 CHECKPOINT: dict[str, Case] = {
-    "record names another": (
-        rewrite("record.json", lambda c: c.update(lineage=["step_000009"])),
-        ("record.json", "damaged", "step_000001")),
-    "record leads out": (
-        rewrite("record.json", lambda c: c.update(lineage=["../../other"])),
-        ("record.json", "damaged")),
-    "record is empty": (write("record.json", b""), ("record.json", "damaged")),
-    "record is no text": (write("record.json", b"\xff\xfe"), ("record.json", "step_000001")),
-    "record is a folder": (folder_instead("record.json"), ("record.json", "step_000001")),
-    "record of something else": (write("record.json", b"{}"), ("record.json", "damaged")),
-    "checkpoint gone": (remove(STEP), ("record.json", "step_000001", "there is none")),
-    "state missing": (remove("state.json"), ("record.json", "step_000001")),
+    "state missing": (remove("state.json"), ("state.json", "step_000001", "incomplete")),
     "state cut": (cut("state.json", 0.4), ("state.json", "damaged")),
     "state is a list": (write("state.json", b"[]"), ("state.json",)),
     "state of another program": (write("state.json", b'{"format": "x"}'), ("state.json",)),
@@ -362,6 +351,7 @@ RESUME: dict[str, Case] = {
 
 EVAL: dict[str, Case] = {
     **CHECKPOINT,
+    "checkpoint gone": (remove(STEP), ("has no checkpoint", "none in", "checkpoints")),
     "config missing": (remove("config.yaml"), ("config.yaml",)),
     "config empty": (write("config.yaml", b""), ("config.yaml", "no env is chosen")),
     "config cut": (cut("config.yaml", 0.5), ("config.yaml",)),

@@ -13,7 +13,7 @@ from rlcore.results.statistics import success_rate
 from rlcore.results.summary import DIGITS
 from rlcore.results.tables import EpisodeResult, comparable, read_results, success_by_start
 from rlcore.track import attempts
-from rlcore.track.course import read_course
+from rlcore.track.course import read_history
 from rlcore.track.damage import read_json
 from rlcore.track.folder import RunFolder
 from rlcore.track.imitation import HISTORIES, unlike_log
@@ -60,7 +60,7 @@ def doubts_of(
 
 def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
     """What is not as the latest checkpoint was written with."""
-    latest = read_course(folder.checkpoints).latest
+    latest = read_history(folder.checkpoints).latest
     path = folder.checkpoints / (latest or "") / STATE
     if latest is None or not path.is_file():
         return
@@ -107,7 +107,7 @@ def _of_other_rates(
 
 def _not_as_frozen(folder: RunFolder, evaluations: Evaluations) -> Iterator[str]:
     """Whether training ended with the evaluation that its last checkpoint keeps."""
-    latest = read_course(folder.checkpoints).latest
+    latest = read_history(folder.checkpoints).latest
     path = folder.checkpoints / (latest or "") / FROZEN
     if latest is None or "after" not in evaluations or not path.is_file():
         return
