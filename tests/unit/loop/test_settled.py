@@ -66,7 +66,7 @@ def test_a_control_may_be_left_out_after_all(settle):
 
 def test_keys_of_a_random_start_are_announced(settle):
     began = ("model=toy", "actor.model.init_std=0.3")
-    with pytest.warns(UserWarning, match=r"actor\.model\.init_std comes too late for .* with 0\.3"):
+    with pytest.warns(UserWarning, match=r"actor\.model\.init_std has no effect on .* with 0\.3"):
         settle(began, ["actor.model.init_std=0.5"], "optimizer.policy.0.step")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
