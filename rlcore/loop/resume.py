@@ -1,13 +1,14 @@
-"""Going on with a run: where it stood, and how the live objects get there.
+"""Resume a run: find where it stopped, check that it may go on, and restore the live objects.
 
-A run's stages are taken up where they were left: demonstrations are counted, the supervised start
-is loaded, an evaluation is read back, and training goes on from the last checkpoint. As all
-randomness is keyed, what follows is what would have followed without the interruption.
+Demonstrations are counted, the supervised start is loaded, an evaluation is read back, and training
+goes on from the last checkpoint. As all randomness is keyed, what follows is what would have
+followed without the interruption.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
 from rlcore.errors import CheckpointError, MicroBatchError, WorkerError
-from rlcore.loop.kept import BEFORE, check_kept, extents, put_back, stand_on
-from rlcore.loop.left import Done, check_left, is_evaluation
+from rlcore.loop.kept import BEFORE, check_state, extents, restore_state, stand_on
+from rlcore.loop.left import Done, check_limits, is_evaluation
 from rlcore.loop.session import Session, made_with, protocol
-from rlcore.loop.settled import check_settled
+from rlcore.loop.settled import check_fixed_keys
 from rlcore.loop.trained import check_untrained
 from rlcore.plugins import load_plugins
 from rlcore.results.parquet import read_note
@@ -44,52 +45,44 @@ class Saved:
         folder: where it is.
         checkpoint: where it stood; None if it was interrupted before the first.
         named: whether that checkpoint was asked for, and not just the run.
+        note: a word to the user about who had the folder before; None: nobody had.
     """
 
     folder: RunFolder
     checkpoint: Checkpoint | None
     named: bool = False
+    note: str | None = None
 
     @property
     def step(self) -> int:
         return 0 if self.checkpoint is None else self.checkpoint.step
 
-
-def folder_of(config: RunConfig) -> RunFolder | None:
-    """That of the run to go on with: `runner.resume_dir`, or with `runner.auto_resume` the
-    unfinished one in this run's folder; None for a new run.
-
-    Raises:
-        CheckpointError: no run there.
-    """
-    if config.runner.resume_dir is not None:
-        return RunFolder.containing(config.runner.resume_dir)
-    if not config.runner.auto_resume or config.runner.only_eval:
-        return None
-    logger = config.runner.logger
-    folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
-    if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
-        return None
-    return folder
+    @property
+    def name(self) -> str | None:
+        """Of the checkpoint."""
+        return None if self.checkpoint is None else self.checkpoint.path.name
 
 
-def find(config: RunConfig) -> Saved | None:
-    """Where the run to go on with stands; None for a new run. Its folder should be held, so that
-    it still stands there when it is gone on with.
+def find(config: RunConfig, holds: ExitStack) -> Saved | None:
+    """Where the run to go on with stands; None for a new run.
+
+    Args:
+        holds: keeps hold of its folder, so that it still stands there when it is gone on with.
 
     Raises:
-        CheckpointError: no run there, or a damaged checkpoint.
+        CheckpointError: no run there, another process writes to it, or a damaged checkpoint.
         ConfigError: nothing is left to do, or it would be measured where it was trained before.
     """
-    folder = folder_of(config)
+    folder = _folder_of(config)
     if folder is None:
         return None
-    saved = _saved(Path(config.runner.resume_dir or folder.path))
+    note = holds.enter_context(folder.held(config.runner.logger.require_lock))
+    saved = replace(_saved(Path(config.runner.resume_dir or folder.path)), note=note)
     if saved.checkpoint is not None:
-        check_kept(saved.checkpoint, config.runner.seed)
+        check_state(saved.checkpoint, config.runner.seed)
         facts = _facts_with(config, saved.checkpoint.policy_path)
-        check_left(config, saved.folder, _done(saved))
-        check_settled(config, saved.folder, saved.checkpoint, facts)
+        check_limits(config, saved.folder, _done(saved))
+        check_fixed_keys(config, saved.folder, saved.checkpoint, facts)
         if _unlike(saved, BEFORE) is None:  # else it is made again
             earlier_evaluation(saved, BEFORE)
     if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
@@ -97,6 +90,24 @@ def find(config: RunConfig) -> Saved | None:
     if config.sft.enabled:
         _check_start(saved.folder, config)
     return saved
+
+
+def _folder_of(config: RunConfig) -> RunFolder | None:
+    """That of `runner.resume_dir`, or with `runner.auto_resume` the unfinished one in this run's
+    folder; None for a new run.
+
+    Raises:
+        CheckpointError: no run there.
+    """
+    if config.runner.resume_dir is not None:
+        return RunFolder.containing(config.runner.resume_dir)
+    if config.runner.only_eval:
+        return None
+    logger = config.runner.logger
+    folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
+    if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
+        return None
+    return folder
 
 
 def after_failure(
@@ -116,13 +127,13 @@ def after_failure(
     return again
 
 
-def take_up(session: Session, saved: Saved | None) -> None:
+def take_up(session: Session, saved: Saved) -> None:
     """Let the folder of the run end where it is gone on from. Checkpoints behind that are set
     aside, and so is what an earlier attempt came to; what was logged behind it is taken back, as it
     is going to happen again."""
-    if saved is None:
-        return
     at = saved.checkpoint
+    if saved.note is not None:
+        session.progress.line(f"{session.folder.path} {saved.note}: continuing with it")
     if at is not None:
         session.latest = at.path.name
         given_up = course.supersede_newer(session.folder.checkpoints, at.path.name)
@@ -160,7 +171,7 @@ def restore(session: Session, saved: Saved | None) -> int:
         session.group.policy("load", path=str(at.policy_path))
     session.group.actor("load_learner", path=str(at.path))
     session.group.sync()
-    put_back(session, at)
+    restore_state(session, at)
     session.progress.line(f"resumed after update {at.step}")
     _steer_on(session, saved)
     return at.step

@@ -22,9 +22,9 @@ from rlcore.track.folder import RunFolder
 from rlcore.track.learned import MASTER, REFERENCE, tensor_names
 
 
-def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: Facts) -> None:
-    """Refuse what would silently not be done, or would be measured of another start; say which
-    keys come too late.
+def check_fixed_keys(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: Facts) -> None:
+    """Refuse changes that would be ignored, or measured against another start; warn of keys that
+    have no effect any more.
 
     Args:
         config: with which it will go on.

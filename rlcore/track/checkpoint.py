@@ -1,4 +1,4 @@
-"""Checkpoints on disk: the policy, the optimizer and the counters of a run. No pickle.
+"""Write and read checkpoints: the policy, the optimizer and the counters of a run. No pickle.
 
     checkpoints/
       step_000010/

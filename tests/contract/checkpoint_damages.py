@@ -308,19 +308,15 @@ RESUME: dict[str, Case] = {
     "state without totals": (
         rewrite("state.json", signed(lambda c: c["state"].pop("totals"))),
         ("state.json", "totals")),
-    "totals of texts": (
-        rewrite("state.json", signed(lambda c: c["state"]["totals"].update(env_steps="x"))),
-        ("state.json", "totals")),
+    "totals of another version": (
+        rewrite("state.json", signed(lambda c: c["state"]["totals"].update(frames=1))),
+        ("state.json", "frames")),
     "state without steering": (
         rewrite("state.json", signed(lambda c: c["state"].pop("steering"))),
         ("state.json", "steering")),
-    "steering of other keys": (
-        rewrite("state.json", signed(lambda c: c["state"]["steering"].pop("kept"))),
-        ("state.json", "steering")),
-    "a learning rate's factor as a text": (
-        rewrite("state.json", signed(
-            lambda c: c["state"]["steering"]["lr_factors"].update(policy="x"))),
-        ("state.json", "steering")),
+    "steering of another version": (
+        rewrite("state.json", signed(lambda c: c["state"]["steering"].update(pace=1))),
+        ("state.json", "pace")),
     "config missing": (remove("config.yaml"), ("config.yaml",)),
     "metrics missing": (remove("metrics.jsonl"), ("metrics.jsonl", "is missing", "put it back")),
     "metrics cut": (cut("metrics.jsonl", 0.5), ("metrics.jsonl", "cut off", "step_000001")),
