@@ -113,8 +113,8 @@ def _folder_of(config: RunConfig) -> RunFolder | None:
 def after_failure(
     session: Session, error: WorkerError | MicroBatchError, saved: Saved | None
 ) -> Saved:
-    """Where to go on after a worker failed; raises the error where that is not wanted, or when
-    nothing was gained since the last time. Smaller micro-batches are something."""
+    """Where to go on after a worker failed. Raises the error where `runner.auto_resume` is off, or
+    where no update was made since the last failure; with smaller micro-batches it is tried."""
     if not session.config.runner.auto_resume:
         raise error
     again = _saved(session.folder.path)
@@ -128,9 +128,8 @@ def after_failure(
 
 
 def take_up(session: Session, saved: Saved) -> None:
-    """Let the folder of the run end where it is gone on from. Checkpoints behind that are set
-    aside, and so is what an earlier attempt came to; what was logged behind it is taken back, as it
-    is going to happen again."""
+    """Bring the folder of the run back to the checkpoint that it goes on from: move newer
+    checkpoints and later results aside, and truncate the metrics, as the updates are repeated."""
     at = saved.checkpoint
     if saved.note is not None:
         session.progress.line(f"{session.folder.path} {saved.note}: continuing with it")
@@ -149,7 +148,7 @@ def take_up(session: Session, saved: Saved) -> None:
 
 
 def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
-    """What a run wrote after that many updates, besides checkpoints: its end, and evaluations."""
+    """Files that a run wrote after that many updates, besides checkpoints."""
     yield from (folder.summary, folder.report)
     for path in folder.evaluations.glob("*.parquet"):
         prefix, _, number = path.stem.rpartition("_")
@@ -159,7 +158,7 @@ def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
 
 
 def restore(session: Session, saved: Saved | None) -> int:
-    """Policy, learner and counters as they were; returns the updates done.
+    """Restore policy, learner and counters; returns the updates done.
 
     Raises:
         CheckpointError: of another seed, or it does not fit this policy.
@@ -178,7 +177,7 @@ def restore(session: Session, saved: Saved | None) -> int:
 
 
 def _steer_on(session: Session, saved: Saved) -> None:
-    """Take up what plugins had set, and say where that is more than going on as before."""
+    """Adapt what plugins had set to this session, and say what is dropped."""
     steering, tasks = session.steering, session.run.tasks
     if steering.stopped and saved.named:
         session.progress.line(f"training was stopped here: {steering.stopped}; it goes on as asked")
@@ -193,7 +192,7 @@ def _steer_on(session: Session, saved: Saved) -> None:
 
 
 def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] | None:
-    """The rows of an evaluation that was made before the checkpoint; None if there are none."""
+    """The rows of an evaluation from before the checkpoint; None if there are none."""
     if saved is None or saved.checkpoint is None:
         return None
     path = saved.folder.evaluations / f"{label}.parquet"
@@ -201,7 +200,7 @@ def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] |
 
 
 def _unlike(saved: Saved, label: str) -> str | None:
-    """What is wrong with an evaluation that the checkpoint was written with, in a few words."""
+    """What differs in an evaluation from when the checkpoint was written; None: nothing."""
     assert saved.checkpoint is not None
     path = saved.folder.evaluations / f"{label}.parquet"
     then = extents(saved.checkpoint).get(path.relative_to(saved.folder.path).as_posix())
@@ -211,8 +210,8 @@ def _unlike(saved: Saved, label: str) -> str | None:
 def same_evaluation(
     session: Session, saved: Saved | None, label: str
 ) -> list[EpisodeResult] | None:
-    """As :func:`earlier_evaluation`, if it was made as this session would make it. Rates under two
-    protocols make no difference: the start's weights are still at hand here, and play again."""
+    """As :func:`earlier_evaluation`, if this session would make the same one; else None, and it is
+    made again, as rates under two protocols can't be compared."""
     if saved is None or saved.checkpoint is None:
         return None
     fault = _unlike(saved, label)
@@ -237,8 +236,7 @@ def same_evaluation(
 
 
 def made_again(session: Session, saved: Saved | None, label: str) -> None:
-    """Let the checkpoint that the run goes on from stand on the evaluation that was just made: no
-    other may come."""
+    """Let the checkpoint rely on the evaluation that was just made: there may be no later one."""
     if saved is not None and saved.checkpoint is not None:
         path = session.folder.evaluations / f"{label}.parquet"
         stand_on(session.folder, saved.checkpoint, path)
@@ -253,7 +251,7 @@ def _done(saved: Saved) -> Done:
 
 
 def _check_start(folder: RunFolder, config: RunConfig) -> None:
-    """Refuse demonstrations or a supervised start of the run that can't be taken up.
+    """Refuse demonstrations or a supervised start of the run that can't be reused.
 
     Raises:
         UserError: damaged, or of another env or policy.
@@ -269,7 +267,7 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
 
 
 def _facts_with(config: RunConfig, policy: Path | None) -> Facts:
-    """What is known of the run with the policy in a folder, which is judged by its files."""
+    """Facts of the run with the policy in a folder, which is checked by its files."""
     if policy is not None:
         model = config.actor.model.beginning_with(policy)
         config = replace(config, actor=replace(config.actor, model=model))

@@ -107,8 +107,8 @@ def require_in_history(folder: Path, name: str) -> None:
 
 
 def require_latest(folder: Path, name: str | None) -> None:
-    """Raise CheckpointError unless the run still stands where who writes to it left it: a history
-    that is begun anew beside checkpoints elsewhere, or in another run's, would be wrong."""
+    """Raise CheckpointError unless the latest checkpoint is the one that the run wrote last: if the
+    folder was moved, a new history would begin without the earlier checkpoints."""
     found = read_history(folder).latest
     if found != name:
         raise CheckpointError(
@@ -136,8 +136,8 @@ def supersede_newer(folder: Path, name: str) -> list[str]:
 
 
 def settle(folder: Path) -> None:
-    """Let a folder look as its newest checkpoint says: remove those that it did not keep, and
-    point to the latest and the best. For whoever may write to the run, also after a kill."""
+    """Make a folder look as its newest checkpoint says: remove those that were not kept, and write
+    `latest` and `best`. The caller holds the run. Finishes what a killed run began."""
     names = checkpoint_names(folder)
     newest = _facts(folder, names[-1]) if names else None
     if newest is None:
