@@ -42,6 +42,7 @@ def words(options: argparse.Namespace, chunk: int) -> list[str]:
         "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
         "rollout.pipeline_stage_num=1",
         "actor.model.precision=bf16",
+        "actor.model.model_path=null",  # random weights: what is measured is time and memory
         "algorithm.update_epoch=1",
     ]
     if options.model == "openvla_oft":

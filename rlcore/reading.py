@@ -1,20 +1,21 @@
-"""Small files, read whatever they turn out to be. Light.
+"""Read small files, whatever they turn out to be. Light.
 
-A path may name a device that never ends, a pipe that nobody writes to, a folder, or a file that is
-far larger than anything of its kind; a small text may expand to gigabytes. All readers of small
-files that rlcore writes come through here: what can't be read is an OSError or a ValueError at
-once, never a wait and never all of the memory. Knows nothing of what the files mean.
+A path may name a folder, a pipe or a device, or a file that is far larger than anything of its
+kind. All readers of small files that rlcore writes come through here: what can't be read is an
+OSError or a ValueError at once. Knows nothing of what the files mean.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,13 +27,6 @@ LARGEST_YAML = MIB // 8  # of a configuration, which has some ten KiB; the parse
 MOST_NODES = 20_000  # values of a YAML text, with what its aliases repeat
 DEEPEST = 100  # brackets in each other; the parser's time grows with their square
 LONGEST_LINE = MIB
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 POINTER = b"version https://git-lfs"
 """How a file begins that Git LFS has not downloaded yet."""
 _TOO_DEEP = "its values are nested too deeply"
@@ -50,15 +44,11 @@ def open_regular(path: str | Path) -> BinaryIO:
         OSError: it is not there, or may not be read.
         Unreadable: it is a folder, a pipe or a device.
     """
-    _require_regular(os.stat(path).st_mode)  # opening a device can do things by itself
-    waits_for_nobody = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    descriptor = os.open(path, waits_for_nobody)
-    try:
-        _require_regular(os.fstat(descriptor).st_mode)
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+        raise Unreadable(f"it is {kind}, not a file")
+    return Path(path).open("rb")
 
 
 def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
@@ -110,11 +100,7 @@ def parse_json(text: str, *, once: bool = False) -> Any:
     """The value of a JSON text. Raises Unreadable if it is not JSON."""
     try:
         return json.loads(text, object_pairs_hook=_once if once else None)
-    except RecursionError:
-        raise Unreadable(_TOO_DEEP) from None
-    except MemoryError:
-        raise Unreadable("its values take more memory than there is") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unreadable(str(error)) from None
 
 
@@ -128,57 +114,38 @@ def read_yaml(path: str | Path, *, once: bool = False) -> Any:
         OSError, Unreadable: see :func:`read_text`; or it is not YAML.
     """
     text = read_text(path, LARGEST_YAML)
-    with _yaml(text) as loader:
-        root = _checked_root(loader, text)
-        if root is None:
-            return None
+    check_yaml(text)
+    with _yaml_errors():
         if once:
-            _keys_once(root)
-        return loader.construct_document(root)
+            _keys_once(yaml.compose(text, yaml.SafeLoader))
+        return yaml.safe_load(text)
 
 
 def check_yaml(text: str) -> None:
     """Refuse a YAML text that is larger than it looks: in which aliases repeat what repeats others.
 
     Raises:
-        Unreadable: it would be more than :data:`MOST_NODES` values, a value contains itself, or
-            brackets are nested too deeply.
+        Unreadable: it would be more than :data:`MOST_NODES` values, or brackets are nested too
+            deeply.
     """
     check_depth(text)
-    if _repeats(text):
-        with _yaml(text) as loader:
-            _checked_root(loader, text)
+    if "&" in text and "*" in text:  # else there is no alias
+        with _yaml_errors():
+            root = yaml.compose(text, yaml.SafeLoader)
+            count = _count(root, {})
+        if count > MOST_NODES:
+            raise Unreadable(f"its aliases expand to more than {MOST_NODES} values")
 
 
 @contextmanager
-def _yaml(text: str) -> Iterator[yaml.SafeLoader]:
-    """A reader of the text; what it does not understand is Unreadable."""
+def _yaml_errors() -> Iterator[None]:
+    """What can't be understood is Unreadable."""
     try:
-        loader = yaml.SafeLoader(text)
-        try:
-            yield loader
-        finally:
-            loader.dispose()
+        yield
     except RecursionError:
         raise Unreadable(_TOO_DEEP) from None
-    except Unreadable:
-        raise
     except (ValueError, yaml.YAMLError) as error:  # a wrong date, for one
         raise Unreadable(" ".join(str(error).split())) from None
-
-
-def _checked_root(loader: yaml.SafeLoader, text: str) -> yaml.Node | None:
-    """The text as nodes; None if it is empty."""
-    check_depth(text)
-    root = loader.get_single_node()
-    if root is not None and _repeats(text) and _count(root, {}) > MOST_NODES:
-        raise Unreadable(f"its aliases expand to more than {MOST_NODES} values")
-    return root
-
-
-def _repeats(text: str) -> bool:
-    """Whether there may be aliases: a text without them is no larger than it looks."""
-    return "&" in text and "*" in text
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -186,7 +153,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _keys_once(node: yaml.Node) -> None:
+def _keys_once(node: yaml.Node | None) -> None:
     if isinstance(node, yaml.MappingNode):
         refuse_twice([key.value for key, _ in node.value if isinstance(key.value, str)])
         for _, value in node.value:
@@ -231,29 +198,20 @@ def reason_of(error: OSError | ValueError) -> str:
     return str(error)
 
 
-def _require_regular(mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise Unreadable(f"it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}, not a file")
+def _count(node: yaml.Node | None, counts: dict[int, float]) -> float:
+    """Values in a node and below it, those of repeated nodes as often as they are repeated.
 
-
-_IN_PROGRESS = -1
-
-
-def _count(node: yaml.Node, counts: dict[int, int]) -> int:
-    """Values in a node and below it, those of repeated nodes as often as they are repeated. Each
-    node is looked at once."""
-    known = counts.get(id(node))
-    if known == _IN_PROGRESS:
-        raise Unreadable("a value contains itself")
-    if known is not None:
-        return known
-    counts[id(node)] = _IN_PROGRESS
-    below: list[yaml.Node] = []
-    if isinstance(node, yaml.SequenceNode):
-        below = node.value
-    elif isinstance(node, yaml.MappingNode):
-        below = [part for pair in node.value for part in pair]
-    counts[id(node)] = 1 + sum(_count(part, counts) for part in below)
+    Args:
+        counts: of the nodes that were counted; infinite while one is, as it may contain itself.
+    """
+    if id(node) not in counts:
+        counts[id(node)] = math.inf
+        below: Iterable[yaml.Node] = ()
+        if isinstance(node, yaml.SequenceNode):
+            below = node.value
+        elif isinstance(node, yaml.MappingNode):
+            below = chain.from_iterable(node.value)
+        counts[id(node)] = 1 + sum(_count(part, counts) for part in below)
     return counts[id(node)]
 
 

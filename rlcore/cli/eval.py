@@ -2,8 +2,9 @@
 
 With the folder of a run (or of one of its checkpoints) the run's own configuration is taken, and
 its latest checkpoint (or that one) is evaluated under the same protocol. With `--verify` besides,
-each episode is compared with the evaluation that was kept with the checkpoint; with `protocol=NAME`
-the policy is evaluated under all settings of a protocol that a plugin brings.
+all files of the checkpoint are compared with their digests, and each episode with the evaluation
+that was kept with the checkpoint; with `protocol=NAME` the policy is evaluated under all settings
+of a protocol that a plugin brings.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.cli.edited import warn_of_edits
-from rlcore.cli.request import TRUST, Form, Request, is_folder
+from rlcore.cli.request import ALL_FILES, TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
 from rlcore.config.compose import load
@@ -26,13 +27,22 @@ from rlcore.plugins import load_plugins
 if TYPE_CHECKING:
     from rlcore.track.checkpoint import Checkpoint
 
-VERIFY = "--verify"
 PROTOCOL = "protocol="
+VERIFY = "--verify"
 EVAL = Verb(
     "eval",
     "rlcore.loop.evaluate:run",
     form=Form(
-        "[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]", flags=TRUST, takes_folder=True
+        "[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]",
+        flags={
+            **TRUST,
+            VERIFY: {
+                "action": "store_true",
+                "help": f"{ALL_FILES}; then repeat the evaluation that was kept with it, and "
+                "compare each episode",
+            },
+        },
+        takes_folder=True,
     ),
     require=("env", "model"),
 )
@@ -55,8 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         rest = [word for word in arguments if not word.startswith(PROTOCOL)]
         return run_verb(UNDER, [*rest, f"--protocol={_known(names)}"], under_protocol)
     if VERIFY in arguments:
-        rest = [word for word in arguments if word != VERIFY]
-        return run_verb(replace(EVAL, loop="rlcore.loop.verify:run"), rest, of_named_run)
+        return run_verb(replace(EVAL, loop="rlcore.loop.verify:run"), arguments, of_named_run)
     return run_verb(EVAL, arguments, configure)
 
 
@@ -132,16 +141,21 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
         raise ConfigError("which run should be verified?", hint="rlcore eval RUN --verify")
     folder = overrides[0].removeprefix(BY_RECIPE)
     RunFolder.containing(folder)  # says what is wrong with its name
-    config = of_run(Path(folder), overrides[1:], trust=request.options["trust"])
+    config = of_run(Path(folder), overrides[1:], trust=request.options["trust"], verify=True)
     _check_untrained(config, Path(folder))
     return config
 
 
-def of_run(folder: Path, overrides: Sequence[str] = (), *, trust: bool = False) -> RunConfig:
-    """As :func:`of_checkpoint`, for the latest checkpoint of a run, or the one that is named."""
+def of_run(
+    folder: Path, overrides: Sequence[str] = (), *, trust: bool = False, verify: bool = False
+) -> RunConfig:
+    """As :func:`of_checkpoint`, for the latest checkpoint of a run, or the one that is named.
+
+    For `verify` see :func:`rlcore.track.checkpoint.load_checkpoint`.
+    """
     from rlcore.track.checkpoint import load_checkpoint
 
-    return of_checkpoint(load_checkpoint(folder.resolve()), overrides, trust=trust)
+    return of_checkpoint(load_checkpoint(folder.resolve(), verify=verify), overrides, trust=trust)
 
 
 def of_checkpoint(

@@ -68,6 +68,11 @@ TRUST: dict[str, dict[str, Any]] = {
     }
 }
 """The flag of verbs that read the folder of a run."""
+ALL_FILES = (
+    "compare all files of the checkpoint with their digests; without this flag, files of 256 MiB "
+    "and more are checked by size and header only"
+)
+"""Help of `--verify`."""
 
 
 def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Request:

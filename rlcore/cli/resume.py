@@ -1,12 +1,13 @@
-"""`rlcore resume RUN [overrides]`: the run's own configuration, from its last checkpoint."""
+"""`rlcore resume RUN [--verify] [overrides]`: the run's configuration, from its last checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlcore.cli.edited import warn_of_edits
-from rlcore.cli.request import TRUST, Form, Request
+from rlcore.cli.request import ALL_FILES, TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import load
@@ -14,10 +15,17 @@ from rlcore.config.overrides import quote
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError
 
+if TYPE_CHECKING:
+    from rlcore.track.folder import RunFolder
+
 RESUME = Verb(
     "resume",
     "rlcore.loop.train:run",
-    form=Form("RUN_FOLDER", flags=TRUST, takes_folder=True),
+    form=Form(
+        "RUN_FOLDER",
+        flags={**TRUST, "--verify": {"action": "store_true", "help": ALL_FILES}},
+        takes_folder=True,
+    ),
     sweeps=False,
     resumes=True,
 )
@@ -60,5 +68,18 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     changes = [*place, *overrides[1:], f"runner.resume_dir={quote(folder)}"]
     trust = request.options["trust"]
     config = load(run.config, changes, require=RESUME.require, trust=trust)
+    if request.options["verify"]:
+        _verify(run, folder, config.runner.seed)
     warn_of_edits(run)
     return config
+
+
+def _verify(run: RunFolder, named: Path, seed: int) -> None:
+    """Raise CheckpointError where a file of any size that the run goes on with is damaged."""
+    from rlcore.track.checkpoint import has_checkpoint, load_checkpoint
+    from rlcore.track.contents import check_seal
+
+    if named != run.path or has_checkpoint(run.checkpoints):
+        load_checkpoint(named, verify=True)
+    if run.sft.is_dir():
+        check_seal(run.sft, seed, verify=True)

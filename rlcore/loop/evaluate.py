@@ -122,12 +122,10 @@ def conclude(
         groups=session.assembly.env_specs["eval"].task_groups,
         seed=session.config.runner.seed,
         seconds=session.clock.seconds,
-        env_steps=session.totals.env_steps,
-        episodes=session.totals.episodes,
+        totals=session.totals,
+        versions=session.manifest["versions"],
         caveat=caveat(session.assembly),
         stopped=stopped,
-        interpreters=session.assembly.interpreters,
-        specs=session.assembly.played_specs,
     )
     session.folder.require_held()
     session.trackers.sync()  # a run with a summary is never gone on with to log it again

@@ -29,6 +29,7 @@ from rlcore.track.folder import CONFIG, RECIPE, RunFolder
 from rlcore.track.manifest import (
     build_manifest,
     changes,
+    code,
     earlier_versions,
     manifest_text,
     write_manifest,
@@ -284,17 +285,12 @@ def _manifest(assembly: Assembly, at: str | None) -> dict[str, Any]:
         seeds={"root": assembly.config.runner.seed},
         device=assembly.device,
         protocol=protocol(assembly),
-        render_settings={side: one.render_settings for side, one in specs.items()},
-        max_episode_steps={side: one.max_episode_steps for side, one in specs.items()},
+        specs=specs,
+        code=code(assembly.interpreters, assembly.played_specs),
         caveats={side: said for side in specs if (said := caveat(assembly, side))},
         evaluated_on=starts_in_words(assembly.config, specs, assembly.learned),
-        sentences={
-            side: dict(zip(one.tasks, one.descriptions, strict=True)) for side, one in specs.items()
-        },
-        task_groups=specs["eval"].task_groups,
         went_on_from=at,
         interpreters=assembly.interpreters,
-        specs=assembly.played_specs,
     )
 
 

@@ -1,4 +1,4 @@
-"""`summary.json`: the results of a run, in one small file with fixed keys."""
+"""Write `summary.json`: the results of a run, in one small file with fixed keys."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from rlcore.errors import CheckpointError
-from rlcore.interpreters import Interpreter
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
-from rlcore.specs import EnvSpec
+from rlcore.run import Totals
 from rlcore.track.damage import read_mapping
 from rlcore.track.files import write_text
-from rlcore.track.manifest import versions
 
 DIGITS = 6  # decimals kept of rates; more is noise
 
@@ -81,12 +79,10 @@ def build_summary(
     groups: Mapping[str, Sequence[str]] | None = None,
     seed: int,
     seconds: Mapping[str, float],
-    env_steps: int,
-    episodes: int,
+    totals: Totals,
+    versions: Mapping[str, str],
     caveat: str = "",
     stopped: str = "",
-    interpreters: Mapping[str, Interpreter] | None = None,
-    specs: Mapping[str, EnvSpec] | None = None,
 ) -> Summary:
     """Rates with Wilson intervals and differences paired on (task, trial), which there are only
     between sides that were played under one protocol.
@@ -95,11 +91,11 @@ def build_summary(
         before, after, control: evaluated episodes; None where not measured.
         groups: :attr:`rlcore.specs.EnvSpec.task_groups`.
         seed: root seed of the run.
-        seconds, env_steps, episodes: see :class:`Summary`.
+        seconds: see :class:`Summary`.
+        totals: of training.
+        versions: of what the run was made with, see :func:`rlcore.track.manifest.versions`.
         caveat: :attr:`rlcore.specs.EnvSpec.caveat` of what was evaluated.
         stopped: why a plugin ended training; empty: none did.
-        interpreters: other ones, in which simulators ran, by side of the run.
-        specs: of the envs, by side.
 
     Raises:
         ValueError: the sides are not the same episodes, each once.
@@ -110,9 +106,9 @@ def build_summary(
         "paired_difference": _difference(before, after),
         "seed": seed,
         "seconds": {phase: round(value, 3) for phase, value in seconds.items()},
-        "env_steps": env_steps,
-        "episodes": episodes,
-        "versions": versions(interpreters, specs),
+        "env_steps": totals.env_steps,
+        "episodes": totals.episodes,
+        "versions": dict(versions),
     }
     if control is not None:
         summary["success_control"] = _rate(control)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import NO_SPACE, CheckpointError, did_you_mean
-from rlcore.track.contents import DIGEST, check_digests, check_sizes, digests
+from rlcore.track.contents import DIGEST, check_digests, check_sizes
 from rlcore.track.course import (
     BEST,
     LATEST,
@@ -133,7 +133,7 @@ def _no_space(error: Exception) -> bool:
     return any(f"os error {number})" in str(error) for number in NO_SPACE)
 
 
-def load_checkpoint(path: str | Path) -> Checkpoint:
+def load_checkpoint(path: str | Path, *, verify: bool = False) -> Checkpoint:
     """Read what the driver needs of a checkpoint. The policy is loaded by its model from
     `policy_path`, the learner's state by :func:`rlcore.track.learned.read_learner`, both where
     they live.
@@ -141,6 +141,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     Args:
         path: a checkpoint's folder, or a `checkpoints/` folder or run, of which the latest is
             taken.
+        verify: compare files of any size with their digests; else large ones are checked by size
+            and header alone, see :data:`rlcore.track.contents.READ_ALWAYS`.
 
     Raises:
         CheckpointError: missing, incomplete, damaged, or not written by rlcore.
@@ -151,12 +153,11 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         check_sizes(found, facts["files"])
         if COUNTERS in facts["files"]:
             check_learner(found)
-        check_digests(found, facts[DIGEST])
+        check_digests(found, facts[DIGEST], verify=verify)
     except OtherVersionError:  # those before it are too
         raise
     except CheckpointError as error:
-        message = _of_another(found) or error.message
-        raise CheckpointError(message, hint=_earlier(found) or error.hint) from error
+        raise CheckpointError(error.message, hint=_earlier(found) or error.hint) from error
     require_own_name(found, facts["step"])
     return Checkpoint(
         path=found,
@@ -210,24 +211,6 @@ def named_checkpoint(folder: Path, name: str) -> Path:
 def has_checkpoint(folder: Path) -> bool:
     """Whether a `checkpoints/` folder holds one of its run."""
     return bool(checkpoint_names(folder))
-
-
-def _of_another(path: Path) -> str | None:
-    """That `state.json` and not the files beside it seems to be the wrong one, in words: of several
-    files it says what none of them is. None if it seems to be right."""
-    try:
-        facts = read_facts(path / STATE)
-        missing = [name for name in facts["files"] if not (path / name).is_file()]
-        there = digests(path)
-    except (CheckpointError, OSError, ValueError):
-        return None
-    others = [name for name, digest in facts[DIGEST].items() if there.get(name) != digest]
-    if missing or len(others) < 2:
-        return None
-    return (
-        f"{path / STATE} is of another checkpoint, or several files beside it are damaged: it says "
-        f"that it was written with other {', '.join(others)}"
-    )
 
 
 def _earlier(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Files that are not what they were when they were written: one error for all of them. Light."""
+"""Report files that are damaged, or of another version, with one error for all readers. Light."""
 
 from __future__ import annotations
 

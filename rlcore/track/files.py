@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, whatever moment a run is killed at.
+"""Write files and folders atomically: they are whole or not there, whenever a run is killed.
 
 Everything is written under a hidden temporary name beside its target, flushed to the disk and
 renamed. Knows nothing of what is written.

@@ -1,4 +1,4 @@
-"""The folder a run leaves behind: where things are, and that nothing is ever overwritten."""
+"""Create and find the folder of a run, and name its files. Nothing is ever overwritten."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Links that lead out of a folder: what is written through one, is written to somebody else's file,
-and what is copied through one is a file that the folder's maker chose on the reader's machine.
+"""Refuse links that lead out of a folder: writing through one changes somebody else's file, and
+copying through one takes a file that the folder's maker chose on the reader's machine.
 
 Weights are read through links all the same: caches of downloads are made of them.
 """

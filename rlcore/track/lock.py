@@ -1,11 +1,10 @@
-"""One writer at a time: whoever writes to the folder of a run that is already there holds its lock.
+"""Lock a run's folder, so that one process at a time writes to it. Reading takes no lock.
 
-The lock is `flock` on `.lock`, which the system takes back from a process however it ends. What
-`flock` says is all that counts: the text in the file only tells the next one who holds it. A file
-system without `flock` is refused, unless the user takes that on.
+The lock is `flock` on `.lock`, which the system releases however a process ends. The text in the
+file only names the holder, for the error of the next one. A file system without `flock` is refused,
+unless `runner.logger.require_lock` is false.
 
-Children don't keep the lock: it is closed where a program is executed, and in a fork. Knows nothing
-of what a run is. Reading takes no lock.
+Children don't inherit the lock: it is closed in a fork, and where a program is executed.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from rlcore.errors import CheckpointError
 
 NAME = ".lock"
 _holds: dict[Path, tuple[int, bytes]] = {}
-"""Folders that are held here: the open file, and the text that was written to it."""
+"""Folders that this process holds: the open file, and the text that was written to it."""
 
 
 @contextlib.contextmanager
 def held(folder: Path, *, required: bool) -> Iterator[str | None]:
-    """Hold the lock of a folder; yields a word to the user where it was taken over, else None.
+    """Hold the lock of a folder; yields a message where a process that is gone had it, else None.
 
     Args:
         required: refuse a file system without `flock`.
@@ -56,11 +55,11 @@ def held(folder: Path, *, required: bool) -> Iterator[str | None]:
 
 
 def require_held(folder: Path) -> None:
-    """For whoever holds a folder and is going to write to it again: its name still leads to it.
+    """Before writing again: check that a folder's path still leads to the folder that is held.
 
     Raises:
-        CheckpointError: it was moved, removed or replaced meanwhile, or another has its lock.
-            Nothing where this process never took the lock.
+        CheckpointError: it was moved, removed or replaced meanwhile, or another process has its
+            lock. Never where this process did not take the lock.
     """
     if folder in _holds and not _keeps(folder, *_holds[folder]):
         raise CheckpointError(
@@ -82,7 +81,7 @@ def _keeps(folder: Path, descriptor: int, text: bytes) -> bool:
 
 @contextlib.contextmanager
 def _named(folder: Path) -> Iterator[None]:
-    """What the file system refuses, as one clear error."""
+    """Turn what the file system refuses into one error."""
     try:
         yield
     except OSError as error:
@@ -103,8 +102,8 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _locked(path: Path, required: bool) -> int:
-    """The open file, locked. It is removed by whoever lets go of it, so it may be another by the
-    time it is locked."""
+    """The open file, locked. Its last holder removes it, so it may be another file by the time it
+    is locked: then try again."""
     while True:
         with contextlib.suppress(FileNotFoundError):
             there = os.lstat(path)
@@ -150,7 +149,7 @@ def _lock(path: Path, descriptor: int, required: bool) -> None:
 
 
 def _holder(descriptor: int) -> str | None:
-    """Who is in the file; None where nobody is, or what is there was not written by us."""
+    """The holder that the file names; None if it names nobody, or was not written by rlcore."""
     try:
         text = os.pread(descriptor, 400, 0).decode()
     except (OSError, ValueError):

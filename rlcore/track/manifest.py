@@ -1,4 +1,4 @@
-"""What a run was made of, so that it can be made again. Imports nothing that it describes."""
+"""Record what a run was made of, so that it can be repeated. Imports nothing that it describes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib import metadata
@@ -76,16 +76,12 @@ def build_manifest(
     seeds: Mapping[str, int],
     device: str,
     protocol: EvaluationProtocol | None,
-    render_settings: Mapping[str, Mapping[str, str | int | float | bool]],
-    max_episode_steps: Mapping[str, int] | None = None,
+    specs: Mapping[str, EnvSpec],
+    code: Mapping[str, Any],
     caveats: Mapping[str, str] | None = None,
-    sentences: Mapping[str, Mapping[str, str]] | None = None,
-    task_groups: Mapping[str, Sequence[str]] | None = None,
     evaluated_on: str = "starts",
-    command: Sequence[str] | None = None,
     went_on_from: str | None = None,
     interpreters: Mapping[str, Interpreter] | None = None,
-    specs: Mapping[str, EnvSpec] | None = None,
 ) -> dict[str, Any]:
     """Everything in `manifest.json`.
 
@@ -93,25 +89,21 @@ def build_manifest(
         seeds: `{what: root seed}`.
         device: where the policy runs, in words, e.g. "cpu" or "cuda".
         protocol: of the evaluations; None where the run has none.
-        render_settings: :attr:`rlcore.specs.EnvSpec.render_settings` of each side of the run.
-        max_episode_steps: likewise the time limit in env steps.
-        caveats: likewise :attr:`rlcore.specs.EnvSpec.caveat`, of sides that have one.
-        sentences: `{side: {task: sentence}}`, what the policy gets.
-        task_groups: :attr:`rlcore.specs.EnvSpec.task_groups`, for the tables of the report.
+        specs: of the envs by side of the run, "eval" among them.
+        code: see :func:`code`.
+        caveats: :attr:`rlcore.specs.EnvSpec.caveat` by side, of those that have one.
         evaluated_on: what starts evaluations visit, in words.
-        command: the command line; this process's if None.
         went_on_from: the checkpoint of an earlier attempt, by name; None for a beginning.
         interpreters: those of other environments in which simulators run, by side.
-        specs: of the envs, by side.
     """
     return {
         # tells attempts apart, also two that begin within one second
         "started": datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-        "command": shlex.join(sys.argv if command is None else command),
+        "command": shlex.join(sys.argv),
         "went_on_from": went_on_from,
         "seeds": dict(seeds),
         "device": device,
-        **code(interpreters, specs),
+        **code,
         "packages": _packages(),
         "python": platform.python_version(),
         "interpreters": {side: asdict(one) for side, one in (interpreters or {}).items()},
@@ -119,12 +111,14 @@ def build_manifest(
         "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},
         "memory_bytes": psutil.virtual_memory().total,
         "evaluation_protocol": None if protocol is None else protocol.values,
-        "render_settings": {side: dict(settings) for side, settings in render_settings.items()},
-        "max_episode_steps": dict(max_episode_steps or {}),
+        "render_settings": {side: dict(one.render_settings) for side, one in specs.items()},
+        "max_episode_steps": {side: one.max_episode_steps for side, one in specs.items()},
         "evaluated_on": evaluated_on,
         "caveats": dict(caveats or {}),
-        "sentences": {side: dict(of) for side, of in (sentences or {}).items()},
-        "task_groups": {name: list(tasks) for name, tasks in (task_groups or {}).items()},
+        "sentences": {
+            side: dict(zip(one.tasks, one.descriptions, strict=True)) for side, one in specs.items()
+        },
+        "task_groups": {name: list(tasks) for name, tasks in specs["eval"].task_groups.items()},
     }
 
 

@@ -1,7 +1,7 @@
-"""A tracker on a thread of its own: a network that hangs is not waited for by a training.
+"""Call a tracker from a thread of its own, so that a hanging network does not stop training.
 
-Calls are made in their order. The thread is left alone where a call does not come back; it ends
-with the process.
+Calls are made in order. A thread whose call does not return is left behind; it ends with the
+process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from rlcore.protocols import Tracker
 
 QUEUE_SIZE = 1000  # calls that may wait; a tracker that stays behind further is off
-LOOK = 0.002  # seconds between looks whether there is room
 
 
 class TrackerThread:
@@ -23,66 +22,40 @@ class TrackerThread:
     Args:
         name: of the tracker.
         make: builds it, on the thread.
+        patience: seconds that a call may take, and that room in the queue is waited for in all.
     """
 
-    def __init__(self, name: str, make: Callable[[], Tracker]) -> None:
+    def __init__(self, name: str, make: Callable[[], Tracker], patience: float) -> None:
         self.name = name
-        self._tasks: queue.Queue[tuple[str, Callable[[], None]] | None] = queue.Queue()
+        self._patience = patience
+        self._calls: queue.Queue[tuple[str, Callable[[Tracker], None]]] = queue.Queue(QUEUE_SIZE)
         self._at: tuple[str, float] | None = None
         self._failure: tuple[str, BaseException] | None = None
-        self._thread = threading.Thread(target=self._run, name=f"tracker {name}", daemon=True)
-        self._tracker: Tracker | None = None
+        self._started, self._closed = threading.Event(), False
         self._waited = 0.0  # seconds, for room
-
-        def build() -> None:
-            self._tracker = make()
-
-        self._tasks.put(("start", build))
+        self._thread = threading.Thread(
+            target=self._run, args=(make,), name=f"tracker {name}", daemon=True
+        )
         self._thread.start()
 
-    def started(self, patience: float) -> BaseException | None:
+    def started(self) -> BaseException | None:
         """Wait until it is built; what that raised.
 
         Raises:
-            TimeoutError: it takes longer than `patience` seconds.
+            TimeoutError: it takes too long.
         """
-        deadline = time.monotonic() + patience
-        while self._tracker is None and self._failure is None:
-            if time.monotonic() > deadline:
-                raise TimeoutError
-            time.sleep(0.001)
+        if not self._started.wait(self._patience):
+            raise TimeoutError
         return None if self._failure is None else self._failure[1]
 
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """Let the tracker know, soon. To be asked for :meth:`trouble` before."""
-        tracker, own = self._tracker, dict(metrics)  # another one may change its copy
-        assert tracker is not None
-        self._tasks.put((f"step {step}", lambda: tracker.log(own, step)))
+    def log(self, metrics: Mapping[str, float], step: int) -> str | None:
+        """Let the tracker know, soon; returns why it should get no more, if it should not."""
+        own = dict(metrics)  # another one may change its copy
+        return self._ask(f"step {step}", lambda tracker: tracker.log(own, step))
 
-    def trouble(self, patience: float) -> str | None:
-        """Why it should get no more: a call failed, has taken longer than `patience` seconds,
-        or too many wait. A run logs thousands of values at once after supervised training, so
-        room is waited for, in all its life as long as one call may take."""
-        while self._failure is None:
-            at, now = self._at, time.monotonic()
-            if at is not None and now - at[1] > patience:
-                return (
-                    f"has been at {at[0]} for more than {patience:g} s (cluster.timeouts.tracker)"
-                )
-            if self._tasks.qsize() < QUEUE_SIZE:
-                return None
-            if self._waited > patience:
-                return f"is {QUEUE_SIZE} calls behind"
-            time.sleep(LOOK)
-            self._waited += time.monotonic() - now
-        return "failed at {}: {!r}".format(*self._failure)
-
-    def finish(self) -> None:
-        """Ask it to close after all it was told."""
-        tracker = self._tracker
-        assert tracker is not None
-        self._tasks.put(("its end", tracker.close))
-        self._tasks.put(None)
+    def finish(self) -> str | None:
+        """As :meth:`log`: ask it to close after all it was told."""
+        return self._ask("its end", self._close)
 
     def finished(self, patience: float) -> str | None:
         """Wait for that; what went wrong."""
@@ -91,12 +64,36 @@ class TrackerThread:
             return "{1!r} at {0}".format(*self._failure)
         return "it takes too long (cluster.timeouts.tracker)" if self._thread.is_alive() else None
 
-    def _run(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            self._at = (task[0], time.monotonic())
-            try:
-                task[1]()
-            except BaseException as error:  # whatever it is, SystemExit too: it is one tracker's
-                self._failure = (task[0], error)
-                return
-            self._at = None
+    def _ask(self, name: str, call: Callable[[Tracker], None]) -> str | None:
+        """Queue a call, unless one failed, has taken too long, or too many wait. A run logs
+        thousands of values at once after supervised training, so room is waited for."""
+        if self._failure is not None:
+            return "failed at {}: {!r}".format(*self._failure)
+        at, now = self._at, time.monotonic()
+        if at is not None and now - at[1] > self._patience:
+            limit = f"{self._patience:g} s (cluster.timeouts.tracker)"
+            return f"has been at {at[0]} for more than {limit}"
+        try:
+            self._calls.put((name, call), timeout=max(self._patience - self._waited, 0.0))
+        except queue.Full:
+            return f"is {QUEUE_SIZE} calls behind"
+        self._waited += time.monotonic() - now
+        return None
+
+    def _close(self, tracker: Tracker) -> None:
+        tracker.close()
+        self._closed = True
+
+    def _run(self, make: Callable[[], Tracker]) -> None:
+        name = "start"
+        try:
+            tracker = make()
+            self._started.set()
+            while not self._closed:
+                name, call = self._calls.get()
+                self._at = (name, time.monotonic())
+                call(tracker)
+                self._at = None
+        except BaseException as error:  # whatever it is, SystemExit too: it is one tracker's
+            self._failure = (name, error)
+        self._started.set()

@@ -1,7 +1,7 @@
-"""Where a run's scalars go: always to `metrics.jsonl`, and to the trackers that were asked for.
+"""Log a run's scalars: always to `metrics.jsonl`, and to the trackers that were asked for.
 
-Trackers are components of plugins; those here are core's own and go through the same door.
-Their libraries are imported when a run asks for them, not before.
+Trackers are components of plugins. Their libraries are imported when a run asks for them, not
+before.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from rlcore.config.schema import LoggerConfig, TimeoutsConfig
 from rlcore.errors import PluginError, RunWarning, UserError
 from rlcore.plugins import Registry
 from rlcore.protocols import Tracker
-from rlcore.reading import parse_json, read_bytes, read_lines
+from rlcore.reading import parse_json, read_lines
 from rlcore.targets import load_target
 from rlcore.track.files import replacing, sync
 from rlcore.track.folder import RunFolder
@@ -33,25 +34,22 @@ TrackerFactory = Callable[[LoggerConfig, Path], Tracker]
 
 
 class LostFileWarning(RunWarning):
-    """A file of the run was taken away or changed under it."""
+    """A file of the run was removed or replaced while the run was writing to it."""
 
 
 class MetricsLog:
     """`metrics.jsonl`: one JSON object a line, `{"step", "time", metric: number, ...}`.
 
     `time` is seconds since the epoch. JSON knows no NaN or infinity: they are written as null.
-    Every line is flushed, so that a killed run keeps all it logged. All of it is kept in memory
-    too: a file that is removed, replaced, cut off or changed meanwhile is put back before anything
-    relies on it.
+    Every line is flushed, so that a killed run keeps all it logged. A file that is removed or
+    replaced meanwhile is copied back from the open one before anything relies on it.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = path.open("ab+")
-        self._file.seek(0)
-        self._content = bytearray(self._file.read(os.fstat(self._file.fileno()).st_size))
         if os.fstat(self._file.fileno()).st_nlink > 1:  # as in a copy of the run by `cp -al`
-            self._rewrite()
+            self._copy()
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         own = (step, round(time.time(), 3))
@@ -59,23 +57,27 @@ class MetricsLog:
         for name, value in metrics.items():
             number = float(value)
             line[name] = number if math.isfinite(number) else None
-        written = (json.dumps(line, allow_nan=False) + "\n").encode()
         with self._named():
-            self._file.write(written)
+            self._file.write((json.dumps(line, allow_nan=False) + "\n").encode())
             self._file.flush()
-        self._content += written
 
     def cut(self, size: int) -> None:
-        """Take back what was logged beyond the first `size` bytes: it is going to happen again."""
+        """Truncate to `size` bytes; the steps after it will be repeated."""
         with self._named():
-            self._put_back()
-            del self._content[size:]
-            os.truncate(self._path, len(self._content))
+            if size < os.fstat(self._file.fileno()).st_size:
+                self._file.truncate(size)
 
     def sync(self) -> None:
-        """Flush it to the disk, for what is going to rely on it."""
+        """Flush it to the disk, before a checkpoint or a summary relies on it."""
         with self._named():
-            self._put_back()
+            if not self._is_there():
+                self._copy()
+                warnings.warn(
+                    f"{self._path} was removed or replaced while the run was writing to it; it is "
+                    "put back",
+                    LostFileWarning,
+                    stacklevel=2,
+                )
             os.fsync(self._file.fileno())
             sync(self._path.parent)
 
@@ -83,24 +85,18 @@ class MetricsLog:
         with self._named():
             self._file.close()
 
-    def _put_back(self) -> None:
-        path = self._path
-        with suppress(FileNotFoundError, ValueError):
-            there = os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
-            if there and read_bytes(path, len(self._content)) == self._content:
-                return
-        self._rewrite()
-        warnings.warn(
-            f"{path} was removed, replaced or changed while the run was writing to it; it is put "
-            "back",
-            LostFileWarning,
-            stacklevel=2,
-        )
+    def _is_there(self) -> bool:
+        """Whether the path still leads to the open file."""
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
+        except FileNotFoundError:
+            return False
 
-    def _rewrite(self) -> None:
-        """Put a file of its own in its place."""
-        with replacing(self._path) as partial:
-            partial.write_bytes(self._content)
+    def _copy(self) -> None:
+        """Go on in a copy of the open file, in its place."""
+        self._file.seek(0)
+        with replacing(self._path) as partial, partial.open("wb") as copy:
+            shutil.copyfileobj(self._file, copy)
         self._file.close()
         self._file = self._path.open("ab+")
 
@@ -166,10 +162,10 @@ class Trackers:
         Raises:
             PluginError: it can't start.
         """
-        thread = TrackerThread(name, make)
+        thread = TrackerThread(name, make, self._patience)
         hint = f"use its offline mode, or take {name} out of runner.logger.logger_backends"
         try:
-            error = thread.started(self._patience)
+            error = thread.started()
         except TimeoutError:
             raise PluginError(
                 f"tracker {name!r} did not start within {self._patience:g} s "
@@ -196,13 +192,11 @@ class Trackers:
         named = with_aliases(metrics)
         self._log.log(named, step)
         for thread in list(self._threads):
-            if trouble := thread.trouble(self._patience):
+            if trouble := thread.log(named, step):
                 self._threads.remove(thread)
                 warnings.warn(
                     f"tracker {thread.name!r} {trouble}; it is off from now on", stacklevel=2
                 )
-            else:
-                thread.log(named, step)
 
     def close(self) -> None:
         """Close all of them, the log last, whatever happens to one."""
@@ -211,10 +205,9 @@ class Trackers:
             deadline = time.monotonic() + self._patience
             asked = []
             for thread in threads:
-                if trouble := thread.trouble(self._patience):
+                if trouble := thread.finish():
                     warnings.warn(f"tracker {thread.name!r} {trouble}", stacklevel=2)
                 else:
-                    thread.finish()
                     asked.append(thread)
             for thread in asked:
                 if trouble := thread.finished(deadline - time.monotonic()):

@@ -289,7 +289,9 @@ def warm_up() -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     manifest = importlib.import_module("rlcore.track.manifest")
-    manifest.build_manifest(seeds={}, device="", protocol=None, render_settings={})
+    toy = importlib.import_module("rlcore_testing.toy_settings")
+    specs = {"eval": toy.env_spec(toy.ToyEnvConfig())}
+    manifest.build_manifest(seeds={}, device="", protocol=None, specs=specs, code=manifest.code())
     gc.freeze()  # so that collections in forks don't copy all of it
 
 

@@ -348,17 +348,17 @@ def test_checkpoints_that_are_moved_away_while_it_runs(
     assert_same(run, whole)
 
 
-def test_metrics_that_are_cut_off_while_it_runs(
+def test_metrics_that_are_removed_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
     make = train.improve
 
-    def cut(session: session.Session, update: int) -> dict[str, float]:
+    def remove(session: session.Session, update: int) -> dict[str, float]:
         if update == 2:
-            os.truncate(session.folder.metrics, 10)
+            session.folder.metrics.unlink()
         return make(session, update)
 
-    monkeypatch.setattr(train, "improve", cut)
+    monkeypatch.setattr(train, "improve", remove)
     with pytest.warns(UserWarning, match="is put back"):
         run = start(log_path, "short", "runner.max_epochs=3")
     go_on(run, "runner.max_epochs=4")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,7 +15,9 @@ from rlcore.errors import CheckpointError, VerificationError
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.results.tables import read_results
+from rlcore.track import contents
 from rlcore.track.checkpoint import find_checkpoint
+from rlcore.track.contents import seal
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +113,24 @@ def test_what_can_not_be_verified(run: Path, capsys: pytest.CaptureFixture[str])
     assert "no evaluation was kept with" in capsys.readouterr().err
     assert main(["eval", "env=toy", "--verify"]) == 2
     assert "which run should be verified?" in capsys.readouterr().err
+
+
+def test_large_files_are_compared_with_their_digests(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    file = find_checkpoint(own) / "learner.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"\1")
+    monkeypatch.setattr(contents, "READ_ALWAYS", file.stat().st_size)
+    resume = ["resume", str(own), "runner.max_epochs=3", "--cfg=job"]
+    assert main(resume) == 0
+    for verified in ([*resume, "--verify"], ["eval", str(own), "--verify"]):
+        assert main(verified) == CheckpointError.exit_code
+        said = " ".join(capsys.readouterr().err.split())
+        assert "learner.safetensors is damaged or incomplete (its sha256 is" in said
+    shutil.copytree(find_checkpoint(run) / "actor", own / "sft")
+    seal(own / "sft", seed=0)
+    (own / "sft" / "model.safetensors").write_bytes(b"")
+    shutil.rmtree(own / "checkpoints")
+    assert main([*resume, "--verify"]) == CheckpointError.exit_code
+    assert "sft/model.safetensors is damaged" in " ".join(capsys.readouterr().err.split())

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore_tools.report import write_comparison, write_report
 from rlcore_tools.report.chart import Point, Series, chart, number, ticks
 from rlcore_tools.report.clips import Shelf
@@ -28,9 +29,10 @@ from rlcore.config.compose import compose, recipe_of, to_yaml
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.results.summary import build_summary, write_summary
 from rlcore.results.tables import EpisodeResult, write_results
+from rlcore.run import Totals
 from rlcore.track.files import write_text
 from rlcore.track.folder import RunFolder
-from rlcore.track.manifest import build_manifest, write_manifest
+from rlcore.track.manifest import build_manifest, code, write_manifest
 from rlcore.track.protocol import EvaluationProtocol
 from rlcore.track.trackers import MetricsLog
 
@@ -70,17 +72,14 @@ def make_run(
         facts={},
         said={},
     )
-    write_manifest(
-        folder.manifest,
-        build_manifest(
-            seeds={"root": config.runner.seed},
-            device="cpu",
-            protocol=protocol,
-            render_settings={},
-            task_groups=groups,
-            command=["x"],
-        ),
+    manifest = build_manifest(
+        seeds={"root": config.runner.seed},
+        device="cpu",
+        protocol=protocol,
+        specs={"eval": env_spec(ToyEnvConfig())},
+        code=code(),
     )
+    write_manifest(folder.manifest, {**manifest, "task_groups": groups or {}})
     log = MetricsLog(folder.metrics)
     for step, (rate, episodes) in enumerate(updates, start=1):
         metrics = {"env/success_once": rate, "env/episodes": episodes, "env/return": NAN}
@@ -99,8 +98,8 @@ def make_run(
             after=results(after),
             seed=config.runner.seed,
             seconds={"rollout": 180.0, "eval_after": 9.0},
-            env_steps=1,
-            episodes=32,
+            totals=Totals(env_steps=1, episodes=32),
+            versions=manifest["versions"],
         )
         write_summary(folder.summary, summary)
     return folder

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.checks.interpreters import findings, interpreters_of
 from rlcore.config.schema import EnvConfig
@@ -19,7 +20,7 @@ from rlcore.errors import AssetError, RunWarning
 from rlcore.interpreters import look
 from rlcore.plugins import Component
 from rlcore.specs import ComponentSpec
-from rlcore.track.manifest import build_manifest, versions
+from rlcore.track.manifest import build_manifest, code, versions
 
 NUMPY = version("numpy")
 
@@ -70,7 +71,12 @@ def test_versions_of_note_stand_in_the_manifest(twin_venv: Path) -> None:
         "python": python, "PyYAML": version("pyyaml"), "numpy": NUMPY, "acme-slider": "1.2.3",
     }  # fmt: skip
     made = build_manifest(
-        seeds={}, device="cpu", protocol=None, render_settings={}, interpreters=found
+        seeds={},
+        device="cpu",
+        protocol=None,
+        specs={"eval": env_spec(ToyEnvConfig())},
+        code=code(found),
+        interpreters=found,
     )
     assert made["interpreters"]["eval"]["packages"]["PyYAML"] == version("pyyaml")
     assert made["versions"]["numpy (env.eval.python)"] == NUMPY

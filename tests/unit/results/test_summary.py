@@ -7,6 +7,7 @@ import pytest
 from rlcore.errors import CheckpointError
 from rlcore.results.summary import build_summary, read_summary, write_summary
 from rlcore.results.tables import EpisodeResult
+from rlcore.run import Totals
 
 KEYS = [
     "success_before", "success_after", "paired_difference", "seed", "seconds", "env_steps",
@@ -23,8 +24,8 @@ def summary(**sides):
         **{"before": None, "after": None, **sides},
         seed=3,
         seconds={"rollout": 1.23456, "update": 2.0},
-        env_steps=900,
-        episodes=64,
+        totals=Totals(env_steps=900, episodes=64),
+        versions={"rlcore": "1.2"},
     )
 
 
@@ -43,7 +44,7 @@ def test_keys_and_figures(tmp_path):
     assert read["paired_difference"]["hi"] == pytest.approx(0.943318, abs=2e-6)
     assert read["seconds"] == {"rollout": 1.235, "update": 2.0}
     assert (read["seed"], read["env_steps"], read["episodes"]) == (3, 900, 64)
-    assert "rlcore" in read["versions"]
+    assert read["versions"] == {"rlcore": "1.2"}
 
 
 def test_what_was_not_measured_is_null(tmp_path):

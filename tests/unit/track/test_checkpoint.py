@@ -1,8 +1,10 @@
 """Checkpoints: exact round trip, whole or not there, one clear error for each way to be broken."""
 
+import contextlib
 import errno
 import hashlib
 import json
+import os
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ from safetensors import SafetensorError
 
 import rlcore
 from rlcore.errors import CheckpointError
+from rlcore.track import contents
 from rlcore.track.checkpoint import (
     find_checkpoint,
     load_checkpoint,
@@ -133,6 +136,50 @@ def test_a_killed_save_leaves_the_last_one(tmp_path):
     assert load_checkpoint(tmp_path).step == 1
     save(tmp_path, 2)
     assert set(tmp_path.glob("*step_*")) == {tmp_path / "step_000001", tmp_path / "step_000002"}
+
+
+def read_bytes():
+    """Bytes that this process has read by system calls."""
+    with open("/proc/self/io") as file:
+        return int(file.readline().removeprefix("rchar:"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts bytes by /proc/self/io")
+def test_of_a_large_checkpoint_only_sizes_and_headers_are_read(tmp_path, monkeypatch):
+    size = 5 << 30  # 5 GiB of zeros, which take no room on the disk
+
+    def save_sparse(path):
+        header = {"w": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}
+        text = json.dumps(header).encode()
+        with (path / "model.safetensors").open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            file.truncate(8 + len(text) + size)
+        (path / "config.json").write_text("{}")
+
+    with monkeypatch.context() as unread:  # hashing it here would take long
+        unread.setattr(contents, "_digest", lambda path: hashlib.sha256(b"{}").hexdigest())
+        path = save_checkpoint(tmp_path, 1, save_policy=save_sparse)
+    before = read_bytes()
+    assert load_checkpoint(tmp_path).step == 1
+    assert read_bytes() - before < 1 << 20
+    os.truncate(path / "actor" / "model.safetensors", size)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_change_of_equal_size_in_a_large_file_is_found_on_request(tmp_path, monkeypatch):
+    path = save(tmp_path, 1, {"a": torch.zeros(100)})
+    large, small = path / "learner.safetensors", path / "actor" / "model.safetensors"
+    monkeypatch.setattr(contents, "READ_ALWAYS", large.stat().st_size)
+    for file, always in ((large, False), (small, True)):
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + b"\1")
+        with contextlib.nullcontext() if not always else pytest.raises(CheckpointError):
+            load_checkpoint(path)
+        with pytest.raises(CheckpointError, match=f"{file.name} is damaged .*sha256"):
+            load_checkpoint(path, verify=True)
+        file.write_bytes(whole)
+    assert load_checkpoint(path, verify=True).step == 1
 
 
 def cut(file):

@@ -86,7 +86,7 @@ def test_a_file_that_is_none(tmp_path: Path):
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(CheckpointError, match="it is a pipe, not a file"):
+    with pytest.raises(CheckpointError, match="it is a pipe or a device, not a file"):
         read_headers(tmp_path / "pipe")
 
 

@@ -13,12 +13,15 @@ import rlcore
 from rlcore.track.manifest import (
     build_manifest,
     changes,
+    code,
     earlier_versions,
     git_state,
     versions,
     write_manifest,
 )
 from rlcore.track.protocol import EvaluationProtocol
+
+TOY = env_spec(ToyEnvConfig())
 
 
 def git(folder, *arguments):
@@ -29,7 +32,8 @@ def git(folder, *arguments):
     )
 
 
-def test_manifest_holds_what_a_repetition_needs(tmp_path):
+def test_manifest_holds_what_a_repetition_needs(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["rlcore", "train", "a b"])
     protocol = EvaluationProtocol(
         env="toy",
         trials={"left": [100, 101], "right": [100, 101]},
@@ -44,9 +48,12 @@ def test_manifest_holds_what_a_repetition_needs(tmp_path):
         seeds={"root": 7},
         device="cpu",
         protocol=protocol,
-        render_settings={"train": {"size": 64}, "eval": {"shadows": False, "size": 64}},
+        specs={
+            "train": replace(TOY, render_settings={"size": 64}),
+            "eval": replace(TOY, render_settings={"shadows": False, "size": 64}),
+        },
+        code=code(),
         caveats={"eval": "a rehearsal"},
-        command=["rlcore", "train", "a b"],
     )
     write_manifest(tmp_path / "manifest.json", manifest)
     read = json.loads((tmp_path / "manifest.json").read_text())
@@ -73,11 +80,8 @@ def test_versions_name_every_plugin_and_what_it_needs():
 
 
 def test_versions_that_only_an_env_can_tell_stand_beside_the_others():
-    spec = replace(env_spec(ToyEnvConfig()), versions={"its scenes": "12ab"})
-    made = build_manifest(
-        seeds={}, device="cpu", protocol=None, render_settings={}, specs={"eval": spec}
-    )
-    assert made["versions"] == {**versions(), "its scenes (env.eval)": "12ab"}
+    spec = replace(TOY, versions={"its scenes": "12ab"})
+    assert versions(specs={"eval": spec}) == {**versions(), "its scenes (env.eval)": "12ab"}
 
 
 def test_versions_that_changed_are_named(tmp_path):
@@ -122,8 +126,10 @@ def test_versions_follow_a_plugin_to_its_simulator(tmp_path, monkeypatch):
 
 def test_nothing_heavy_is_imported():
     code = (
-        "import sys; from rlcore.track.manifest import build_manifest; "
-        "build_manifest(seeds={}, device='cpu', protocol=None, render_settings={}); "
+        "import sys; from rlcore_testing.toy_settings import ToyEnvConfig, env_spec; "
+        "from rlcore.track.manifest import build_manifest, code; "
+        "build_manifest(seeds={}, device='cpu', protocol=None, "
+        "specs={'eval': env_spec(ToyEnvConfig())}, code=code()); "
         "print({'torch', 'ray', 'gymnasium'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

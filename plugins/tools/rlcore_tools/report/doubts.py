@@ -11,8 +11,7 @@ from typing import Any
 
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import DIGITS
-from rlcore.results.tables import EpisodeResult, comparable, read_results, success_by_start
-from rlcore.track import attempts
+from rlcore.results.tables import EpisodeResult, comparable, success_by_start
 from rlcore.track.course import read_history
 from rlcore.track.damage import read_json
 from rlcore.track.folder import RunFolder
@@ -21,8 +20,6 @@ from rlcore.track.state import STATE, read_facts, relied_on
 
 Values = Mapping[str, Any]
 Evaluations = Mapping[str, Sequence[EpisodeResult]]
-FROZEN = "evaluation.parquet"
-"""In a checkpoint: the evaluation that the run ended with there, see :mod:`rlcore.loop.verify`."""
 SIDES = {"before": "success_before", "control": "success_control"}
 """Keys of the summary by the labels of the evaluations they are the rates of."""
 
@@ -48,9 +45,7 @@ def doubts_of(
         CheckpointError: a file that is looked at is damaged.
     """
     found = [*_since_checkpoint(folder), *_of_another_seed(config, manifest, summary)]
-    found += _of_no_attempt(folder, manifest)
     found += _of_other_rates(summary or {}, evaluations, conclusion)
-    found += _not_as_frozen(folder, evaluations)
     for name in HISTORIES:
         path = folder.path / f"{name}.json"
         if path.is_file() and (fault := unlike_log(read_json(path), metrics, name)):
@@ -78,18 +73,6 @@ def _of_another_seed(config: Values, manifest: Values, summary: Values | None) -
             yield f"{name} is of a run with seed {other}, config.yaml has seed {seed}"
 
 
-def _of_no_attempt(folder: RunFolder, manifest: Values) -> Iterator[str]:
-    """Whether the manifest is that of an attempt; how frames are rendered is added to it later."""
-    papers = attempts.papers(folder.path, folder.manifest.name)
-    told = [_of_beginning(read_json(paper)) for paper in papers]
-    if told and manifest and _of_beginning(manifest) not in told:
-        yield f"{folder.manifest.name} is not from any attempt of this run"
-
-
-def _of_beginning(manifest: Any) -> tuple[Any, ...]:
-    return tuple(_at(manifest, name) for name in ("started", "command", "seeds"))
-
-
 def _of_other_rates(
     summary: Values, evaluations: Evaluations, conclusion: str | None
 ) -> Iterator[str]:
@@ -103,20 +86,6 @@ def _of_other_rates(
                 f"summary.json and eval/{label}.parquet are of different runs: {said.get('rate')} "
                 f"of {said.get('n')} episodes succeeded there, {round(rate, DIGITS)} of {n} here"
             )
-
-
-def _not_as_frozen(folder: RunFolder, evaluations: Evaluations) -> Iterator[str]:
-    """Whether training ended with the evaluation that its last checkpoint keeps."""
-    latest = read_history(folder.checkpoints).latest
-    path = folder.checkpoints / (latest or "") / FROZEN
-    if latest is None or "after" not in evaluations or not path.is_file():
-        return
-    if _sorted(read_results(path)) != _sorted(evaluations["after"]):
-        yield f"eval/after.parquet is not the evaluation that {latest} keeps as {FROZEN}"
-
-
-def _sorted(rows: Sequence[EpisodeResult]) -> list[EpisodeResult]:
-    return sorted(rows, key=lambda row: (row.task, row.trial, row.replica))
 
 
 def _at(values: Any, *names: str) -> Any:
