@@ -13,7 +13,6 @@ from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import compose
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
-from rlcore.config.schema.keys import When
 from rlcore.errors import UserError
 from rlcore.text import written
 
@@ -48,7 +47,7 @@ def _in_vain(config: RunConfig) -> Iterator[tuple[tree.Key, str]]:
             yield key, f"{said}: {SIDES_OF_ONE[key.path]}"
             continue
         for condition in key.when:
-            path = _path_of(condition, key.path)
+            path = condition.other(key.path)
             actual = tree.value_of(config, path)
             if not condition.holds(actual):
                 yield key, f"{said} with {path}={written(actual)}"
@@ -71,10 +70,3 @@ def _given(config: RunConfig) -> dict[str, Any]:
     except UserError:  # composed elsewhere, or incomplete without the rest
         return {}
     return {key.path: key.value for key in tree.walk(chosen)}
-
-
-def _path_of(condition: When, path: str) -> str:
-    """From the root; a bare name is that of a key beside the one at `path`."""
-    if "." in condition.key:
-        return condition.key
-    return tree.join(path.rpartition(".")[0], condition.key)

@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
 from rlcore.config.schema import Range, RunConfig
-from rlcore.config.schema.keys import Door, Place, When
+from rlcore.config.schema.keys import Door, Fixed, Place, When
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Key:
         place: of a path, what is done with it.
         default: of the schema, whatever its value is.
         when: other keys that decide whether it is read.
+        fixed: whether a resumed run may have another value.
     """
 
     path: str
@@ -40,6 +41,7 @@ class Key:
     door: Door | None
     default: Any
     when: tuple[When, ...]
+    fixed: Fixed
 
 
 def is_section(value: Any) -> bool:
@@ -47,14 +49,18 @@ def is_section(value: Any) -> bool:
     return is_dataclass(value) and not isinstance(value, type)
 
 
-def walk(section: Any, path: str = "") -> Iterator[Key]:
-    """All keys below a section, sections before their keys."""
+def walk(section: Any, path: str = "", fixed: Fixed = "no") -> Iterator[Key]:
+    """All keys below a section, sections before their keys.
+
+    Args:
+        fixed: of its keys that don't say so; sections in it begin anew.
+    """
     for field in fields(section):
-        value = vars(section)[field.name]
+        value = getattr(section, field.name)
         here = join(path, field.name)
-        yield _key(field, value, here)
+        yield _key(field, value, here, fixed)
         if is_section(value):
-            yield from walk(value, here)
+            yield from walk(value, here, field.metadata.get("fixed") or "no")
 
 
 def value_of(root: RunConfig, path: str) -> Any:
@@ -111,7 +117,7 @@ def type_name(field: Field[Any]) -> str:
     return field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
 
 
-def _key(field: Field[Any], value: Any, path: str) -> Key:
+def _key(field: Field[Any], value: Any, path: str, fixed: Fixed) -> Key:
     section = is_section(value)
     doc = (inspect.getdoc(type(value)) or "").split("\n\n")[0] if section else ""
     return Key(
@@ -126,6 +132,7 @@ def _key(field: Field[Any], value: Any, path: str) -> Key:
         door=field.metadata.get("door"),
         default=None if section else _default(field),
         when=field.metadata.get("when", ()),
+        fixed=field.metadata.get("fixed") or fixed,
     )
 
 

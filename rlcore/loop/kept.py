@@ -1,13 +1,13 @@
-"""What a checkpoint keeps of a session in its `state.json`, and whether that can be taken up.
+"""Save what a checkpoint holds of a session in its `state.json`, check it, and restore it.
 
-Counters, what plugins have set, and how the files began that lie beside the checkpoints. Knows how
-to judge it without workers; :mod:`rlcore.loop.resume` says when.
+Counters, what plugins have set, and how the files began that lie beside the checkpoints. The check
+needs no workers; :mod:`rlcore.loop.resume` calls it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,18 @@ from rlcore.run import Steering, Totals
 from rlcore.track import course
 from rlcore.track.checkpoint import Checkpoint, load_checkpoint
 from rlcore.track.contents import Extent
-from rlcore.track.damage import damaged
+from rlcore.track.damage import blaming, damaged
 from rlcore.track.folder import METRICS, RunFolder
 from rlcore.track.state import STANDS_ON, STATE, relied_on, write_state
 
 BEFORE = "before"
 """Label of the evaluation that is made once and read back by each resume."""
-# What `state` keeps, by the types JSON gives back.
-STATE_TYPES: dict[str, type | tuple[type, ...]] = {
-    "seed": int,
-    "totals": dict,
-    "steering": dict,
-    "seconds": dict,
-    "best": (float, int, type(None)),
-    "successes": list,
-    STANDS_ON: dict,
-}
+SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", STANDS_ON)
+"""What :func:`state` saves, by name."""
 
 
 def state(session: Session) -> dict[str, Any]:
-    """What a checkpoint keeps of the session; :func:`put_back` gives it back."""
+    """What a checkpoint saves of the session; :func:`restore_state` is the reverse."""
     session.trackers.sync()
     folder = session.folder
     relied_on = (folder.metrics, folder.evaluations / f"{BEFORE}.parquet")
@@ -56,58 +48,45 @@ def _extent(folder: RunFolder, path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def stand_on(folder: RunFolder, at: Checkpoint, path: Path) -> None:
-    """Let a checkpoint stand on a file that was made again since it was written."""
+    """Let a checkpoint rely on a file that was recomputed since it was written."""
     name, extent = _extent(folder, path)
     at.state[STANDS_ON][name] = extent
     write_state(at.path / STATE, at.state)
 
 
-def put_back(session: Session, at: Checkpoint) -> None:
-    """Give a session the counters that :func:`state` kept."""
-    kept = at.state
+def restore_state(session: Session, at: Checkpoint) -> None:
+    """Give a session what :func:`state` saved."""
+    saved = at.state
     session.update = at.step
-    session.totals = Totals(**kept["totals"])
-    session.steering = Steering(**kept["steering"])
-    for phase, seconds in kept["seconds"].items():
+    session.totals, session.steering = _counters(at)
+    for phase, seconds in saved["seconds"].items():
         session.clock.add(phase, seconds)
-    session.best = kept["best"]
-    session.successes = list(kept["successes"])
+    session.best = saved["best"]
+    session.successes = list(saved["successes"])
 
 
-def check_kept(at: Checkpoint, seed: int) -> None:
-    """Refuse a checkpoint whose state :func:`put_back` could not take up.
+def check_state(at: Checkpoint, seed: int) -> None:
+    """Refuse a checkpoint from which :func:`restore_state` could not restore.
 
     Raises:
         CheckpointError: of another seed, its state is not that of a run, or the metrics are not
             those of the updates before it.
     """
-    kept, file = at.state, at.path / STATE
-    for name, kind in STATE_TYPES.items():
-        if not isinstance(kept.get(name), kind):
-            raise damaged(file, f"state.{name} can't be {kept.get(name)!r}")
-    if not all(type(success) in (float, int) for success in kept["successes"]):
-        raise damaged(file, f"state.successes can't be {kept['successes']!r}")
-    totals: dict[str, Any] = kept["totals"]
-    wanted = {field.name for field in fields(Totals)}
-    if set(totals) != wanted or not all(type(count) is int for count in totals.values()):
-        raise damaged(file, f"state.totals must be counts of {sorted(wanted)}, got {totals}")
-    _check_steering(file, kept["steering"])
-    if kept["seed"] != seed:
+    lacking = [name for name in SAVED if name not in at.state]
+    if lacking:
+        raise damaged(at.path / STATE, f"state lacks {', '.join(lacking)}")
+    _counters(at)
+    if at.state["seed"] != seed:
         raise CheckpointError(
-            f"{at.path} is of a run with seed {kept['seed']}, runner.seed is {seed}"
+            f"{at.path} is of a run with seed {at.state['seed']}, runner.seed is {seed}"
         )
     _check_log(at)
 
 
-def _check_steering(file: Path, kept: dict[str, Any]) -> None:
-    """Raise CheckpointError unless it is a :class:`Steering`."""
-    like = vars(Steering())
-    sound = kept.keys() == like.keys() and all(
-        type(value) is type(like[name]) for name, value in kept.items()
-    )
-    factors = [*kept["lr_factors"].values(), *kept["task_weights"].values()] if sound else []
-    if not sound or not all(type(number) is float and number >= 0 for number in factors):
-        raise damaged(file, f"state.steering can't be {kept!r:.200}")
+def _counters(at: Checkpoint) -> tuple[Totals, Steering]:
+    """Raises CheckpointError if they have other fields, as another version may have written."""
+    with blaming(at.path / STATE):
+        return Totals(**at.state["totals"]), Steering(**at.state["steering"])
 
 
 def extents(at: Checkpoint) -> dict[str, Extent]:
@@ -140,7 +119,7 @@ def _check_log(at: Checkpoint) -> None:
 
 def _elsewhere(at: Checkpoint, log: Path) -> str:
     """Where to go on from with the metrics that there are."""
-    for name in reversed(course.read_course(at.path.parent).lineage):
+    for name in reversed(course.read_history(at.path.parent).lineage):
         path = at.path.parent / name
         with contextlib.suppress(CheckpointError):
             earlier = load_checkpoint(path)

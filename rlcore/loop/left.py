@@ -1,5 +1,7 @@
-"""What is left to do of a run that is to go on: refuses wishes that can't be met, before anything
-starts. Knows what was done and what is asked for, nothing of files of a checkpoint."""
+"""On resume, check that the new limits leave something to do.
+
+Knows what was done and what is asked for, and nothing of the files of a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from rlcore.track.folder import RunFolder
 
 @dataclass(frozen=True)
 class Done:
-    """What a run has behind it.
+    """What a run has done.
 
     Attributes:
         updates: policy updates.
@@ -40,8 +42,8 @@ def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
     )
 
 
-def check_left(config: RunConfig, folder: RunFolder, done: Done) -> None:
-    """Refuse what a run that stands there can't do.
+def check_limits(config: RunConfig, folder: RunFolder, done: Done) -> None:
+    """Refuse limits under which a run can't go on.
 
     Args:
         folder: of the run; its configuration says which limits it had so far.

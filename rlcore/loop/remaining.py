@@ -1,5 +1,8 @@
-"""How a run goes on after a failure: on a cluster that others have started its nodes may have left,
-or its head may be starting anew; where memory ran out, micro-batches get smaller."""
+"""Restart a run after a failure, on the nodes that are still there.
+
+On a cluster that others have started, nodes may have left, or the head may be restarting. Where
+memory ran out, micro-batches get smaller.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from rlcore.placement import find_inventory, joins
 POLL_SECONDS = 0.5
 
 
-def on_what_is_left(assembly: Assembly) -> Assembly:
-    """The same run laid out anew: over as many nodes as it was made for if they are there within
+def on_remaining_nodes(assembly: Assembly) -> Assembly:
+    """The same run placed again: over as many nodes as it was made for if they are there within
     `cluster.timeouts.nodes`, else over those that are.
 
     Args:
@@ -53,7 +56,7 @@ def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
     """The same run with micro-batches of half the size, or the next one below that into which the
     global batch can be dealt out. All workers are started anew with it: of ranks that make their
     forwards together none could change its own. Over a cluster that was joined it is laid out when
-    it is known what is left of that (:func:`on_what_is_left`).
+    it is known what is left of that (:func:`on_remaining_nodes`).
 
     Args:
         ranks: number of actor processes when memory ran out.
@@ -61,8 +64,8 @@ def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
     config, actor = assembly.config, assembly.config.actor
     tried = min(actor.micro_batch_size, actor.share_of_each(ranks))
     size = actor.micro_batch_within(tried // 2, ranks) or 1
-    said = f"memory ran out; the run goes on with actor.micro_batch_size={size}"
-    warnings.warn(said, RunWarning, stacklevel=1)
+    warning = f"memory ran out; the run goes on with actor.micro_batch_size={size}"
+    warnings.warn(warning, RunWarning, stacklevel=1)
     smaller = replace(config, actor=replace(actor, micro_batch_size=size))
     if joins(config.cluster):
         return replace(assembly, config=smaller)
@@ -83,15 +86,15 @@ def _await_head(address: str, timeouts: TimeoutsConfig) -> None:
     from rlcore.workers.cluster import require_answer
 
     patience = timeouts.nodes
-    deadline, said = time.monotonic() + patience, False
+    deadline, warned = time.monotonic() + patience, False
     while True:
         try:
             return require_answer(address, timeouts.ray)
         except WorkerError as error:
-            if not said:
+            if not warned:
                 words = f"{error.message}; waiting up to {patience:g} s (cluster.timeouts.nodes)"
                 print(words, file=sys.stderr)
-                said = True
+                warned = True
             if time.monotonic() >= deadline:
                 raise
         time.sleep(POLL_SECONDS)

@@ -1,13 +1,14 @@
-"""Going on with a run: where it stood, and how the live objects get there.
+"""Resume a run: find where it stopped, check that it may go on, and restore the live objects.
 
-A run's stages are taken up where they were left: demonstrations are counted, the supervised start
-is loaded, an evaluation is read back, and training goes on from the last checkpoint. As all
-randomness is keyed, what follows is what would have followed without the interruption.
+Demonstrations are counted, the supervised start is loaded, an evaluation is read back, and training
+goes on from the last checkpoint. As all randomness is keyed, what follows is what would have
+followed without the interruption.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
 from rlcore.errors import CheckpointError, MicroBatchError, WorkerError
-from rlcore.loop.kept import BEFORE, check_kept, extents, put_back, stand_on
-from rlcore.loop.left import Done, check_left, is_evaluation
+from rlcore.loop.kept import BEFORE, check_state, extents, restore_state, stand_on
+from rlcore.loop.left import Done, check_limits, is_evaluation
 from rlcore.loop.session import Session, made_with, protocol
-from rlcore.loop.settled import check_settled
+from rlcore.loop.settled import check_fixed_keys
 from rlcore.loop.trained import check_untrained
 from rlcore.plugins import load_plugins
 from rlcore.results.parquet import read_note
@@ -44,52 +45,44 @@ class Saved:
         folder: where it is.
         checkpoint: where it stood; None if it was interrupted before the first.
         named: whether that checkpoint was asked for, and not just the run.
+        note: a word to the user about who had the folder before; None: nobody had.
     """
 
     folder: RunFolder
     checkpoint: Checkpoint | None
     named: bool = False
+    note: str | None = None
 
     @property
     def step(self) -> int:
         return 0 if self.checkpoint is None else self.checkpoint.step
 
-
-def folder_of(config: RunConfig) -> RunFolder | None:
-    """That of the run to go on with: `runner.resume_dir`, or with `runner.auto_resume` the
-    unfinished one in this run's folder; None for a new run.
-
-    Raises:
-        CheckpointError: no run there.
-    """
-    if config.runner.resume_dir is not None:
-        return RunFolder.containing(config.runner.resume_dir)
-    if not config.runner.auto_resume or config.runner.only_eval:
-        return None
-    logger = config.runner.logger
-    folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
-    if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
-        return None
-    return folder
+    @property
+    def name(self) -> str | None:
+        """Of the checkpoint."""
+        return None if self.checkpoint is None else self.checkpoint.path.name
 
 
-def find(config: RunConfig) -> Saved | None:
-    """Where the run to go on with stands; None for a new run. Its folder should be held, so that
-    it still stands there when it is gone on with.
+def find(config: RunConfig, holds: ExitStack) -> Saved | None:
+    """Where the run to go on with stands; None for a new run.
+
+    Args:
+        holds: keeps hold of its folder, so that it still stands there when it is gone on with.
 
     Raises:
-        CheckpointError: no run there, or a damaged checkpoint.
+        CheckpointError: no run there, another process writes to it, or a damaged checkpoint.
         ConfigError: nothing is left to do, or it would be measured where it was trained before.
     """
-    folder = folder_of(config)
+    folder = _folder_of(config)
     if folder is None:
         return None
-    saved = _saved(Path(config.runner.resume_dir or folder.path))
+    note = holds.enter_context(folder.held(config.runner.logger.require_lock))
+    saved = replace(_saved(Path(config.runner.resume_dir or folder.path)), note=note)
     if saved.checkpoint is not None:
-        check_kept(saved.checkpoint, config.runner.seed)
+        check_state(saved.checkpoint, config.runner.seed)
         facts = _facts_with(config, saved.checkpoint.policy_path)
-        check_left(config, saved.folder, _done(saved))
-        check_settled(config, saved.folder, saved.checkpoint, facts)
+        check_limits(config, saved.folder, _done(saved))
+        check_fixed_keys(config, saved.folder, saved.checkpoint, facts)
         if _unlike(saved, BEFORE) is None:  # else it is made again
             earlier_evaluation(saved, BEFORE)
     if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
@@ -99,11 +92,29 @@ def find(config: RunConfig) -> Saved | None:
     return saved
 
 
+def _folder_of(config: RunConfig) -> RunFolder | None:
+    """That of `runner.resume_dir`, or with `runner.auto_resume` the unfinished one in this run's
+    folder; None for a new run.
+
+    Raises:
+        CheckpointError: no run there.
+    """
+    if config.runner.resume_dir is not None:
+        return RunFolder.containing(config.runner.resume_dir)
+    if config.runner.only_eval:
+        return None
+    logger = config.runner.logger
+    folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
+    if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
+        return None
+    return folder
+
+
 def after_failure(
     session: Session, error: WorkerError | MicroBatchError, saved: Saved | None
 ) -> Saved:
-    """Where to go on after a worker failed; raises the error where that is not wanted, or when
-    nothing was gained since the last time. Smaller micro-batches are something."""
+    """Where to go on after a worker failed. Raises the error where `runner.auto_resume` is off, or
+    where no update was made since the last failure; with smaller micro-batches it is tried."""
     if not session.config.runner.auto_resume:
         raise error
     again = _saved(session.folder.path)
@@ -116,16 +127,15 @@ def after_failure(
     return again
 
 
-def take_up(session: Session, saved: Saved | None) -> None:
-    """Let the folder of the run end where it is gone on from. Checkpoints behind that are set
-    aside, and so is what an earlier attempt came to; what was logged behind it is taken back, as it
-    is going to happen again."""
-    if saved is None:
-        return
+def take_up(session: Session, saved: Saved) -> None:
+    """Bring the folder of the run back to the checkpoint that it goes on from: move newer
+    checkpoints and later results aside, and truncate the metrics, as the updates are repeated."""
     at = saved.checkpoint
+    if saved.note is not None:
+        session.progress.line(f"{session.folder.path} {saved.note}: continuing with it")
     if at is not None:
         session.latest = at.path.name
-        given_up = course.take_up(session.folder.checkpoints, at.path.name)
+        given_up = course.supersede_newer(session.folder.checkpoints, at.path.name)
         if given_up:
             session.progress.line(
                 f"set aside, as the run goes on from {at.path.name}: {', '.join(given_up)} (now in "
@@ -138,7 +148,7 @@ def take_up(session: Session, saved: Saved | None) -> None:
 
 
 def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
-    """What a run wrote after that many updates, besides checkpoints: its end, and evaluations."""
+    """Files that a run wrote after that many updates, besides checkpoints."""
     yield from (folder.summary, folder.report)
     for path in folder.evaluations.glob("*.parquet"):
         prefix, _, number = path.stem.rpartition("_")
@@ -148,7 +158,7 @@ def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
 
 
 def restore(session: Session, saved: Saved | None) -> int:
-    """Policy, learner and counters as they were; returns the updates done.
+    """Restore policy, learner and counters; returns the updates done.
 
     Raises:
         CheckpointError: of another seed, or it does not fit this policy.
@@ -160,14 +170,14 @@ def restore(session: Session, saved: Saved | None) -> int:
         session.group.policy("load", path=str(at.policy_path))
     session.group.actor("load_learner", path=str(at.path))
     session.group.sync()
-    put_back(session, at)
+    restore_state(session, at)
     session.progress.line(f"resumed after update {at.step}")
     _steer_on(session, saved)
     return at.step
 
 
 def _steer_on(session: Session, saved: Saved) -> None:
-    """Take up what plugins had set, and say where that is more than going on as before."""
+    """Adapt what plugins had set to this session, and say what is dropped."""
     steering, tasks = session.steering, session.run.tasks
     if steering.stopped and saved.named:
         session.progress.line(f"training was stopped here: {steering.stopped}; it goes on as asked")
@@ -182,7 +192,7 @@ def _steer_on(session: Session, saved: Saved) -> None:
 
 
 def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] | None:
-    """The rows of an evaluation that was made before the checkpoint; None if there are none."""
+    """The rows of an evaluation from before the checkpoint; None if there are none."""
     if saved is None or saved.checkpoint is None:
         return None
     path = saved.folder.evaluations / f"{label}.parquet"
@@ -190,7 +200,7 @@ def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] |
 
 
 def _unlike(saved: Saved, label: str) -> str | None:
-    """What is wrong with an evaluation that the checkpoint was written with, in a few words."""
+    """What differs in an evaluation from when the checkpoint was written; None: nothing."""
     assert saved.checkpoint is not None
     path = saved.folder.evaluations / f"{label}.parquet"
     then = extents(saved.checkpoint).get(path.relative_to(saved.folder.path).as_posix())
@@ -200,8 +210,8 @@ def _unlike(saved: Saved, label: str) -> str | None:
 def same_evaluation(
     session: Session, saved: Saved | None, label: str
 ) -> list[EpisodeResult] | None:
-    """As :func:`earlier_evaluation`, if it was made as this session would make it. Rates under two
-    protocols make no difference: the start's weights are still at hand here, and play again."""
+    """As :func:`earlier_evaluation`, if this session would make the same one; else None, and it is
+    made again, as rates under two protocols can't be compared."""
     if saved is None or saved.checkpoint is None:
         return None
     fault = _unlike(saved, label)
@@ -226,8 +236,7 @@ def same_evaluation(
 
 
 def made_again(session: Session, saved: Saved | None, label: str) -> None:
-    """Let the checkpoint that the run goes on from stand on the evaluation that was just made: no
-    other may come."""
+    """Let the checkpoint rely on the evaluation that was just made: there may be no later one."""
     if saved is not None and saved.checkpoint is not None:
         path = session.folder.evaluations / f"{label}.parquet"
         stand_on(session.folder, saved.checkpoint, path)
@@ -242,7 +251,7 @@ def _done(saved: Saved) -> Done:
 
 
 def _check_start(folder: RunFolder, config: RunConfig) -> None:
-    """Refuse demonstrations or a supervised start of the run that can't be taken up.
+    """Refuse demonstrations or a supervised start of the run that can't be reused.
 
     Raises:
         UserError: damaged, or of another env or policy.
@@ -258,7 +267,7 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
 
 
 def _facts_with(config: RunConfig, policy: Path | None) -> Facts:
-    """What is known of the run with the policy in a folder, which is judged by its files."""
+    """Facts of the run with the policy in a folder, which is checked by its files."""
     if policy is not None:
         model = config.actor.model.beginning_with(policy)
         config = replace(config, actor=replace(config.actor, model=model))
@@ -276,5 +285,5 @@ def _saved(path: Path) -> Saved:
             f"{checkpoint.path} is not in {folder.checkpoints}: the run can't go on from it",
             hint=f"rlcore resume {folder.path}",
         )
-    course.require_on_course(folder.checkpoints, checkpoint.path.name)
+    course.require_in_history(folder.checkpoints, checkpoint.path.name)
     return Saved(folder, checkpoint, named=path != folder.path)

@@ -1,9 +1,12 @@
-"""What can't be changed once a run has made updates: what it began from, and what its
-checkpoints hold. Looked at before workers start and before anything of the run is changed."""
+"""Refuse or announce changes of settings that are fixed after a run's first update.
+
+Each key says whether it is (`fixed=` of :func:`rlcore.config.schema.key`), those of plugins too.
+Called before workers start and before anything of the run is changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +21,10 @@ from rlcore.track.checkpoint import Checkpoint
 from rlcore.track.folder import RunFolder
 from rlcore.track.learned import MASTER, REFERENCE, tensor_names
 
-BEGAN = (
-    "sft.enabled",
-    "actor.model.model_path",
-    "actor.model.lora_path",
-    "rollout.model.model_path",
-    "rollout.model.lora_path",
-    "actor.model.is_lora",
-)
-"""Keys that decide which weights a run begins with, and which of them it trains."""
-WITH_ADAPTERS = ("actor.model.lora_rank",)
-"""Keys that decide besides what adapters are, where there are any."""
-MODEL = "actor.model"
-MADE_THE_START = ("collect", "sft")
-"""Sections that are read until the supervised start is made, and again by `sft.control`."""
-CONTROL = "sft.control"
-"""Of them the one that is read at the end too."""
 
-
-def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: Facts) -> None:
-    """Refuse what would silently not be done, or would be measured of another start; say which
-    keys come too late.
+def check_fixed_keys(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: Facts) -> None:
+    """Refuse changes that would be ignored, or measured against another start; warn of keys that
+    have no effect any more.
 
     Args:
         config: with which it will go on.
@@ -49,27 +35,46 @@ def check_settled(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: F
         ConfigError: another start.
         CheckpointError: the checkpoint lacks what these settings need of it.
     """
-    so_far = read_mapping(folder.config)
-    for key in (*BEGAN, *(WITH_ADAPTERS if config.actor.model.is_lora else ())):
-        then, now = tree.find(so_far, key, _UNKNOWN), tree.value_of(config, key)
-        if then is not _UNKNOWN and then != now and not _moved(then):
+    changed = list(_changed(config, folder))
+    for key, then in changed:
+        if key.fixed == "weights" and _is_read(config, key) and not _moved(then):
             raise ConfigError(
-                f"{key} can't be changed to {written(now)}: {folder.path} began with "
+                f"{key.path} can't be changed to {written(key.value)}: {folder.path} began with "
                 f"{written(then)} and goes on from {at.path.name}",
                 hint=f"leave it out; a new run can begin with what this one has learned: "
                 f"actor.model.model_path={at.policy_path}",
             )
-    if not config.sft.control:
-        for key in _late(so_far, config):
-            warn(f"{key} does nothing any more: the run goes on from {at.path.name}")
-    for key, then in _of_random_start(so_far, config):
-        warn(
-            f"{key} comes too late for the random weights at the start, which were drawn with "
-            f"{written(then)}: if the evaluation before training is repeated, it plays others"
-        )
+    model, runner = config.actor.model, config.runner
+    began_random = model.model_path is None and not config.sft.enabled
+    for key, then in changed:
+        if key.fixed == "start" and not config.sft.control:
+            warn(f"{key.path} does nothing any more: the run goes on from {at.path.name}")
+        if key.fixed == "initial" and began_random and runner.val_before_train:
+            warn(
+                f"{key.path} has no effect on the initial weights, which were drawn with "
+                f"{written(then)}; a repeated evaluation before training would use others"
+            )
     tensors = tensor_names(at.path)
     _check_reference(at, facts, tensors)
     _check_precision(at, config, tensors)
+
+
+def _changed(config: RunConfig, folder: RunFolder) -> Iterator[tuple[tree.Key, Any]]:
+    """(key, value so far) of each fixed key that has another value now."""
+    so_far = read_mapping(folder.config)
+    for key in tree.walk(config):
+        then = tree.find(so_far, key.path, key.value)  # an earlier version may not have had it
+        if key.fixed != "no" and not key.section and then != key.value:
+            yield key, then
+
+
+def _is_read(config: RunConfig, key: tree.Key) -> bool:
+    return all(one.holds(tree.value_of(config, one.other(key.path))) for one in key.when)
+
+
+def _moved(then: Any) -> bool:
+    """Whether what the run began with is gone: it may be given where it is now."""
+    return isinstance(then, str) and not Path(then).exists()
 
 
 def _check_precision(at: Checkpoint, config: RunConfig, tensors: Iterable[str]) -> None:
@@ -92,36 +97,3 @@ def _check_reference(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> No
             hint="set algorithm.kl_beta as it was, or start a new run from its weights: "
             f"actor.model.model_path={at.policy_path}",
         )
-
-
-def _late(so_far: Mapping[str, Any], config: RunConfig) -> Iterator[str]:
-    """Keys of the start that have another value than so far."""
-    for section in MADE_THE_START:
-        for name in vars(vars(config)[section]):
-            key = f"{section}.{name}"
-            then = tree.find(so_far, key, _UNKNOWN)
-            if key != CONTROL and then is not _UNKNOWN and then != tree.value_of(config, key):
-                yield key
-
-
-def _of_random_start(so_far: Mapping[str, Any], config: RunConfig) -> Iterator[tuple[str, Any]]:
-    """Keys of the model that have another value than so far, with that, where the run began with
-    weights that were drawn under them."""
-    model = config.actor.model
-    began_random = model.model_path is None and not config.sft.enabled
-    if not (began_random and config.runner.val_before_train):
-        return
-    for name in vars(model):
-        key = f"{MODEL}.{name}"
-        then = tree.find(so_far, key, _UNKNOWN)
-        if isinstance(then, _PLAIN) and then != vars(model)[name]:
-            yield key, then
-
-
-_PLAIN = (str, int, float, bool, type(None))
-_UNKNOWN = object()
-
-
-def _moved(then: Any) -> bool:
-    """Whether what the run began with is gone: it may be given where it is now."""
-    return isinstance(then, str) and not Path(then).exists()

@@ -21,7 +21,7 @@ from rlcore.loop.gather import Gathered
 from rlcore.loop.hooks import HookError
 from rlcore.loop.left import goes_on
 from rlcore.loop.nothing import moved_far, nothing_learned
-from rlcore.loop.remaining import on_what_is_left, with_smaller_micro_batches
+from rlcore.loop.remaining import on_remaining_nodes, with_smaller_micro_batches
 from rlcore.loop.session import Session, open_session
 from rlcore.loop.stopping import StopSignals
 from rlcore.loop.verify import freeze
@@ -41,35 +41,30 @@ def run(assembly: Assembly) -> Summary:
         UserError: as :func:`rlcore.loop.session.open_session`, or a worker that failed.
         KeyboardInterrupt: the run was asked to stop; a checkpoint was made where it could be.
     """
-    config, asked_for = assembly.config, assembly
+    runner, asked_for = assembly.config.runner, assembly
     with contextlib.ExitStack() as holds:
-        folder = resume.folder_of(config)
-        said = None
-        if folder is not None:
-            said = holds.enter_context(folder.held(config.runner.logger.require_lock))
-        saved = resume.find(config)
+        saved = None
+        if runner.resume_dir is not None or runner.auto_resume:
+            saved = resume.find(assembly.config, holds)
         while True:
-            there = saved.folder if saved is not None else None
-            at = saved.checkpoint if saved is not None else None
-            name = at.path.name if at is not None else None
-            with open_session(assembly, folder=there, at=name, holds=holds) as session:
-                if said is not None:
-                    session.progress.line(f"{session.folder.path} {said}: continuing with it")
+            folder, at = (None, None) if saved is None else (saved.folder, saved.name)
+            with open_session(assembly, folder=folder, at=at, holds=holds) as session:
                 try:
                     return _story(session, saved)
                 except (WorkerError, MicroBatchError) as error:
-                    saved, said = resume.after_failure(session, error, saved), None
+                    saved = resume.after_failure(session, error, saved)
                     short = isinstance(error, MicroBatchError)
             if short:
                 asked_for = with_smaller_micro_batches(
                     asked_for, assembly.placement.world_size("actor")
                 )
-            assembly = on_what_is_left(asked_for)
+            assembly = on_remaining_nodes(asked_for)
 
 
 def _story(session: Session, saved: resume.Saved | None) -> Summary:
     config = session.config
-    resume.take_up(session, saved)
+    if saved is not None:
+        resume.take_up(session, saved)
     if config.runner.only_eval:
         return conclude(session, after=evaluate(session, "eval"))
     start = sft.starting_policy(session) if config.sft.enabled else None

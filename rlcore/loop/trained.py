@@ -1,11 +1,14 @@
-"""What a run was trained on so far, by its whole history: a resume may have changed the starts of
-training, and the weights remember the former ones. Knows nothing of checkpoints."""
+"""Check that an evaluation visits no start that a run was trained on, in any of its attempts.
+
+A resume may have changed the starts of training, and the weights were trained on the former ones
+too. Knows nothing of checkpoints.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,5 +90,6 @@ def _history(
 def _as_then(now: EnvConfig, then: Mapping[str, Any]) -> EnvConfig:
     """The settings of training with the plain values of an attempt, and with all tasks; its file
     of sentences may be gone, and starts don't depend on it."""
-    known = {name: then[name] for name in vars(now) if isinstance(then.get(name, now), PLAIN)}
+    names = [field.name for field in fields(now)]
+    known = {name: then[name] for name in names if isinstance(then.get(name, now), PLAIN)}
     return replace(now, **known | {"tasks": None, "sentences": now.sentences})

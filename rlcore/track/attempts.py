@@ -1,4 +1,4 @@
-"""What a run was made with, each time it was started or resumed: a history that only grows.
+"""Keep what a run was made with, each time it was started or resumed.
 
     config.yaml, manifest.json, recipe.yaml   as the last attempt had them
     attempts/0001/                            the same of the first attempt, and so on

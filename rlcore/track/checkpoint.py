@@ -1,13 +1,13 @@
-"""Checkpoints on disk: the policy, the optimizer and the counters of a run. No pickle.
+"""Write and read checkpoints: the policy, the optimizer and the counters of a run. No pickle.
 
     checkpoints/
-      record.json               which of them are the run's, see :mod:`rlcore.track.course`
       step_000010/
         actor/                  what the policy's `save_pretrained` wrote
         learner.safetensors     tensors of the learner: optimizer moments, reference weights; a file
                                 for each rank where ranks divide them
         learner.json            its counters
-        state.json              the run's own state, sizes and digests of all files
+        state.json              the run's own state, sizes and digests of all files, and the
+                                checkpoints before it, see :mod:`rlcore.track.course`
 
 A checkpoint is written under a temporary name, flushed and renamed: it is whole or not there.
 """
@@ -25,13 +25,11 @@ from rlcore.track.contents import DIGEST, check_digests, check_sizes
 from rlcore.track.course import (
     BEST,
     LATEST,
-    RECORD,
     checkpoint_name,
-    make_room,
-    read_course,
+    checkpoint_names,
+    read_history,
     require_own_name,
-    whole,
-    write_course,
+    settle,
 )
 from rlcore.track.damage import OtherVersionError
 from rlcore.track.files import new_folder
@@ -83,17 +81,14 @@ def save_checkpoint(
         keep: how many of the newest stay on the disk, besides the best; None for all.
 
     Raises:
-        CheckpointError: it can't be written.
-        ValueError: it exists already, or none were to stay.
+        CheckpointError: it can't be written, or exists already.
+        ValueError: none were to stay.
     """
     name = checkpoint_name(step)
     target = folder / name
     with writing(target):
-        before = read_course(folder)
-        course = before.after(name, name if best else before.best)
-        if keep is not None:
-            course = course.thinned(keep)
-        make_room(folder, name)
+        before = read_history(folder)
+        history = before.after(name, best=best, keep=keep)
         with new_folder(target) as partial:
             (partial / POLICY).mkdir()
             save_policy(partial / POLICY)
@@ -104,10 +99,10 @@ def save_checkpoint(
                 step,
                 state or {},
                 parent=before.latest,
-                lineage=course.lineage,
-                best=course.best,
+                lineage=history.lineage,
+                best=history.best,
             )
-        write_course(folder, course)
+        settle(folder)
     return target
 
 
@@ -177,16 +172,16 @@ def find_checkpoint(path: Path) -> Path:
     if (path / STATE).is_file():
         return path
     for folder in (path, path / "checkpoints"):
-        latest = read_course(folder).latest
+        latest = read_history(folder).latest
         if latest is not None:
-            return _recorded(folder, latest)
+            return folder / latest
     if not path.exists():
         raise CheckpointError(f"there is no checkpoint at {path}")
     if (path / "config.yaml").is_file():
         raise CheckpointError(f"the run {path} has no checkpoint: none in {path / 'checkpoints'}")
     inside = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) if path.is_dir() else ""
     raise CheckpointError(
-        f"{path} is not a checkpoint of rlcore: it has neither {STATE} nor {RECORD}"
+        f"{path} is not a checkpoint of rlcore: it has no {STATE}"
         + (f" but {inside}" if inside else ""),
         hint="give a folder like <run>/checkpoints/step_000010, or the run's folder",
     )
@@ -200,10 +195,10 @@ def named_checkpoint(folder: Path, name: str) -> Path:
     """
     if name == LATEST:
         return find_checkpoint(folder)
-    best = read_course(folder).best
+    best = read_history(folder).best
     if name == BEST and best is not None:
-        return _recorded(folder, best)
-    there = whole(folder)
+        return folder / best
+    there = checkpoint_names(folder)
     if name not in there:
         raise CheckpointError(
             f"{folder} has no checkpoint {name!r}: it has {', '.join(there) or 'none'}."
@@ -214,27 +209,12 @@ def named_checkpoint(folder: Path, name: str) -> Path:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether the run of a `checkpoints/` folder came by one."""
-    return bool(read_course(folder).lineage)
-
-
-def _recorded(folder: Path, name: str) -> Path:
-    """The checkpoint that a record names."""
-    there = whole(folder)
-    if name in there:
-        return folder / name
-    problem = f"names {name!r}, which is not a checkpoint beside it"
-    if (folder / name).is_dir():
-        problem = f"names {name!r}, which is incomplete: {STATE} is missing"
-    others = f"there are {', '.join(there)}" if there else "there is none"
-    raise CheckpointError(
-        f"{folder / RECORD} {problem}; {others}",
-        hint=f"choose one: {folder / there[-1]}" if there else None,
-    )
+    """Whether a `checkpoints/` folder holds one of its run."""
+    return bool(checkpoint_names(folder))
 
 
 def _earlier(path: Path) -> str | None:
     """What to do with a checkpoint that can't be read: the one before it may be whole."""
-    there = whole(path.parent)
+    there = checkpoint_names(path.parent)
     before = there[: there.index(path.name)] if path.name in there else []
     return f"take the one before it: {path.parent / before[-1]}" if before else None

@@ -1,39 +1,34 @@
-"""The course of a run: which of its checkpoints it came by, in order, and which is the best.
+"""Read a run's history from its checkpoints: the lineage, the latest and the best.
 
     checkpoints/
-      record.json       the course; replaced as a whole and last of all, so it is never half true
-      latest, best      the same in one name each, for people and scripts; nobody here reads them
-      step_000010/      a checkpoint
-      superseded/       checkpoints of a course that was given up, by going on from an older one
+      step_000010/      a checkpoint; its `state.json` names those that it came after
+      latest, best      one name each, for people and scripts; written from the above, never read
+      superseded/       checkpoints that came after an older one from which the run went on
 
-A checkpoint belongs to the run when the record names it. One is written under a hidden name, then
-renamed to one that is free, then recorded; what leaves is struck from the record before it is
-moved or removed. No folder that the record names is ever moved, so a run may be killed at any
-point. What a killed one left half done, :func:`settle` finishes. A folder without a record (one
-that was copied together) has the course that its newest checkpoint tells of.
+The newest checkpoint tells the history. A checkpoint is written under a hidden name and renamed
+when it is whole. What is removed gets a hidden name first. Before a run goes on from an older
+checkpoint, the newer ones move to `superseded/`, the newest first. So a run may be killed at any
+point, and :func:`settle` does the rest.
 
 Knows nothing of what is in a checkpoint but its `state.json`.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.reading import read_text
-from rlcore.track.contents import DIGEST
-from rlcore.track.damage import blaming, damaged, read_mapping
-from rlcore.track.files import move, write_text
-from rlcore.track.state import STATE, own_digest, read_facts
+from rlcore.track.files import PARTIAL, move, write_text
+from rlcore.track.state import STATE, read_facts
 
-RECORD, LATEST, BEST, SUPERSEDED = "record.json", "latest", "best", "superseded"
-FORMAT = "rlcore-course"
-REMOVED = "removed"
+LATEST, BEST, SUPERSEDED = "latest", "best", "superseded"
+RECORD = "record.json"
+"""Told the history of runs of earlier versions."""
 _NAME = re.compile(r"step_\d{6,}")
 
 
@@ -45,141 +40,76 @@ def checkpoint_name(step: int) -> str:
 def require_own_name(path: Path, step: int) -> None:
     """Raise CheckpointError where a folder is called as another update's checkpoint than its own.
     Names of other forms, as copies have them, say nothing."""
-    if _NAME.fullmatch(path.name) and path.name != checkpoint_name(step):
+    own = path.with_name(checkpoint_name(step))
+    if _NAME.fullmatch(path.name) and path != own:
         raise CheckpointError(
             f"{path} holds the checkpoint after update {step}: it was renamed",
-            hint=f"mv {path} {path.with_name(checkpoint_name(step))}",
+            hint=f"move this copy out of {path.parent}" if own.exists() else f"mv {path} {own}",
         )
 
 
 @dataclass(frozen=True)
-class Course:
+class History:
     """Where a run is and how it got there.
 
     Attributes:
         lineage: names of the checkpoints that are on the disk, oldest first.
         best: the name of the best of them, None where none was marked.
-        leaving: names that no longer belong to the run, and what becomes of each: "removed" or
-            "superseded".
     """
 
     lineage: tuple[str, ...] = ()
     best: str | None = None
-    leaving: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def latest(self) -> str | None:
         return self.lineage[-1] if self.lineage else None
 
-    def after(self, name: str, best: str | None) -> Course:
-        """The course with one checkpoint more."""
-        return Course((*self.lineage, name), best)
-
-    def thinned(self, count: int) -> Course:
-        """With only the newest `count` checkpoints, and the best.
+    def after(self, name: str, *, best: bool = False, keep: int | None = None) -> History:
+        """The history with one checkpoint more, and only the newest `keep` and the best.
 
         Raises:
-            ValueError: `count` is less than one.
+            ValueError: `keep` is less than one.
         """
-        if count < 1:
-            raise ValueError(f"at least one checkpoint must stay, got {count}")
-        stay = {*self.lineage[-count:], self.best}
-        leaving = {name: REMOVED for name in self.lineage if name not in stay}
-        return replace(
-            self, lineage=tuple(name for name in self.lineage if name in stay), leaving=leaving
-        )
+        if keep is not None and keep < 1:
+            raise ValueError(f"at least one checkpoint must stay, got {keep}")
+        names, marked = (*self.lineage, name), name if best else self.best
+        stay = names if keep is None else {*names[-keep:], marked}
+        return History(tuple(each for each in names if each in stay), marked)
 
 
-def whole(folder: Path) -> list[str]:
-    """Names of the checkpoints in a folder, whatever course they are of, by their steps."""
-    names = (entry.parent.name for entry in folder.glob(f"step_*/{STATE}"))
+def checkpoint_names(folder: Path) -> list[str]:
+    """Names of the checkpoints in a folder, oldest first. One may be damaged, or renamed."""
+    names = (entry.name for entry in folder.glob("step_*") if entry.is_dir())
     return sorted((name for name in names if _NAME.fullmatch(name)), key=_step)
 
 
-def read_course(folder: Path) -> Course:
-    """The course of the run whose `checkpoints/` is `folder`; an empty one if it has none.
-
-    Raises:
-        CheckpointError: the record is damaged.
-    """
-    path = folder / RECORD
-    if not path.exists():
-        return _told_by_newest(folder)
-    try:
-        return _recorded(path)
-    except CheckpointError as error:
-        there = whole(folder)
-        raise CheckpointError(
-            error.message,
-            hint=f"remove it, and the newest checkpoint counts: {there[-1]}" if there else None,
-        ) from error
+def read_history(folder: Path) -> History:
+    """The history of the run whose `checkpoints/` is `folder`; an empty one if it has none. If the
+    newest checkpoint is damaged, it is a list of all: loading that one says what is wrong."""
+    names = checkpoint_names(folder)
+    newest = _facts(folder, names[-1]) if names else None
+    if newest is None:
+        return History(tuple(names))
+    lineage = tuple(name for name in names if name in {*newest["lineage"], names[-1]})
+    return History(lineage, newest["best"] if newest["best"] in lineage else None)
 
 
-def _recorded(path: Path) -> Course:
-    """The course that a record tells. Raises CheckpointError if it is damaged."""
-    facts = read_mapping(path)
-    if facts.pop("format", None) != FORMAT:
-        raise damaged(path, "it is not a record of checkpoints")
-    if facts.pop(DIGEST, None) != own_digest(facts):
-        raise damaged(path, f"its {DIGEST} is not the one it was written with")
-    with blaming(path):
-        names = [*facts["lineage"], *facts["leaving"], *filter(None, [facts["best"]])]
-        if not all(_NAME.fullmatch(name) for name in names):
-            raise damaged(path, f"it names {names}")
-        return Course(tuple(facts["lineage"]), facts["best"], facts["leaving"])
-
-
-def write_course(folder: Path, course: Course) -> None:
-    """Record a course, from now on the run's; then let what leaves it leave."""
-    facts = {
-        "lineage": list(course.lineage),
-        "best": course.best,
-        "leaving": dict(course.leaving),
-    }
-    text = json.dumps({"format": FORMAT, **facts, DIGEST: own_digest(facts)}, indent=1)
-    write_text(folder / RECORD, text + "\n")
-    _carry_out(folder, course)
-    if SUPERSEDED in course.leaving.values():  # their names are going to be given again
-        write_course(folder, replace(course, leaving={}))
-
-
-def take_up(folder: Path, name: str) -> list[str]:
-    """Let the run go on from one of its checkpoints: those behind it are set aside.
-
-    Returns:
-        The names of those.
-
-    Raises:
-        CheckpointError: it is not one of the run's.
-    """
-    course = read_course(folder)
-    require_on_course(folder, name)
-    at = course.lineage.index(name) + 1
-    given_up = course.lineage[at:]
-    if given_up or not (folder / RECORD).exists():
-        best = read_facts(folder / name / STATE)["best"]
-        leaving = {**course.leaving, **dict.fromkeys(given_up, SUPERSEDED)}
-        kept = course.lineage[:at]
-        write_course(folder, Course(kept, best if best in kept else None, leaving))
-    return list(given_up)
-
-
-def require_on_course(folder: Path, name: str) -> None:
+def require_in_history(folder: Path, name: str) -> None:
     """Raise CheckpointError unless a run can go on from the checkpoint of that name."""
-    course = read_course(folder)
-    if name not in course.lineage:
+    lineage = read_history(folder).lineage
+    if name not in lineage:
         raise CheckpointError(
             f"{folder / name} does not belong to the history of this run "
-            f"({', '.join(course.lineage) or 'no checkpoint'}), so it can't be resumed from",
+            f"({', '.join(lineage) or 'no checkpoint'}), so it can't be resumed from",
             hint=f"a new run can begin with its policy: actor.model.model_path={folder / name}"
             "/actor",
         )
 
 
 def require_latest(folder: Path, name: str | None) -> None:
-    """Raise CheckpointError unless the run still stands where who writes to it left it: a record
-    that is begun anew beside checkpoints elsewhere, or in another run's, would be wrong."""
-    found = read_course(folder).latest
+    """Raise CheckpointError unless the latest checkpoint is the one that the run wrote last: if the
+    folder was moved, a new history would begin without the earlier checkpoints."""
+    found = read_history(folder).latest
     if found != name:
         raise CheckpointError(
             f"{folder} was moved, removed or replaced while the run was writing to it: its latest "
@@ -188,81 +118,55 @@ def require_latest(folder: Path, name: str | None) -> None:
         )
 
 
-def make_room(folder: Path, name: str) -> None:
-    """Set aside what has the name of a checkpoint about to be written, and is not one of the
-    run's.
+def supersede_newer(folder: Path, name: str) -> list[str]:
+    """Move all checkpoints that are newer than one out of the way, before the run goes on from it.
+
+    Returns:
+        The names of those.
 
     Raises:
-        ValueError: it is one of the run's.
+        CheckpointError: it is not in the history of the run.
     """
-    if name in read_course(folder).lineage:
-        raise ValueError(f"{folder / name} is a checkpoint of the run already")
-    if (folder / name).exists():
-        _set_aside(folder, name)
+    require_in_history(folder, name)
+    newer = [each for each in checkpoint_names(folder) if _step(each) > _step(name)]
+    for each in reversed(newer):  # so that the newest that is left always tells the history
+        move(folder / each, folder / SUPERSEDED)
+    settle(folder)
+    return newer
 
 
 def settle(folder: Path) -> None:
-    """Finish what a killed run began. For whoever may write to the run, before anything else.
-
-    A checkpoint that was written and not recorded any more is recorded; what was struck from the
-    record leaves. Folders with other names, and checkpoints that were copied here, are let be, and
-    a folder without a record: it gets one when its run goes on.
-    """
-    if not (folder / RECORD).exists():
+    """Make a folder look as its newest checkpoint says: remove those that were not kept, and write
+    `latest` and `best`. The caller holds the run. Finishes what a killed run began."""
+    names = checkpoint_names(folder)
+    newest = _facts(folder, names[-1]) if names else None
+    if newest is None:
         return
-    course, recorded = read_course(folder), True
-    names = [name for name in whole(folder) if name not in course.leaving]
-    for name in names:
-        if _step(name) > _step(course.lineage[-1]):
-            try:
-                facts = read_facts(folder / name / STATE)
-            except CheckpointError:
-                continue  # not written by rlcore: its folders are whole before they get their name
-            if facts["parent"] == course.latest:
-                stay = {*facts["lineage"], name}
-                course = Course(
-                    tuple(each for each in (*course.lineage, name) if each in stay),
-                    _there(folder, facts["best"]),
-                    {each: REMOVED for each in course.lineage if each not in stay},
-                )
-                recorded = False
-    if not recorded or SUPERSEDED in course.leaving.values():
-        write_course(folder, course)
-    else:
-        _carry_out(folder, course)
+    before = _facts(folder, newest["parent"]) if newest["parent"] in names else None
+    for name in before["lineage"] if before else ():  # its own is the last, and tells the others
+        if name in names and name not in newest["lineage"]:
+            _remove(folder, name)
+    _point(folder / LATEST, names[-1])
+    _point(folder / BEST, read_history(folder).best)
+    (folder / RECORD).unlink(missing_ok=True)  # it would say what is no longer so
 
 
-# -- what stands behind a record ------------------------------------------------------------------
+# -- parts ----------------------------------------------------------------------------------------
 
 
-def _told_by_newest(folder: Path) -> Course:
-    there = whole(folder)
-    if not there:
-        return Course()
-    newest = there[-1]
+def _facts(folder: Path, name: str) -> dict[str, Any] | None:
+    """The `state.json` of a checkpoint; None if it is damaged, or of another one."""
     try:
-        facts = read_facts(folder / newest / STATE)
-    except CheckpointError:  # told by whoever loads it
-        return Course(tuple(there))
-    stay = {*facts["lineage"], newest}
-    return Course(tuple(name for name in there if name in stay), _there(folder, facts["best"]))
+        facts = read_facts(folder / name / STATE)
+    except CheckpointError:
+        return None
+    return facts if name == checkpoint_name(facts["step"]) else None
 
 
-def _there(folder: Path, name: str | None) -> str | None:
-    return name if name in whole(folder) else None
-
-
-def _carry_out(folder: Path, course: Course) -> None:
-    """Make the folder look as its record says."""
-    _point(folder / LATEST, course.latest)
-    _point(folder / BEST, course.best)
-    for name, becomes in course.leaving.items():
-        if not (folder / name).exists():
-            continue
-        if becomes == SUPERSEDED:
-            _set_aside(folder, name)
-        else:
-            shutil.rmtree(folder / name)
+def _remove(folder: Path, name: str) -> None:
+    hidden = folder / f"{PARTIAL}{name}"  # swept away if the run is killed now
+    (folder / name).rename(hidden)
+    shutil.rmtree(hidden)
 
 
 def _point(pointer: Path, name: str | None) -> None:
@@ -275,10 +179,6 @@ def _point(pointer: Path, name: str | None) -> None:
     except (OSError, ValueError):
         pass
     write_text(pointer, f"{name}\n")
-
-
-def _set_aside(folder: Path, name: str) -> None:
-    move(folder / name, folder / SUPERSEDED)
 
 
 def _step(name: str) -> int:

@@ -113,7 +113,7 @@ class RunFolder:
 
         Raises:
             CheckpointError: another process writes to it, it can't be written to, a link in it
-                leads out of it, or its record of checkpoints is damaged.
+                leads out of it.
         """
         require_no_way_out(self.path)
         self._require_shapes()

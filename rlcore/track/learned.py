@@ -1,11 +1,11 @@
-"""What the learner keeps in a checkpoint: `learner.safetensors` and `learner.json`. No pickle.
+"""Write and read the learner's state: `learner.safetensors` and `learner.json`. No pickle.
 
 Tensors are stored under their own names. The JSON file has the learner's counters, and lists the
 names, so a file of tensors that belongs to another checkpoint is noticed.
 
-Where actor ranks divide the parameters, each writes its rows of every tensor into a file of its
-own, `learner-00001-of-00004.safetensors`. Rows go on from one file to the next, so any number of
-ranks can read them again, each its own rows.
+Where actor ranks shard the parameters, each writes its rows of every tensor into a file of its
+own, `learner-00001-of-00004.safetensors`. Rows continue from one file to the next, so any number of
+ranks can read their own rows.
 """
 
 from __future__ import annotations

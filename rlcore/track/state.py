@@ -1,6 +1,6 @@
-"""`state.json`, the paper that lies in every checkpoint: its step, what it holds, where it belongs.
+"""Write and read `state.json`, a checkpoint's metadata: its step, its files, what it came after.
 
-Knows nothing of what the run keeps in it, nor of the checkpoints beside it.
+Knows nothing of what the run saves in it, nor of the checkpoints beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from rlcore.errors import CheckpointError
 from rlcore.track.contents import DIGEST, Extent, digests, sizes, text_digest
-from rlcore.track.damage import damaged, of_another_version, read_json
+from rlcore.track.damage import blaming, damaged, of_another_version, read_json
 from rlcore.track.files import write_text
 
 FORMAT = "rlcore-checkpoint"
@@ -109,14 +109,8 @@ def relied_on(path: Path, state: Mapping[str, Any]) -> dict[str, Extent]:
     Raises:
         CheckpointError: it does not say so.
     """
-    kept = state.get(STANDS_ON)
-    try:
-        extents = {name: Extent(**facts) for name, facts in kept.items()}  # type: ignore[union-attr]
-        if all(type(extent.size) is int and extent.size >= 0 for extent in extents.values()):
-            return extents
-    except (AttributeError, TypeError):
-        pass
-    raise damaged(path, f"state.{STANDS_ON} can't be {kept!r:.200}")
+    with blaming(path):
+        return {name: Extent(**facts) for name, facts in state[STANDS_ON].items()}
 
 
 def own_digest(facts: Mapping[str, Any]) -> str:

@@ -246,18 +246,7 @@ POLICY: dict[str, Case] = {
 }  # fmt: skip
 
 CHECKPOINT: dict[str, Case] = {
-    "record names another": (
-        rewrite("record.json", lambda c: c.update(lineage=["step_000009"])),
-        ("record.json", "damaged", "step_000001")),
-    "record leads out": (
-        rewrite("record.json", lambda c: c.update(lineage=["../../other"])),
-        ("record.json", "damaged")),
-    "record is empty": (write("record.json", b""), ("record.json", "damaged")),
-    "record is no text": (write("record.json", b"\xff\xfe"), ("record.json", "step_000001")),
-    "record is a folder": (folder_instead("record.json"), ("record.json", "step_000001")),
-    "record of something else": (write("record.json", b"{}"), ("record.json", "damaged")),
-    "checkpoint gone": (remove(STEP), ("record.json", "step_000001", "there is none")),
-    "state missing": (remove("state.json"), ("record.json", "step_000001")),
+    "state missing": (remove("state.json"), ("state.json", "step_000001", "incomplete")),
     "state cut": (cut("state.json", 0.4), ("state.json", "damaged")),
     "state is a list": (write("state.json", b"[]"), ("state.json",)),
     "state of another program": (write("state.json", b'{"format": "x"}'), ("state.json",)),
@@ -319,19 +308,15 @@ RESUME: dict[str, Case] = {
     "state without totals": (
         rewrite("state.json", signed(lambda c: c["state"].pop("totals"))),
         ("state.json", "totals")),
-    "totals of texts": (
-        rewrite("state.json", signed(lambda c: c["state"]["totals"].update(env_steps="x"))),
-        ("state.json", "totals")),
+    "totals of another version": (
+        rewrite("state.json", signed(lambda c: c["state"]["totals"].update(frames=1))),
+        ("state.json", "frames")),
     "state without steering": (
         rewrite("state.json", signed(lambda c: c["state"].pop("steering"))),
         ("state.json", "steering")),
-    "steering of other keys": (
-        rewrite("state.json", signed(lambda c: c["state"]["steering"].pop("kept"))),
-        ("state.json", "steering")),
-    "a learning rate's factor as a text": (
-        rewrite("state.json", signed(
-            lambda c: c["state"]["steering"]["lr_factors"].update(policy="x"))),
-        ("state.json", "steering")),
+    "steering of another version": (
+        rewrite("state.json", signed(lambda c: c["state"]["steering"].update(pace=1))),
+        ("state.json", "pace")),
     "config missing": (remove("config.yaml"), ("config.yaml",)),
     "metrics missing": (remove("metrics.jsonl"), ("metrics.jsonl", "is missing", "put it back")),
     "metrics cut": (cut("metrics.jsonl", 0.5), ("metrics.jsonl", "cut off", "step_000001")),
@@ -362,6 +347,7 @@ RESUME: dict[str, Case] = {
 
 EVAL: dict[str, Case] = {
     **CHECKPOINT,
+    "checkpoint gone": (remove(STEP), ("has no checkpoint", "none in", "checkpoints")),
     "config missing": (remove("config.yaml"), ("config.yaml",)),
     "config empty": (write("config.yaml", b""), ("config.yaml", "no env is chosen")),
     "config cut": (cut("config.yaml", 0.5), ("config.yaml",)),

@@ -81,9 +81,9 @@ def test_a_damage_is_named(place: str, name: str, originals, nothing_starts: Pat
 # what every command reads of a folder: neither a pipe nor a device makes it wait
 READ = {
     "policy": [WEIGHTS, HEADS, TOKENIZER, STATS, "config.json"],
-    "resume": ["config.yaml", "record.json", "state.json", "learner.json", "before.parquet"],
+    "resume": ["config.yaml", "state.json", "learner.json", "before.parquet"],
     "begun": ["config.yaml", "info.json"],
-    "eval": ["config.yaml", "record.json", "state.json", "learner.safetensors"],
+    "eval": ["config.yaml", "state.json", "learner.safetensors"],
     "demonstrations": ["info.json", "episodes.parquet", EPISODE],
     "report": ["config.yaml", "recipe.yaml", "manifest.json", "metrics.jsonl", "summary.json",
                "after.parquet"],

@@ -28,7 +28,7 @@ from rlcore.loop import session, train
 from rlcore.loop.assembly import assemble
 from rlcore.track import lock
 from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.course import read_course
+from rlcore.track.course import read_history
 from rlcore.track.folder import RunFolder
 
 FULL = "whole"
@@ -182,12 +182,12 @@ def test_a_stop_does_not_change_which_is_the_best(log_path: Path, monkeypatch: p
     at = load_checkpoint(run)
     assert at.step == 3 and at.state["successes"] == success[2:]
     assert at.state["best"] == (success[0] + success[1]) / 2
-    assert read_course(run / "checkpoints").best == "step_000002"
+    assert read_history(run / "checkpoints").best == "step_000002"
     go_on(run)
     uninterrupted = start(log_path, "uninterrupted", *asked)
     assert load_checkpoint(run).state["best"] == load_checkpoint(uninterrupted).state["best"]
-    best = read_course(uninterrupted / "checkpoints").best
-    assert read_course(run / "checkpoints").best == best
+    best = read_history(uninterrupted / "checkpoints").best
+    assert read_history(run / "checkpoints").best == best
 
 
 def test_the_command(log_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -330,7 +330,7 @@ def test_the_folder_is_moved_while_it_runs(
 def test_checkpoints_that_are_moved_away_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Also by the same place of another run: no record of both is ever written."""
+    """Also by the same place of another run: no history of both is ever written."""
     make, run, away = train.improve, log_path / "short", log_path / "away"
 
     def move(session: session.Session, update: int) -> dict[str, float]:
@@ -383,7 +383,6 @@ def test_a_run_of_an_earlier_version_is_refused_and_left_as_it_was(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     run = start(log_path, "older", "runner.max_epochs=2")
-    (run / "checkpoints" / "record.json").unlink()
     for state in run.glob("checkpoints/*/state.json"):
         state.write_text(json.dumps({**json.loads(state.read_text()), "version": 2}))
     files = contents(run)

@@ -69,8 +69,8 @@ class RunConfig(Settings):
     runner: RunnerConfig = key(
         "length, evaluations, checkpoints and logs of the run", RunnerConfig()
     )
-    collect: CollectConfig = key("expert demonstrations", CollectConfig())
-    sft: SFTConfig = key("supervised training", SFTConfig())
+    collect: CollectConfig = key("expert demonstrations", CollectConfig(), fixed="start")
+    sft: SFTConfig = key("supervised training", SFTConfig(), fixed="start")
     env: EnvPair = key("env.train and env.eval", EnvPair())
     rollout: RolloutConfig = key("how experience is gathered", RolloutConfig())
     actor: ActorConfig = key("policy and optimizer", ActorConfig())

@@ -92,7 +92,7 @@ class FSDPConfig(Settings):
 class ActorConfig(Settings):
     """The trained policy and its optimizer."""
 
-    model: ModelConfig = key("the model", ModelConfig())
+    model: ModelConfig = key("the model", ModelConfig(), fixed="initial")
     optim: OptimConfig = key("the optimizer", OptimConfig())
     fsdp_config: FSDPConfig = key("parameter placement", FSDPConfig())
     enable_offload: bool = key(

@@ -13,6 +13,11 @@ one that is there, one that can be written to, or, if it is there, either. A "ch
 and may be given by its name on a hub (:mod:`rlcore.hub`). Of a "path" nothing is asked; who reads
 it says what is wrong with it. Nor of a "program", which may be a name on PATH."""
 
+Fixed = Literal["weights", "initial", "start", "no"]
+"""What becomes of another value once a run has made updates. "weights": it is refused, as the key
+decides which weights the run begins with, and which it trains. "initial": a warning says that it
+has no effect on random initial weights. "start": a warning says that it has no effect, as the
+supervised start is made. "no": the key may change."""
 
 LARGEST = 10**6
 """The largest number of a key that says nothing else: no run needs more, and with more it breaks
@@ -96,6 +101,11 @@ class When:
     values: tuple[Any, ...] = ()
     unless: tuple[Any, ...] = ()
 
+    def other(self, path: str) -> str:
+        """Dotted path of the other key, for the key at `path`."""
+        section, dot, _ = path.rpartition(".")
+        return self.key if "." in self.key else f"{section}{dot}{self.key}"
+
     def holds(self, value: Any) -> bool:
         """Whether the key is read while the other has this value."""
         return value in self.values if self.values else value not in self.unless
@@ -116,6 +126,7 @@ def key(
     place: Place | None = None,
     door: Door | None = None,
     when: When | Sequence[When] = (),
+    fixed: Fixed | None = None,
 ) -> Any:
     """A field with its help text and the values it may take in the metadata.
 
@@ -137,6 +148,8 @@ def key(
             another component takes its place.
         door: of a key whose values let code in, such as names of modules to import: the folder of
             a run can't decide it, unless who uses it says `--trust`.
+        fixed: whether a resumed run may have another value (:data:`Fixed`); None: as the section
+            says that the key is in, and "no" where it says nothing.
     """
     metadata = {
         "help": help,
@@ -146,6 +159,7 @@ def key(
         "place": place,
         "door": door,
         "when": (when,) if isinstance(when, When) else tuple(when),
+        "fixed": fixed,
     }
     if isinstance(default, (list, dict)) or is_dataclass(default):
         return field(default_factory=lambda: deepcopy(default), metadata=metadata)

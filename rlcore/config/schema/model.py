@@ -18,12 +18,14 @@ class ModelConfig(Settings):
         "weights of this size",
         own=True,
         place="checkpoint",
+        fixed="weights",
     )
     lora_path: str | None = key(
         "folder of low-rank adapters in peft's format for the model in model_path: trained on with "
         "is_lora, else merged into it; null: none, or those in model_path",
         own=True,
         place="checkpoint",
+        fixed="weights",
     )
     precision: str = key(
         "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
@@ -34,13 +36,14 @@ class ModelConfig(Settings):
     )
     add_value_head: bool | None = key("add a critic; null: where the algorithm needs values")
     num_images_in_input: int = key("cameras the policy takes", 1, least=1, largest=64)
-    is_lora: bool = key("train low-rank adapters instead of the weights", False)
+    is_lora: bool = key("train low-rank adapters instead of the weights", False, fixed="weights")
     lora_rank: int = key(
         "rank of the adapters (alpha equals it)",
         32,
         least=1,
         largest=65_536,
         when=When("is_lora", (True,)),
+        fixed="weights",
     )
     save_adapters_only: bool = key(
         "with is_lora: checkpoints hold the adapters and point to the model they adapt; false: "

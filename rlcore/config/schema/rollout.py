@@ -12,10 +12,10 @@ class RolloutModelConfig(Settings):
     """The policy that acts; its weights are the actor's."""
 
     model_path: str | None = key(
-        "folder of a checkpoint; null: actor.model.model_path", place="checkpoint"
+        "folder of a checkpoint; null: actor.model.model_path", place="checkpoint", fixed="weights"
     )
     lora_path: str | None = key(
-        "folder of adapters; null: actor.model.lora_path", place="checkpoint"
+        "folder of adapters; null: actor.model.lora_path", place="checkpoint", fixed="weights"
     )
 
 

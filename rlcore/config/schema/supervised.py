@@ -46,7 +46,7 @@ WITH_SFT = When("enabled", (True,))
 class SFTConfig(Settings):
     """Supervised training on demonstrations, to make the starting checkpoint."""
 
-    enabled: bool = key("train supervised before reinforcement", False)
+    enabled: bool = key("train supervised before reinforcement", False, fixed="weights")
     max_steps: int = key("optimizer steps", 1000, least=1, when=WITH_SFT)
     batch_size: int = key("frames per optimizer step", 64, least=1, when=WITH_SFT)
     lr: float = key("learning rate", 1e-3, above=0, when=WITH_SFT)
@@ -73,4 +73,5 @@ class SFTConfig(Settings):
         "and evaluate the result too",
         False,
         when=WITH_SFT,
+        fixed="no",  # it is read at the end too
     )

@@ -48,7 +48,7 @@ def over_two(monkeypatch: pytest.MonkeyPatch):
 def test_as_many_nodes_as_before_are_taken_as_before(over_two):
     made, _, _ = over_two
     before = made("{env: 0, rollout: 0, actor: 3}")
-    after = remaining.on_what_is_left(before)
+    after = remaining.on_remaining_nodes(before)
     assert after.config == before.config and after.roster.members == before.roster.members
 
 
@@ -58,7 +58,7 @@ def test_fewer_nodes_do_where_the_map_fits(over_two):
     before = made("{env: 0, rollout: 0, actor: 1}")
     there[0] = 1
     with pytest.warns(RunWarning, match="is 2, but 1 joined; the run goes on over 1"):
-        after = remaining.on_what_is_left(before)
+        after = remaining.on_remaining_nodes(before)
     assert after.config.cluster == replace(before.config.cluster, num_nodes=1)
 
 
@@ -67,7 +67,7 @@ def test_where_it_does_not_fit_both_reasons_are_given(over_two):
     before = made("{env: 0, rollout: 0, actor: 3}")
     there[0] = 1
     with pytest.raises(PlacementError) as error:
-        remaining.on_what_is_left(before)
+        remaining.on_remaining_nodes(before)
     assert error.value.message == (
         "cluster.num_nodes is 2, but 1 joined; the run can't go on over 1: "
         "cluster.component_placement.actor: part '3': rank 3 is out of range; allowed: 0-1"
@@ -135,10 +135,10 @@ def test_a_head_that_was_found_by_itself_is_waited_for_where_it_was(
     made, _, head = over_two
     address = f"127.0.0.1:{head.getsockname()[1]}"
     before = made("{env: 0, rollout: 0, actor: 3}", "auto")
-    assert remaining.on_what_is_left(before).config == before.config
+    assert remaining.on_remaining_nodes(before).config == before.config
     head.close()
     with pytest.raises(WorkerError, match=f"no Ray cluster answers at cluster.address={address}"):
-        remaining.on_what_is_left(before)
+        remaining.on_remaining_nodes(before)
     assert "waiting up to 0.1 s (cluster.timeouts.nodes)" in capsys.readouterr().err
 
 
@@ -147,7 +147,7 @@ def test_a_head_is_waited_for(over_two, capsys: pytest.CaptureFixture[str]):
     before = made("{env: 0, rollout: 0, actor: 3}")
     head.close()
     with pytest.raises(WorkerError, match="no Ray cluster answers at"):
-        remaining.on_what_is_left(before)
+        remaining.on_remaining_nodes(before)
     assert "waiting up to 0.1 s (cluster.timeouts.nodes)" in capsys.readouterr().err
 
 
@@ -170,7 +170,7 @@ def test_nodes_are_asked_within_a_session(over_two, monkeypatch: pytest.MonkeyPa
 
 def test_a_cluster_of_its_own_is_started_anew():
     alone = assemble(compose([*WORDS[:3], "cluster.backend=local"]))
-    assert remaining.on_what_is_left(alone) is alone
+    assert remaining.on_remaining_nodes(alone) is alone
 
 
 @pytest.mark.parametrize(

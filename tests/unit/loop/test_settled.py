@@ -12,7 +12,7 @@ import torch
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose, load, to_yaml
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.loop.settled import check_settled
+from rlcore.loop.settled import check_fixed_keys
 from rlcore.plugins import load_plugins
 from rlcore.track.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.track.folder import RunFolder
@@ -37,7 +37,7 @@ def settle(log_path: Path) -> Callable[..., None]:
             save_learner=lambda path: write_learner(path, tree),
         )
         now = load(folder.config, changes)
-        check_settled(now, folder, load_checkpoint(path), gather_facts(config, load_plugins()))
+        check_fixed_keys(now, folder, load_checkpoint(path), gather_facts(config, load_plugins()))
 
     return settled
 
@@ -66,7 +66,7 @@ def test_a_control_may_be_left_out_after_all(settle):
 
 def test_keys_of_a_random_start_are_announced(settle):
     began = ("model=toy", "actor.model.init_std=0.3")
-    with pytest.warns(UserWarning, match=r"actor\.model\.init_std comes too late for .* with 0\.3"):
+    with pytest.warns(UserWarning, match=r"actor\.model\.init_std has no effect on .* with 0\.3"):
         settle(began, ["actor.model.init_std=0.5"], "optimizer.policy.0.step")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

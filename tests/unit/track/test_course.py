@@ -1,4 +1,4 @@
-"""The record of a run's checkpoints: true at any moment, or made so at the next opening."""
+"""The history of a run, as its checkpoints tell it: true at whatever moment the run is killed."""
 
 import json
 import shutil
@@ -10,8 +10,8 @@ from rlcore.errors import CheckpointError
 from rlcore.track import course
 from rlcore.track.checkpoint import find_checkpoint, load_checkpoint, named_checkpoint
 from rlcore.track.checkpoint import save_checkpoint as save_with
-from rlcore.track.course import Course, read_course, settle, take_up
-from rlcore.track.state import read_facts
+from rlcore.track.course import History, read_history, settle, supersede_newer
+from rlcore.track.files import sweep
 
 
 def save(folder, step, **marks):
@@ -27,7 +27,7 @@ def names(folder):
 def cut_off(monkeypatch, function, *, after=0):
     """Let a function of the module end the process, so to speak, at its call number `after`."""
     calls = iter(range(100))
-    real = vars(course)[function]
+    real = getattr(course, function)
 
     def killed(*arguments):
         if next(calls) == after:
@@ -42,13 +42,10 @@ def half_removed(path):
     raise KeyboardInterrupt
 
 
-def test_latest_and_best_are_one_record(tmp_path):
+def test_latest_and_best_are_written_and_never_read(tmp_path):
     save(tmp_path, 1, best=True)
     save(tmp_path, 2)
-    record = json.loads((tmp_path / "record.json").read_text())
-    assert record["lineage"] == ["step_000001", "step_000002"]
-    assert record["best"] == "step_000001"
-    # the names beside it are for people: whatever they say, nobody reads them
+    assert read_history(tmp_path) == History(("step_000001", "step_000002"), "step_000001")
     assert (tmp_path / "latest").read_text() == "step_000002\n"
     assert (tmp_path / "best").read_text() == "step_000001\n"
     (tmp_path / "latest").write_text("step_000001\n")
@@ -60,70 +57,60 @@ def test_latest_and_best_are_one_record(tmp_path):
     assert (tmp_path / "best").read_text() == "step_000001\n"
 
 
-def test_a_folder_without_a_record_is_let_be(tmp_path):
+def test_a_record_of_an_earlier_version_is_not_read(tmp_path):
     save(tmp_path, 1)
-    save(tmp_path, 2)
-    (tmp_path / "record.json").unlink()  # as an earlier version left it
-    settle(tmp_path)
+    save(tmp_path, 2, best=True)
+    facts = {"lineage": ["step_000001"], "best": None, "leaving": {"step_000002": "superseded"}}
+    (tmp_path / "record.json").write_text(json.dumps({"format": "rlcore-course", **facts}))
+    assert read_history(tmp_path) == History(("step_000001", "step_000002"), "step_000002")
+    settle(tmp_path)  # a resume
     assert not (tmp_path / "record.json").exists()
-    take_up(tmp_path, "step_000002")
-    assert read_course(tmp_path).lineage == ("step_000001", "step_000002")
-    assert (tmp_path / "record.json").exists()
+    assert names(tmp_path) == ["step_000001", "step_000002"]
 
 
-def test_a_kill_between_a_checkpoint_and_its_record(tmp_path, monkeypatch):
+def test_a_kill_between_a_checkpoint_and_the_names_of_latest_and_best(tmp_path, monkeypatch):
     save(tmp_path, 1)
     with monkeypatch.context() as patch:
         cut_off(patch, "write_text")
         with pytest.raises(KeyboardInterrupt):
             save(tmp_path, 2, best=True)
-    assert names(tmp_path) == ["step_000001", "step_000002"]
-    assert find_checkpoint(tmp_path).name == "step_000001"  # a reader changes nothing
+    assert find_checkpoint(tmp_path).name == "step_000002"
+    assert not (tmp_path / "best").exists()  # a reader changes nothing
     settle(tmp_path)
-    assert read_course(tmp_path) == Course(("step_000001", "step_000002"), "step_000002")
-    assert load_checkpoint(tmp_path).step == 2
+    assert (tmp_path / "latest").read_text() == (tmp_path / "best").read_text() == "step_000002\n"
 
 
-def test_a_kill_before_the_record_that_lets_old_ones_go(tmp_path, monkeypatch):
+def test_a_kill_before_old_ones_go(tmp_path, monkeypatch):
     save(tmp_path, 1)
     with monkeypatch.context() as patch:
-        cut_off(patch, "write_text")
+        cut_off(patch, "_remove")
         with pytest.raises(KeyboardInterrupt):
             save(tmp_path, 2, keep=1)
+    assert names(tmp_path) == ["step_000001", "step_000002"]
+    assert read_history(tmp_path) == History(("step_000002",))
     settle(tmp_path)  # ends as it would have ended
-    assert read_course(tmp_path) == Course(
-        ("step_000002",), None, leaving={"step_000001": "removed"}
-    )
     assert names(tmp_path) == ["step_000002"]
 
 
-def test_what_a_kill_left_is_thinned_as_it_would_have_been(tmp_path, monkeypatch):
+@pytest.mark.parametrize("after", range(2))
+def test_what_a_kill_left_is_thinned_as_it_would_have_been(tmp_path, monkeypatch, after):
+    """With 3 the best and the newest, 1 and 2 go: killed before either of them."""
     folder, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     for step in (1, 2, 3):
         save(undisturbed, step, best=step != 2, keep=1)
     for step in (1, 2):
         save(folder, step, best=step != 2, keep=1)
     with monkeypatch.context() as patch:
-        cut_off(patch, "write_text")
+        cut_off(patch, "_remove", after=after)
         with pytest.raises(KeyboardInterrupt):
             save(folder, 3, best=True, keep=1)
     settle(folder)
-    assert (folder / "record.json").read_text() == (undisturbed / "record.json").read_text()
+    assert read_history(folder) == History(("step_000003",), "step_000003")
     assert names(folder) == names(undisturbed) == ["step_000003"]
 
 
-def test_a_kill_before_the_first_record(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        cut_off(patch, "write_text")
-        with pytest.raises(KeyboardInterrupt):
-            save(tmp_path, 1, best=True)
-    assert load_checkpoint(tmp_path).step == 1
-    settle(tmp_path)
-    assert read_course(tmp_path) == Course(("step_000001",), "step_000001")
-
-
 def test_keep_last_keeps_latest_and_best(tmp_path):
-    # best 5, the newest one: after 20 the course is 5, 20
+    # best 5, the newest one: after 20 the lineage is 5, 20
     for step in (5, 10, 15, 20):
         save(tmp_path, step, best=step == 5, keep=1)
     assert names(tmp_path) == ["step_000005", "step_000020"]
@@ -144,113 +131,97 @@ def test_a_kill_while_old_ones_are_removed(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             save(tmp_path, 3, keep=1)
     assert load_checkpoint(tmp_path).step == 3
+    sweep(tmp_path)  # as whoever holds the folder of the run does first
     settle(tmp_path)
-    assert names(tmp_path) == ["step_000003"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "step_000003"]
 
 
 def test_other_names_are_let_be(tmp_path):
-    first = save(tmp_path, 1)
-    shutil.copytree(first, tmp_path / "step_000001.bak")
-    shutil.copytree(first, tmp_path / "step_000009")  # copied here by somebody
+    shutil.copytree(save(tmp_path, 1), tmp_path / "step_000001.bak")
     for step in (2, 3):
         settle(tmp_path)
         save(tmp_path, step, keep=1)
-    assert names(tmp_path) == ["step_000001.bak", "step_000003", "step_000009"]
-    for step in range(4, 10):
-        save(tmp_path, step, keep=1)
-    assert names(tmp_path) == ["step_000001.bak", "step_000009"]
-    assert load_checkpoint(tmp_path).step == 9
-    aside = read_facts(tmp_path / "superseded" / "step_000009" / "state.json")
-    assert aside["step"] == 1
+    assert names(tmp_path) == ["step_000001.bak", "step_000003"]
+
+
+def test_a_copy_under_the_name_of_a_later_one_is_refused_or_superseded(tmp_path):
+    shutil.copytree(save(tmp_path, 1), tmp_path / "step_000009")
+    save(tmp_path, 2)
+    with pytest.raises(CheckpointError, match="after update 1: it was renamed") as caught:
+        load_checkpoint(tmp_path)
+    assert caught.value.hint == f"move this copy out of {tmp_path}"
+    assert supersede_newer(tmp_path, "step_000002") == ["step_000009"]
+    assert load_checkpoint(tmp_path).step == 2
 
 
 def test_going_on_from_an_older_one(tmp_path):
     for step in (1, 2, 3):
         save(tmp_path, step, best=step != 2, keep=3)
-    assert take_up(tmp_path, "step_000002") == ["step_000003"]
+    assert supersede_newer(tmp_path, "step_000002") == ["step_000003"]
     # 3 was the best; at 2 it was 1
-    assert read_course(tmp_path) == Course(("step_000001", "step_000002"), "step_000001")
+    assert read_history(tmp_path) == History(("step_000001", "step_000002"), "step_000001")
     assert names(tmp_path) == ["step_000001", "step_000002"]
     assert names(tmp_path / "superseded") == ["step_000003"]
+    assert (tmp_path / "latest").read_text() == "step_000002\n"
     save(tmp_path, 3, keep=1)
     assert names(tmp_path) == ["step_000001", "step_000003"]
-    assert take_up(tmp_path, "step_000003") == []
-    take_up(tmp_path, "step_000001")
+    assert supersede_newer(tmp_path, "step_000003") == []
+    supersede_newer(tmp_path, "step_000001")
     assert names(tmp_path / "superseded") == ["step_000003", "step_000003-2"]
 
 
 @pytest.mark.parametrize("at", range(3))
-def test_a_kill_while_a_course_is_given_up(tmp_path, monkeypatch, at):
+def test_a_kill_while_newer_ones_are_superseded(tmp_path, monkeypatch, at):
     for step in range(1, 5):
         save(tmp_path, step, best=step == 4)
     with monkeypatch.context() as patch:
-        cut_off(patch, ["write_text", "move", "move"][at], after=max(0, at - 1))
+        cut_off(patch, ["move", "move", "write_text"][at], after=at % 2)
         with pytest.raises(KeyboardInterrupt):
-            take_up(tmp_path, "step_000002")
+            supersede_newer(tmp_path, "step_000002")
+    # killed before 4 moved, before 3 did, and after both: the run stands at the newest that is left
+    assert read_history(tmp_path).latest == f"step_00000{4 - at}"
     settle(tmp_path)
-    take_up(tmp_path, "step_000002")  # the command again
-    assert read_course(tmp_path) == Course(("step_000001", "step_000002"))
+    supersede_newer(tmp_path, "step_000002")  # the command again
+    assert read_history(tmp_path) == History(("step_000001", "step_000002"))
     assert names(tmp_path) == ["step_000001", "step_000002"]
     assert names(tmp_path / "superseded") == ["step_000003", "step_000004"]
+    assert (tmp_path / "latest").read_text() == "step_000002\n"
     assert not (tmp_path / "best").exists()
-    with monkeypatch.context() as patch:  # the new 3 is another: it must not leave like the old one
-        cut_off(patch, "write_text")
-        with pytest.raises(KeyboardInterrupt):
-            save(tmp_path, 3)
-    settle(tmp_path)
-    assert read_course(tmp_path).latest == "step_000003"
 
 
 def test_what_was_given_up_is_not_gone_on_from(tmp_path):
     for step in (1, 2):
         save(tmp_path, step)
-    take_up(tmp_path, "step_000001")
+    supersede_newer(tmp_path, "step_000001")
+    save(tmp_path, 3)
     shutil.move(tmp_path / "superseded" / "step_000002", tmp_path)
+    assert read_history(tmp_path).lineage == ("step_000001", "step_000003")
     with pytest.raises(
         CheckpointError, match="does not belong to the history of this run"
     ) as caught:
-        take_up(tmp_path, "step_000009")
+        supersede_newer(tmp_path, "step_000002")
     assert "actor.model.model_path" in caught.value.hint
 
 
-def test_without_a_record_the_newest_tells(tmp_path):
+def test_the_newest_that_is_there_tells(tmp_path):
     for step in (1, 2, 3):
         save(tmp_path, step, best=step == 2)
-    (tmp_path / "record.json").unlink()
     shutil.rmtree(tmp_path / "step_000001")
-    told = Course(("step_000002", "step_000003"), "step_000002")
-    assert read_course(tmp_path) == told
-    settle(tmp_path)
-    (tmp_path / "best").unlink()
-    assert read_course(tmp_path) == told
+    assert read_history(tmp_path) == History(("step_000002", "step_000003"), "step_000002")
+    shutil.rmtree(tmp_path / "step_000003")
+    assert read_history(tmp_path) == History(("step_000002",), "step_000002")
 
 
-def test_a_damaged_record_is_named(tmp_path):
-    save(tmp_path, 1)
-    whole = (tmp_path / "record.json").read_text()
-    for text in (
-        "{",
-        "[]",
-        "null",
-        "\x00",
-        whole.replace("step_000001", "step_000002"),
-        whole.replace("step_000001", "../../elsewhere"),
-        whole.replace('"best": null', '"best": 3'),
-        whole.replace("sha256", "sha257"),
-    ):
-        (tmp_path / "record.json").write_text(text)
-        with pytest.raises(CheckpointError, match=r"record\.json is damaged") as caught:
-            find_checkpoint(tmp_path)
-        assert caught.value.hint.endswith("the newest checkpoint counts: step_000001")
-    (tmp_path / "record.json").unlink()
-    assert find_checkpoint(tmp_path).name == "step_000001"
-
-
-def test_a_recorded_checkpoint_that_is_gone_is_named(tmp_path):
-    save(tmp_path, 1)
-    shutil.rmtree(save(tmp_path, 2))
-    with pytest.raises(
-        CheckpointError, match="names 'step_000002', which is not a checkpoint"
-    ) as e:
-        find_checkpoint(tmp_path)
-    assert e.value.hint == f"choose one: {tmp_path / 'step_000001'}"
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "\x00"])
+def test_a_newest_one_that_is_damaged_is_named(tmp_path, text):
+    first, newest = save(tmp_path, 1), save(tmp_path, 2, keep=2)
+    (newest / "state.json").unlink()
+    if text is not None:
+        (newest / "state.json").write_text(text)
+    with pytest.raises(CheckpointError, match="step_000002") as caught:
+        load_checkpoint(tmp_path)
+    assert caught.value.hint == f"take the one before it: {first}"
+    settle(tmp_path)  # leaves it to be looked at
+    assert names(tmp_path) == ["step_000001", "step_000002"]
+    assert supersede_newer(tmp_path, "step_000001") == ["step_000002"]
+    assert load_checkpoint(tmp_path).step == 1

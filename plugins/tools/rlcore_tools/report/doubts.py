@@ -12,7 +12,7 @@ from typing import Any
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import DIGITS
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start
-from rlcore.track.course import read_course
+from rlcore.track.course import read_history
 from rlcore.track.damage import read_json
 from rlcore.track.folder import RunFolder
 from rlcore.track.imitation import HISTORIES, unlike_log
@@ -55,7 +55,7 @@ def doubts_of(
 
 def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
     """What is not as the latest checkpoint was written with."""
-    latest = read_course(folder.checkpoints).latest
+    latest = read_history(folder.checkpoints).latest
     path = folder.checkpoints / (latest or "") / STATE
     if latest is None or not path.is_file():
         return
