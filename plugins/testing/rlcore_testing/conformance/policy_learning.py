@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rlcore.text import some
 from rlcore_testing.conformance.base import require, require_array, require_equal, skip_unless
 from rlcore_testing.conformance.paper import paper_demonstration
 from rlcore_testing.conformance.policy_subject import PolicySubject, as_tensors, keys
@@ -29,7 +30,7 @@ class ParameterChecks(PolicySubject):
         names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
         grouped = [id(parameter) for group in groups.values() for parameter in group]
         twice = sorted({names.get(p, "?") for p in grouped if grouped.count(p) > 1})
-        require(not twice, f"parameters {_some(twice)} are in the groups twice, expected once",
+        require(not twice, f"parameters {some(twice, 3)} are in the groups twice, expected once",
                 hint="leave the critic's out of the policy's")  # fmt: skip
         strangers = sum(p not in names for p in grouped)
         require(not strangers, f"{strangers} parameters in the groups are not the module's",
@@ -38,11 +39,11 @@ class ParameterChecks(PolicySubject):
         left_out = sorted(names[p] for p in trained - set(grouped))
         require(
             not left_out,
-            f"{_some(left_out)} require gradients but are in no group, expected all that train",
+            f"{some(left_out, 3)} require gradients but are in no group, expected all that train",
             hint="freeze them with requires_grad_(False), or put them into a group",
         )
         frozen = sorted(names[p] for p in set(grouped) - trained)
-        require(not frozen, f"{_some(frozen)} are in a group but don't require gradients",
+        require(not frozen, f"{some(frozen, 3)} are in a group but don't require gradients",
                 hint="leave frozen parameters out")  # fmt: skip
         require(
             bool(groups["policy"]) and bool(groups["value"]) == bool(self.spec.value_dim),
@@ -58,7 +59,7 @@ class ParameterChecks(PolicySubject):
             "trainable_parameters": sum(p.numel() for p in parameters if p.requires_grad),
         }
         for name, count in counts.items():
-            told = vars(self.spec)[name]
+            told = getattr(self.spec, name)
             require(
                 told in (0, count),
                 f"spec.{name} is {told}, but the policy has {count}",
@@ -74,7 +75,7 @@ class ParameterChecks(PolicySubject):
             tensor.square().sum().backward()
             reached[name] = {n for n, p in policy.named_parameters() if _touched(p)}
             broken = [n for n, p in policy.named_parameters() if not _finite(p)]
-            require(not broken, f"the gradient of {name} is not finite at {_some(broken)}",
+            require(not broken, f"the gradient of {name} is not finite at {some(broken, 3)}",
                     hint="look for a std that reaches 0, or a square root at 0")  # fmt: skip
         groups = policy.parameter_groups()
         ids = {g: {id(p) for p in parameters} for g, parameters in groups.items()}
@@ -87,7 +88,7 @@ class ParameterChecks(PolicySubject):
             require(
                 not missed,
                 f"no gradient of {source} reaches {len(missed)} of {len(members)} parameters of "
-                f"group {group!r}: {_some(missed)}",
+                f"group {group!r}: {some(missed, 3)}",
                 hint="freeze what does not train, or name it in spec.unread if the network is "
                 "meant to be so",
             )
@@ -194,8 +195,3 @@ def _touched(parameter: nn.Parameter) -> bool:
 
 def _finite(parameter: nn.Parameter) -> bool:
     return parameter.grad is None or bool(parameter.grad.isfinite().all())
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
