@@ -50,7 +50,7 @@ def is_section(value: Any) -> bool:
 def walk(section: Any, path: str = "") -> Iterator[Key]:
     """All keys below a section, sections before their keys."""
     for field in fields(section):
-        value = vars(section)[field.name]
+        value = getattr(section, field.name)
         here = join(path, field.name)
         yield _key(field, value, here)
         if is_section(value):
@@ -61,7 +61,7 @@ def value_of(root: RunConfig, path: str) -> Any:
     """The value at a dotted path."""
     value: Any = root
     for name in path.split("."):
-        value = vars(value)[name]
+        value = getattr(value, name)
     return value
 
 
@@ -79,7 +79,7 @@ def put(root: RunConfig, path: str, value: Any) -> None:
     *sections, name = path.split(".")
     section: Any = root
     for each in sections:
-        section = vars(section)[each]
+        section = getattr(section, each)
     setattr(section, name, value)
 
 
