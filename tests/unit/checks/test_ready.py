@@ -220,3 +220,11 @@ def test_only_who_makes_a_policy_needs_its_checkpoint(elsewhere: Path) -> None:
         _, found = look(config, load_plugins(), makes=makes)
         named = [one.status for one in found if one.said.startswith("actor.model.model_path: ")]
         assert named == wanted
+
+
+@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+def test_a_command_that_makes_no_updates_gives_no_time_of_them(elsewhere: Path, capsys) -> None:
+    for verb, timed in ("train", True), ("sft", False):
+        main([verb, *WORDS, "--dry-run"])
+        said = capsys.readouterr().out
+        assert " disk: " in said and ("ok       time: " in said) == timed, verb
