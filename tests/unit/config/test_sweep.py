@@ -107,5 +107,5 @@ def test_a_sweep_that_is_no_list_is_refused(values):
     "word", ["hydra/launcher=joblib", "hydra.sweep.dir=runs", "hydra.sweeper.max_batch_size=2"]
 )
 def test_launchers_and_settings_of_hydra_are_refused(registry, word):
-    with pytest.raises(ConfigError, match=f"unknown key '{word.partition('=')[0]}'"):
+    with pytest.raises(ConfigError, match="unknown key 'hydra"):
         compose(["env=toy", word], require=("env",), registry=registry)
