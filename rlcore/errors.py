@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -31,9 +32,13 @@ class UserError(Exception):
     Args:
         message: what is wrong: the thing, its value, the choices.
         hint: what to do next, best a command. Printed on its own line.
+
+    Attributes:
+        several: the single errors that this one joins; empty for one alone.
     """
 
     exit_code = 2
+    several: tuple[UserError, ...] = ()
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -48,23 +53,47 @@ class UserError(Exception):
         return (partial(type(self), hint=self.hint), (self.message,))
 
 
+@contextmanager
+def collecting(errors: list[UserError]) -> Iterator[None]:
+    """Add an error to the list instead of ending by it."""
+    try:
+        yield
+    except UserError as error:
+        errors.append(error)
+
+
+def joined(errors: Sequence[UserError]) -> UserError:
+    """Make one error of at least one, of the kind of the first. Those with one hint share it."""
+    single = [each for error in errors for each in error.several or (error,)]
+    if len(single) == 1:
+        return single[0]
+    *first, (hint, last) = by_hint(single).items()
+    lines = [str(UserError(message, hint=its)) for its, message in first]
+    error = type(single[0])("\n".join([*lines, last]), hint=hint)
+    error.several = tuple(single)
+    return error
+
+
+def by_hint(errors: Iterable[UserError]) -> dict[str | None, str]:
+    """Join the messages of errors that have the same hint, and return them by it."""
+    found: dict[str | None, list[str]] = {}
+    for error in errors:
+        found.setdefault(error.hint, []).append(error.message)
+    return {hint: "\n".join(messages) for hint, messages in found.items()}
+
+
 def all_of(*checks: Callable[[], Any]) -> tuple[Any, ...]:
-    """What these checks return. All are made, and what several of them find wrong is one error.
+    """Make all checks and return their results.
 
     Raises:
-        UserError: of the kind of the first that is raised.
+        UserError: what they found wrong, joined.
     """
     results, wrong = list[Any](), list[UserError]()
     for check in checks:
-        try:
+        with collecting(wrong):
             results.append(check())
-        except UserError as error:
-            wrong.append(error)
-    if len(wrong) > 1:
-        said = [*map(str, wrong[:-1]), wrong[-1].message]
-        raise type(wrong[0])("\n".join(said), hint=wrong[-1].hint)
     if wrong:
-        raise wrong[0]
+        raise joined(wrong)
     return tuple(results)
 
 
@@ -90,6 +119,10 @@ class ConfigError(UserError):
 
 class PluginError(UserError):
     """A plugin that is missing, broken, too old, or claims a taken name."""
+
+
+class PackageMissing(PluginError):
+    """A package that a component needs and its plugin does not bring."""
 
 
 class PlacementError(UserError):

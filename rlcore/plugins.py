@@ -26,7 +26,7 @@ from typing import Any
 import pluggy
 
 from rlcore import extras, hookspecs
-from rlcore.errors import PluginError, did_you_mean, listing, nearest
+from rlcore.errors import PackageMissing, PluginError, did_you_mean, listing, nearest
 from rlcore.installed import BLOCK, Installed, installed
 from rlcore.plugin_answers import problem_of, require_api
 from rlcore.specs import KINDS, ComponentSpec, Kind
@@ -117,7 +117,7 @@ class Registry:
         component = self.get(kind, name)
         absent = extras.lacking(component.spec.packages)
         if absent:
-            raise PluginError(
+            raise PackageMissing(
                 f"{kind} {name!r} needs {' and '.join(absent)}, not installed",
                 hint=extras.installing(absent),
             )

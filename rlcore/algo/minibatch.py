@@ -57,6 +57,6 @@ class Minibatch:
         return self._each(lambda part: part.to(device))
 
     def _each(self, change: Callable[[Any], Any]) -> Minibatch:
-        mine = {field.name: vars(self)[field.name] for field in fields(Minibatch)}
+        mine = {field.name: getattr(self, field.name) for field in fields(Minibatch)}
         made: dict[str, Any] = {n: x if x is None else change(x) for n, x in mine.items()}
         return Minibatch(**made)

@@ -6,6 +6,6 @@ Each check is one function from :class:`rlcore.checks.facts.Facts` to sentences 
 be in the way of a run, and all of it together: :mod:`rlcore.checks.ready`.
 """
 
-from rlcore.checks.run import CHECKS, announce, check, survey, together
+from rlcore.checks.run import CHECKS, announce, check, survey
 
-__all__ = ["CHECKS", "announce", "check", "survey", "together"]
+__all__ = ["CHECKS", "announce", "check", "survey"]

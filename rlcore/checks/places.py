@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rlcore import hub
+from rlcore.checks.rows import Row, row
 from rlcore.config import tree
 from rlcore.config.schema import ModelConfig, RunConfig
 
@@ -20,31 +21,15 @@ Model = TypeVar("Model", bound=ModelConfig)
 def violations(config: RunConfig) -> Iterator[str]:
     """A sentence for each place that a run could not read from, write to, or be at. What a run does
     there stands at the key (`place=` of :func:`rlcore.config.schema.key`)."""
-    unasked = (None, "path", "program")
-    places = [key for key in tree.walk(config) if key.place not in unasked and key.value]
-    # a name in a folder that is not there yet is looked up in one that is
-    name = config.runner.logger.experiment_name
-    longest = f"/{max(Path(name).parts, key=len, default='')}"
-    impossible = [
-        *(said for key in places for said in _impossible(key.path, key.value)),
-        *_impossible("runner.logger.experiment_name", longest),
-    ]
-    if impossible:  # the others would stumble over it
-        yield from impossible
-        return
-    for key in places:
-        there = Path(key.value).expanduser().is_dir()
-        if key.place in ("read", "checkpoint"):
-            if not there and not hub.is_name(key.value):  # of a name: findings
-                yield f"{key.path} must be an existing folder, got {key.value!r}"
-        elif key.place == "written" or not there:  # what is there is only read
-            yield from _unwritable(key.path, key.value)
+    for key in tree.walk(config):
+        if key.place not in (None, "path", "program") and key.value:
+            yield from [*_impossible(key.path, key.value)] or _unusable(key)
+    name, key_of_name = config.runner.logger.experiment_name, "runner.logger.experiment_name"
     inside = Path(name)
+    # a name in a folder that is not there yet is looked up in one that is
+    yield from _impossible(key_of_name, f"/{max(inside.parts, key=len, default='')}")
     if not inside.parts or inside.is_absolute() or ".." in inside.parts:
-        yield (
-            "runner.logger.experiment_name must be a name or a path below "
-            f"runner.logger.log_path, got {name!r}"
-        )
+        yield f"{key_of_name} must be a name or a path below runner.logger.log_path, got {name!r}"
 
 
 def found(model: Model) -> Model:
@@ -54,21 +39,21 @@ def found(model: Model) -> Model:
     return replace(model, lora_path=None) if _absent(model.lora_path) else model
 
 
-def findings(config: RunConfig) -> list[dict[str, str]]:
-    """A row, as of a plugin's doctor, for each checkpoint that is still to be downloaded."""
+def findings(config: RunConfig) -> Iterator[Row]:
+    """A row for each checkpoint that is still to be downloaded."""
     model = config.actor.model
-    return [
-        {
-            "name": f"actor.model.{name}",
-            "status": "missing",
-            "detail": f"{value} is neither a folder here (nor is {hub.own_folder(value)}) nor a "
-            f"model in Hugging Face's cache; actor.model.{name}=FOLDER names another one, null "
-            + ("none" if name == "lora_path" else "starts from random weights"),
-            "fix": f"hf download {value} --local-dir {hub.own_folder(value)}",
-        }
-        for name in ("model_path", "lora_path")
-        if _absent(value := vars(model)[name])
-    ]
+    for name, value, without in (
+        ("model_path", model.model_path, "starts from random weights"),
+        ("lora_path", model.lora_path, "none"),
+    ):
+        if value is not None and _absent(value):
+            own = hub.own_folder(value)
+            said = (
+                f"{value} is neither a folder here (nor is {own}) nor a model in Hugging Face's "
+                f"cache; actor.model.{name}=FOLDER names another one, null {without}"
+            )
+            fix = f"hf download {value} --local-dir {own}"
+            yield row(f"actor.model.{name}", said, "missing", fix)
 
 
 def _absent(value: str | None) -> bool:
@@ -88,11 +73,15 @@ def _impossible(path: str, place: str) -> Iterator[str]:
         yield f"{path} must be a folder, got {shown!r}: {reason}"
 
 
-def _unwritable(path: str, place: str) -> Iterator[str]:
-    """The folder itself, or the first there is above it, must take new files."""
-    folder = Path(place).expanduser().absolute()
+def _unusable(key: tree.Key) -> Iterator[str]:
+    """A folder that is read must be there, unless its name is a hub's (:func:`findings`). One that
+    is written, or the first there is above it, must take new files."""
+    folder = Path(key.value).expanduser().absolute()
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not there.is_dir():
-        yield f"{path} must be a folder, got {place!r}: {there} is a file"
-    elif not os.access(there, os.W_OK | os.X_OK):
-        yield f"{path} must be a folder you may write to, got {place!r}: {there} is not"
+    if key.place in ("read", "checkpoint"):
+        if not folder.is_dir() and not hub.is_name(key.value):
+            yield f"{key.path} must be an existing folder, got {key.value!r}"
+    elif not there.is_dir():
+        yield f"{key.path} must be a folder, got {key.value!r}: {there} is a file"
+    elif not os.access(there, os.W_OK | os.X_OK) and (key.place == "written" or there != folder):
+        yield f"{key.path} must be a folder you may write to, got {key.value!r}: {there} is not"

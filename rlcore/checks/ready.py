@@ -13,24 +13,27 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from rlcore import extras
-from rlcore.checks import interpreters, places, room
-from rlcore.checks import words as words_of
+from rlcore.checks import interpreters, places, room, words
 from rlcore.checks.facts import Facts
-from rlcore.checks.room import Row, row
-from rlcore.checks.run import announce, lacking_trackers, survey, together
+from rlcore.checks.rows import Row, row
+from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import Ungiven
 from rlcore.config.schema import RunConfig
-from rlcore.errors import AssetError, UserError
+from rlcore.errors import AssetError, PackageMissing, UserError, by_hint, joined
 from rlcore.plugins import Registry
 
 OF_MACHINES = ("cluster.inventory", "cluster.address")
 OF_THE_USER = (AssetError, Ungiven)
 """Errors that say what is still to be supplied. A dry run, which may be made elsewhere or earlier,
 does not end by them."""
+Makes = Literal["updates", "supervised", "demonstrations"]
+"""What a command is for, whatever its configuration says: updates or an evaluation, supervised
+training alone, or demonstrations alone."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ def look(
     further: Mapping[str, RunConfig] | None = None,
     *,
     wrong: Sequence[UserError] = (),
-    words: Sequence[str] = (),
-    collects: bool = False,
+    given: Sequence[str] = (),
+    makes: Makes = "updates",
     trains: bool = False,
     only_look: bool = False,
     whole: bool = True,
@@ -72,8 +75,8 @@ def look(
     Args:
         further: configurations that are evaluated in place of `config`, by the name of their side.
         wrong: what is known to be wrong with the configuration, of which `config` is the rest.
-        words: of the command line.
-        collects: whether demonstrations are collected whatever the configuration says.
+        given: words of the command line.
+        makes: what the command is for.
         trains: whether `env.train` is played whatever the configuration says.
         only_look: nothing is going to be started, see :func:`rlcore.placement.find_inventory`.
         whole: whether it is that of a run; of some components alone only the machine is judged.
@@ -82,22 +85,22 @@ def look(
         What the checks know of the run, None where that is not enough; and the findings.
     """
     facts, errors, further = None, list(wrong), further or {}
+    collects = makes == "demonstrations"
     if whole:
         facts, more = survey(
             config, registry, further=further, collects=collects, only_look=only_look
         )
         errors += more
-    rows = [*([] if collects else places.findings(config)), *words_of.findings(config)]
+    rows = [*([] if collects else places.findings(config)), *words.findings(config)]
     if facts is not None and not errors and not rows:
         announce(facts, collects=collects)
     if trains:  # for who looks at the machine
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
     if facts is not None and facts.policy is not None and not collects:
-        rows += room.findings(facts, _plan_command(config, words))
+        rows += room.findings(facts, _plan_command(config, given), updates=makes == "updates")
     return facts, [
-        *(Finding(_status(one), one.message, one.hint or "", one) for one in errors),
-        *_trackers(config, registry),
+        *map(_of_error, [*errors, *lacking_trackers(config, registry)]),
         *map(of_row, [*rows, *interpreters.findings(config.played, registry)]),
         *(
             of_row(one, "this machine lacks ")
@@ -116,12 +119,13 @@ def require(findings: Iterable[Finding], but: tuple[type[UserError], ...] = ()) 
         UserError: one that lists all that is in its way.
     """
     errors = [one.error for one in findings if one.error and not isinstance(one.error, but)]
-    found = together(errors)
-    if len(found) == 1:
-        raise found[0]
-    if found:
-        lines = [each.message + (f"\n  fix: {each.hint}" if each.hint else "") for each in found]
-        raise UserError("\n".join([f"{len(errors)} things keep this run from starting:", *lines]))
+    if len({(type(each), each.hint) for each in errors}) > 1:
+        said = [f"{len(errors)} things keep this run from starting:"]
+        for hint, message in by_hint(errors).items():
+            said += [message, f"  fix: {hint}"] if hint else [message]
+        raise UserError("\n".join(said))
+    if errors:
+        raise joined(errors)
 
 
 def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
@@ -135,23 +139,14 @@ def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
     return {registry.get(kind, name).plugin for kind, name in chosen}
 
 
-def lacking_packages(registry: Registry) -> Iterator[tuple[str, Row]]:
-    """Packages that a tracker needs and its plugin does not bring, by the tracker's name."""
+def lacking_packages(registry: Registry) -> Iterator[Row]:
+    """Packages that a tracker needs and its plugin does not bring."""
     for component in registry.components("tracker"):
         name, absent = component.spec.name, extras.lacking(component.spec.packages)
         if absent:
             said = f"{' and '.join(absent)} not installed; "
             said += f"runner.logger.logger_backends=[{name}] needs it"
-            yield name, row(f"tracker {name}", said, "warning", extras.installing(absent))
-
-
-def _trackers(config: RunConfig, registry: Registry) -> Iterator[Finding]:
-    rows = dict(lacking_packages(registry))
-    for name, error in lacking_trackers(config, registry).items():
-        if name in rows:
-            yield replace(of_row(rows[name]), status="missing", error=error)
-        else:
-            yield Finding("refused", error.message, error.hint or "", error)
+            yield row(f"tracker {name}", said, "warning", extras.installing(absent))
 
 
 def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool) -> Iterator[Row]:
@@ -173,24 +168,25 @@ def of_row(row: Row, lacks: str = "") -> Finding:
     return Finding(row["status"], said, fix, error)
 
 
-def _status(error: UserError) -> str:
-    return "missing" if isinstance(error, OF_THE_USER) else "refused"
+def _of_error(error: UserError) -> Finding:
+    missing = isinstance(error, (*OF_THE_USER, PackageMissing))
+    return Finding("missing" if missing else "refused", error.message, error.hint or "", error)
 
 
-def _plan_command(config: RunConfig, words: Sequence[str]) -> str:
+def _plan_command(config: RunConfig, given: Sequence[str]) -> str:
     """What asks for layouts that fit: the same run, on the same machines or whatever there are. How
     its processes are placed is for the plan to say. Empty for a run's folder."""
-    keys = [word.partition("=")[0] for word in words]
-    folder = Path(words[0].removeprefix(BY_RECIPE)) if words else Path()
-    if not config.recipe.choices or (words and words[0].startswith(BY_RECIPE) and folder.is_dir()):
+    folder = Path(given[0].removeprefix(BY_RECIPE)) if given else Path()
+    if not config.recipe.choices or (given and given[0].startswith(BY_RECIPE) and folder.is_dir()):
         return ""
-    given = [
+    keys = {word: word.partition("=")[0] for word in given}
+    changes = [
         word
-        for word, key in zip(words, keys, strict=True)
+        for word, key in keys.items()
         if "." in key and not key.startswith("runner.logger.")
         if not key.startswith("cluster.") or key in OF_MACHINES
     ]
-    evaluates = config.runner.only_eval and "runner.only_eval" not in keys
+    if config.runner.only_eval and "runner.only_eval" not in keys.values():
+        changes.insert(0, "runner.only_eval=true")
     folders = [f"--config-dir={folder}" for folder in config.recipe.config_dirs]
-    only = ["runner.only_eval=true"] if evaluates else []
-    return f"rlcore plan {shlex.join([*folders, *config.recipe.choices, *only, *given])}"
+    return f"rlcore plan {shlex.join([*folders, *config.recipe.choices, *changes])}"

@@ -14,29 +14,25 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rlcore.checks.facts import Facts
+from rlcore.checks.rows import Row, row
 from rlcore.config.schema import RunConfig
 from rlcore.placement import joins, memory_per_process
 from rlcore.placement.memory import BYTES, cut, fillable, fits, fullest, in_main
 from rlcore.placement.show import size
 from rlcore.reading import parse_json, read_lines
 
-Row = dict[str, str]
 METRICS = "metrics.jsonl"
 SECONDS = ("time/rollout", "time/update", "time/sync")  # of an update, in each of its lines
 LATEST = 20  # lines of an earlier run that tell its speed
 BARE = "weights and what the optimizer keeps of them"
 
 
-def row(name: str, detail: str, status: str = "ok", fix: str = "") -> Row:
-    """As hooks give it."""
-    return {"name": name, "status": status, "detail": detail, "fix": fix}
-
-
-def findings(facts: Facts, plan_command: str) -> Iterator[Row]:
+def findings(facts: Facts, plan_command: str, *, updates: bool = True) -> Iterator[Row]:
     """All that a policy takes.
 
     Args:
         plan_command: says what fits on which machines; empty: nothing does.
+        updates: whether the algorithm updates it, so that these take time.
     """
     local = facts.config.cluster.inventory is None and not joins(facts.config.cluster)
     if local:
@@ -44,7 +40,8 @@ def findings(facts: Facts, plan_command: str) -> Iterator[Row]:
     yield from _memory(facts, plan_command)
     if local and not facts.config.runner.only_eval:
         yield from _disk(facts)
-        yield _time(facts.config)
+        if updates:
+            yield _time(facts.config)
 
 
 def _computing(facts: Facts) -> Iterator[Row]:

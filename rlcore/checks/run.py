@@ -15,7 +15,7 @@ from rlcore.config import tree
 from rlcore.config.old_names import warn
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
-from rlcore.errors import ConfigError, PluginError, UserError
+from rlcore.errors import ConfigError, PluginError, UserError, collecting, joined
 from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
 from rlcore.plugins import Registry, load_plugins
 from rlcore.specs import EnvSpec
@@ -57,9 +57,9 @@ def check(
     """
     registry = registry or load_plugins()
     facts, wrong = survey(config, registry, plan, further, collects=collects)
-    wrong = [*lacking_trackers(config, registry).values(), *wrong]
+    wrong = [*lacking_trackers(config, registry), *wrong]
     if wrong or facts is None:
-        raise together(wrong)[0]
+        raise joined(wrong)
     return facts
 
 
@@ -86,10 +86,8 @@ def survey(
     numbers, folders = [*limits.violations(config)], [*places.violations(config)]
     wrong += map(_refusal, [*numbers, *folders])
     seen = _without(config, [*numbers, *folders])
-    try:
+    with collecting(wrong):
         plan = plan or planned(seen, find_inventory(seen.cluster, only_look=only_look), registry)
-    except UserError as error:
-        wrong.append(error)
     others, of_rows = {}, []
     for name, row in (further or {}).items():
         of_row, errors = survey(row, registry, plan, only_look=only_look)
@@ -100,8 +98,8 @@ def survey(
     wrong += refused
     if facts is not None and not numbers:
         wrong += [_refusal(sentence) for each in CHECKS for sentence in each(facts)]
-        if collects or _learns_from_demonstrations(seen):
-            wrong += _of_demonstrations(seen, facts, collects=collects)
+        with collecting(wrong):
+            _check_demonstrations(seen, facts, collects=collects)
     # what is wrong without the row too is not the row's
     own = {error.message for error in wrong}
     first = [(name, error) for name, error in of_rows if error.message not in own][:1]
@@ -109,27 +107,13 @@ def survey(
     return facts, wrong
 
 
-def together(errors: Sequence[UserError]) -> list[UserError]:
-    """Errors of one kind, with one hint, as one of several lines."""
-    found: dict[tuple[type[UserError], str | None], list[UserError]] = {}
-    for error in errors:
-        found.setdefault((type(error), error.hint), []).append(error)
-    return [
-        kind("\n".join(e.message for e in some), hint=hint) if len(some) > 1 else some[0]
-        for (kind, hint), some in found.items()
-    ]
-
-
-def lacking_trackers(config: RunConfig, registry: Registry) -> dict[str, PluginError]:
-    """An error for each tracker that is asked for and can't be used, by its name."""
-    found = {}
+def lacking_trackers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:
+    """An error for each tracker that is asked for and can't be used."""
     for tracker in config.runner.logger.logger_backends:
         try:
             registry.usable("tracker", tracker)
         except PluginError as error:
-            named = f"runner.logger.logger_backends: {error.message}"
-            found[tracker] = PluginError(named, hint=error.hint)
-    return found
+            yield type(error)(f"runner.logger.logger_backends: {error.message}", hint=error.hint)
 
 
 def _refusal(sentence: str) -> ConfigError:
@@ -144,7 +128,7 @@ def _without(config: RunConfig, sentences: Sequence[str]) -> RunConfig:
     for sentence in sentences:
         path = sentence.partition(" ")[0]
         section, _, name = path.rpartition(".")
-        vars(tree.value_of(seen, section))[name] = defaults[path]
+        vars(tree.value_of(seen, section))[name] = defaults[path]  # also of a frozen one
     return seen
 
 
@@ -152,54 +136,45 @@ def _gathered(
     config: RunConfig, registry: Registry, plan: Plan | None, others: Mapping[str, EnvSpec]
 ) -> tuple[Facts | None, list[UserError]]:
     """The facts, if need be without a checkpoint, or without a policy; and why so."""
-    unplaced = plan is None
-    plan = plan or make_plan(ClusterConfig(), Inventory((Node(cpus=1),)), registry)
+    somewhere = plan or make_plan(ClusterConfig(), Inventory((Node(cpus=1),)), registry)
     model, refused = config.actor.model, list[UserError]()
     fresh = replace(model, model_path=None, lora_path=None)
     for each in (model, fresh, replace(fresh, model_type="")):
         seen = config if each is model else replace(config, actor=replace(config.actor, model=each))
-        try:
-            facts = gather_facts(seen, registry, plan, others)
-            return None if unplaced else facts, refused[:1]
-        except UserError as error:
-            refused.append(error)
+        with collecting(refused):
+            facts = gather_facts(seen, registry, somewhere, others)
+            return facts if plan else None, refused[:1]
     return None, refused[:1]
 
 
-def _of_demonstrations(config: RunConfig, facts: Facts, *, collects: bool) -> Iterator[UserError]:
-    """What is wrong with those that are read, or added to."""
+def _check_demonstrations(config: RunConfig, facts: Facts, *, collects: bool) -> None:
+    """Refuse those that are read, or added to, and can't be. What a resumed run still reads depends
+    on how far it got: :func:`rlcore.loop.resume.find` looks at that."""
     from rlcore.data.demonstrations import begun, check_folder
 
-    if config.collect.path is None:
+    runner = config.runner
+    learns = config.sft.enabled and not runner.only_eval and runner.resume_dir is None
+    if config.collect.path is None or not (collects or learns):
         return
     place = Path(config.collect.path)
-    try:
-        check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
-        if begun(place) and not collects:
-            said = starts.refusal_of_data(config, facts.envs, place)
-            yield from [_refusal(said)] if said else []
-    except UserError as error:
-        yield error
+    check_folder(place, facts.envs["train"], config.collect, seed=runner.seed)
+    if begun(place) and not collects:
+        said = starts.refusal_of_data(config, facts.envs, place)
+        if said is not None:
+            raise _refusal(said)
 
 
 def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:
     """Videos need a plugin that writes them: the loop only passes on the frames."""
     hooks = registry.manager.hook
     for side, hook in (("train", hooks.rlcore_after_rollout), ("eval", hooks.rlcore_after_eval)):
-        asked = vars(config.env)[side].video_cfg.save_video
+        asked = config.env.sides[side].video_cfg.save_video
         if asked and not any("films" in impl.argnames for impl in hook.get_hookimpls()):
             yield PluginError(
                 f"env.{side}.video_cfg.save_video=true needs a plugin that writes videos, and none "
                 "is installed",
                 hint='pip install "rlcore[tools]", or set it to false',
             )
-
-
-def _learns_from_demonstrations(config: RunConfig) -> bool:
-    """Whether `collect.path` will be read. What a resumed run still reads depends on how far it
-    got: :func:`rlcore.loop.resume.find` looks at that."""
-    runner = config.runner
-    return config.sft.enabled and not runner.only_eval and runner.resume_dir is None
 
 
 def announce(facts: Facts, *, collects: bool = False) -> None:

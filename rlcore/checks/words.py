@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlcore.checks import places
 from rlcore.checks.facts import Facts
+from rlcore.checks.rows import Row, row
 from rlcore.config import sentences
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.env import CHECKPOINT, OWN
@@ -39,8 +40,8 @@ def notes(facts: Facts) -> Iterator[str]:
         )
 
 
-def findings(config: RunConfig) -> list[dict[str, str]]:
-    """A row, as of a plugin's doctor, where the sentences that a checkpoint learned from were not
+def findings(config: RunConfig) -> list[Row]:
+    """A row where the sentences that a checkpoint learned from were not
     found, with a line for each place; what one side lacks the other does too. Of a checkpoint that
     is still to be downloaded nobody knows."""
     unknown = CHECKPOINT if places.found(config.actor.model).model_path is None else None
@@ -53,8 +54,8 @@ def findings(config: RunConfig) -> list[dict[str, str]]:
                 f"another file: env.{side}.sentences=FILE",
                 f"the env's own words, on purpose: env.{side}.sentences={OWN}",
             ]
-            row = {"name": "sentences", "status": "missing", "detail": "\n    ".join(lines)}
-            return [{**row, "fix": "pip install --no-deps lerobot"}]
+            fix = "pip install --no-deps lerobot"
+            return [row("sentences", "\n    ".join(lines), "missing", fix)]
     return []
 
 

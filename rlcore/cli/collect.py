@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from rlcore.cli.verbs import Verb, run_verb
 
 COLLECT = Verb(
-    "collect", "rlcore.loop.collect:run", require=("env",), collects=True, trains=lambda _: True
+    "collect",
+    "rlcore.loop.collect:run",
+    require=("env",),
+    makes="demonstrations",
+    trains=lambda _: True,
 )
 
 

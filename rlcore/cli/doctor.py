@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from rlcore import extras
 from rlcore.checks.ready import lacking_packages, look, of_row
+from rlcore.checks.rows import Row, row
 from rlcore.cli.request import Request, parse_request, print_help
 from rlcore.cli.verbs import composed
 from rlcore.config.catalog import COMPONENT_GROUPS
@@ -30,14 +31,15 @@ def main(arguments: Sequence[str]) -> int:
     if request.overrides:
         config, wrong = composed(_compose, request, request.overrides)
         whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
-        words = request.overrides
-        _, found = look(config, registry, wrong=wrong, words=words, only_look=True, whole=whole)
+        given = request.overrides
+        _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)
     else:
-        rows = [*registry.doctor(None), *(row for _, row in lacking_packages(registry))]
-        found = [*map(of_row, [*rows, *_kinds(registry)])]
-    bad = [row for row in registry.rows() if row.status == "BAD"]
-    for row in bad:
-        print(f"BAD      {row.kind} {row.name} ({row.distribution} {row.version}): {row.reason}")
+        rows = [*registry.doctor(None), *lacking_packages(registry), *_kinds(registry)]
+        found = [*map(of_row, rows)]
+    bad = [each for each in registry.rows() if each.status == "BAD"]
+    for each in bad:
+        whose = f"{each.distribution} {each.version}"
+        print(f"BAD      {each.kind} {each.name} ({whose}): {each.reason}")
     print(*found, of_row(_kernels()), sep="\n")
     return 1 if bad or any(one.error for one in found) else 0
 
@@ -46,45 +48,34 @@ def _compose(request: Request, overrides: Sequence[str]) -> RunConfig:
     return compose(overrides, config_dirs=request.config_dirs, require=())
 
 
-def _kinds(registry: Registry) -> list[dict[str, str]]:
+def _kinds(registry: Registry) -> list[Row]:
     """What no run can do without, and nothing that is installed brings."""
     missing = [kind for kind in COMPONENT_GROUPS.values() if not registry.names(kind)]
     if not missing:
         return []
-    found = {row.distribution for row in registry.rows()}
-    named = ", ".join(extras.not_installed(found))
-    absent = registry.absent()
-    detail = f"no {' and no '.join(missing)} is loaded" + (
-        f" ({'; '.join(absent)})" if absent else ""
-    )
+    named = ", ".join(extras.not_installed({each.distribution for each in registry.rows()}))
+    absent = f" ({'; '.join(registry.absent())})" if registry.absent() else ""
+    detail = f"no {' and no '.join(missing)} is loaded{absent}"
     fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
-    return [{"name": "plugins", "status": "missing", "detail": detail, "fix": fix}]
+    return [row("plugins", detail, "missing", fix)]
 
 
-def _kernels() -> dict[str, str]:
+def _kernels() -> Row:
     """Whether this machine can keep what `rollout.forward_batch` promises. Where it can't, nothing
     is missing that a run needs."""
     from rlcore.rollout.rounding import kernels_alone
 
-    mkl = in_effect().get(MKL)
-    using = (
-        f"no {MKL}"
-        if mkl is None
-        else f"{MKL}={mkl}{' (set by hand)' if by_hand() is not None else ''}"
-    )
+    mkl, by_user = in_effect().get(MKL), by_hand() is not None
+    using = f"{MKL}={mkl}{' (set by hand)' if by_user else ''}" if mkl else f"no {MKL}"
     moved = {rows: names for rows in BATCHES if (names := kernels_alone(rows)[0])}
     if not moved:
         batches = ", ".join(map(str, BATCHES))
         held = f"a row has the same bits at every place in batches of {batches}"
-        return {"name": "kernels", "status": "ok", "detail": f"{using}; {held}", "fix": ""}
+        return row("kernels", f"{using}; {held}")
     rows, names = next(iter(moved.items()))
     detail = (
         f"{using}; a row's bits depend on its place in a batch ({names[0]}, {rows} rows), so runs "
         "repeat up to rounding only, whatever rollout.forward_batch is"
     )
-    fix = (
-        f"unset {MKL}"
-        if by_hand() is not None and processor().setting
-        else f"export {MKL}=COMPATIBLE"
-    )
-    return {"name": "kernels", "status": "warning", "detail": detail, "fix": fix}
+    fix = f"unset {MKL}" if by_user and processor().setting else f"export {MKL}=COMPATIBLE"
+    return row("kernels", detail, "warning", fix)

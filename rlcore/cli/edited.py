@@ -31,7 +31,7 @@ def warn_of_edits(run: RunFolder) -> None:
     from rlcore.track import attempts
 
     now = read_mapping(run.config)
-    nearest: list[str] | None = None
+    found: list[str] = []
     for attempt in reversed(attempts.entered(run.path)[-2:]):
         try:
             then = read_mapping(attempt / run.config.name)
@@ -43,11 +43,7 @@ def warn_of_edits(run: RunFolder) -> None:
         ]
         if not changes:
             return
-        if nearest is None:
-            nearest = [
-                f"{run.config} was changed since {attempt.relative_to(run.path).as_posix()}:",
-                *changes,
-            ]
-    if nearest is not None:
-        title, *changes = nearest
-        warn(f"{title} {some(changes, SHOWN)}")
+        since = attempt.relative_to(run.path).as_posix()
+        found.append(f"{run.config} was changed since {since}: {some(changes, SHOWN)}")
+    for warning in found[:1]:
+        warn(warning)

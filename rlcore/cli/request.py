@@ -109,7 +109,7 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         dry_run=options.dry_run,
         multirun=options.multirun,
         show=options.cfg,
-        options={flag.strip("-"): vars(options)[flag.strip("-")] for flag in form.flags},
+        options={flag.strip("-"): getattr(options, flag.strip("-")) for flag in form.flags},
     )
 
 

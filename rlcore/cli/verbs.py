@@ -14,8 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rlcore import watchdog
-from rlcore.checks import together
-from rlcore.checks.ready import OF_THE_USER, Finding, look, require
+from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
 from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
 from rlcore.cli.sweeps import Place, Sweep
 from rlcore.config.catalog import COMPONENT_GROUPS
@@ -25,7 +24,7 @@ from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
-from rlcore.errors import ConfigError, PluginError, UserError, file_trouble
+from rlcore.errors import ConfigError, PluginError, UserError, file_trouble, joined
 from rlcore.installed import LEAVE_OUT
 from rlcore.output import lasting
 from rlcore.plugins import load_plugins
@@ -51,7 +50,7 @@ class Verb:
         passed: names of its own flags whose values the loop takes too.
         further: `"module:function"` of the configuration, these values and the paths of the keys
             that were given, which gives the configurations of further sides to evaluate on.
-        collects: whether it collects demonstrations whatever the configuration says.
+        makes: what it is for, whatever the configuration says.
         sweeps: whether `--multirun` makes sense of it.
         resumes: whether it can go on with an earlier run.
         trains: whether it plays `env.train` also where the configuration only evaluates.
@@ -63,7 +62,7 @@ class Verb:
     form: Form = PLAIN
     passed: tuple[str, ...] = ()
     further: str | None = None
-    collects: bool = False
+    makes: Makes = "updates"
     sweeps: bool = True
     resumes: bool = False
     trains: Callable[[Request], bool] = lambda request: False
@@ -106,7 +105,7 @@ def composed(
     try:
         return configure(request, overrides), ()
     except Unfinished as error:
-        return error.draft, error.errors
+        return error.draft, error.several
 
 
 def _run(
@@ -119,8 +118,8 @@ def _run(
     """One job: print it, or check it and run it, as what `place` makes of its configuration."""
     registry = load_plugins()
     if request.show is not None:
-        for error in together(wrong):
-            raise error
+        if wrong:
+            raise joined(wrong)
         print(to_yaml(config), end="")
         return
     if not verb.resumes:
@@ -133,8 +132,8 @@ def _run(
             further = load_target(verb.further)(config, given=given, **passed)
         trains = verb.trains(request)
         found = partial(
-            look, config, registry, further, wrong=wrong, words=request.overrides,
-            collects=verb.collects, trains=trains,
+            look, config, registry, further, wrong=wrong, given=request.overrides,
+            makes=verb.makes, trains=trains,
         )  # fmt: skip
         if request.dry_run:
             _show(config, *found(only_look=True))

@@ -122,7 +122,7 @@ def _merge(
 ) -> None:
     for raw, new in layer.items():
         name = _spelling(str(raw), section, path, root)
-        here, default = tree.join(path, name), vars(section)[name]
+        here, default = tree.join(path, name), getattr(section, name)
         if tree.is_section(default):
             if not isinstance(new, Mapping):
                 raise not_a_section(here, new, default)
@@ -240,7 +240,7 @@ def _parent(node: DictConfig, path: str) -> tuple[DictConfig, str]:
 
 def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str) -> None:
     for name, value in values.items():
-        here, default = tree.join(path, name), vars(section)[name]
+        here, default = tree.join(path, name), getattr(section, name)
         if tree.is_section(default):
             _assign(node[name], value, default, here)
             continue

@@ -33,11 +33,11 @@ from rlcore.config.old_names import (
 )
 from rlcore.config.overrides import keys_of, nest, parse, split
 from rlcore.config.recipes import check_recipes, read_mapping
-from rlcore.config.schema import EnvConfig, RecipeConfig, RunConfig
+from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.env import OWN
 from rlcore.config.sides import by_side, completed
 from rlcore.config.trust import own_recipe, require_closed_doors, require_values
-from rlcore.errors import ConfigError, UserError, listing
+from rlcore.errors import ConfigError, UserError, collecting, joined, listing
 from rlcore.interpreters import placed
 from rlcore.plugins import Registry, load_plugins
 
@@ -52,14 +52,13 @@ class Unfinished(ConfigError):
     """A configuration whose rest can be looked at nevertheless.
 
     Attributes:
-        errors: what is wrong with it, one by one.
         draft: the configuration, with the defaults of the keys at fault.
     """
 
-    def __init__(self, errors: Sequence[ConfigError], draft: RunConfig) -> None:
-        first = errors[0]
-        super().__init__("\n".join(error.message for error in errors), hint=first.hint)
-        self.errors, self.draft = errors, draft
+    def __init__(self, errors: Sequence[UserError], draft: RunConfig) -> None:
+        one = joined(errors)
+        super().__init__(one.message, hint=one.hint)
+        self.several, self.draft = tuple(errors), draft
 
 
 def compose(
@@ -226,25 +225,18 @@ def _finish(
     values: Values = {}
     for layer in raw:
         merge(values, layer, root)
-    errors = [*_ungiven(values, root)]
+    errors: list[UserError] = [*_ungiven(values, root)]
     config = bind(values, root)
     _add_critic(config, registry)
     _make_paths_absolute(config)
     if run is not None:
         _follow(config, run)
     _share_checkpoint(config)
-    for side in ("train", "eval"):
-        env: EnvConfig = vars(config.env)[side]
-        try:
-            env.sentences = sentences.resolve(
-                env.sentences,
-                f"env.{side}.sentences",
-                env.env_type,
-                config.actor.model.model_path,
-            )
-        except ConfigError as error:
-            errors.append(error)
-            env.sentences = OWN
+    for side, env in config.env.sides.items():
+        given, env.sentences = env.sentences, OWN
+        with collecting(errors):
+            key, checkpoint = f"env.{side}.sentences", config.actor.model.model_path
+            env.sentences = sentences.resolve(given, key, env.env_type, checkpoint)
         if env.env_type in registry.names("env"):
             env.settle(registry.get("env", env.env_type).spec)
     _compare_chunk_steps(config, [count for count in steps if count is not None])
@@ -301,7 +293,7 @@ def _share_checkpoint(config: RunConfig) -> None:
     """
     model = config.actor.model
     for name, acting in vars(config.rollout.model).items():
-        trained = vars(model)[name]
+        trained = getattr(model, name)
         if acting is None or acting == trained:
             continue
         here = trained is not None and not hub.is_name(trained)  # a name: of the recipe, not found

@@ -63,7 +63,7 @@ def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments
     if not isinstance(found, wanted):
         raise PluginError(f"{whose} must give {wanted.__name__}, got a {type(found).__name__}")
     for field in fields(found):
-        value = vars(found)[field.name]
+        value = getattr(found, field.name)
         if not isinstance(value, PLAIN.get(str(field.type), object)):
             raise PluginError(f"{whose}: {field.name} must be {field.type}, got {short(value)}")
     return found

@@ -25,6 +25,7 @@ from rlcore.config.old_names import warn
 from rlcore.config.schema.env import CHECKPOINT, LEROBOT, OWN
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.specs import EnvSpec
+from rlcore.text import some
 
 LOOKED_FOR = (CHECKPOINT, LEROBOT)
 RECORDED = "rlcore_env.json"  # in the folder of a policy, what rlcore says of the env it was for
@@ -93,11 +94,10 @@ def told(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpe
         )
     missing = [task for task in spec.tasks if task not in sentences]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         known = ", ".join(list(sentences)[:5]) + (", ..." if len(sentences) > 5 else "")
         raise ConfigError(
-            f"{path}.sentences has none for task {missing[0]!r}{more} of {spec.name}; it has those "
-            f"of {known}.{did_you_mean(missing[0], sentences)}",
+            f"{path}.sentences has none for task {some([*map(repr, missing)], 1)} of {spec.name}; "
+            f"it has those of {known}.{did_you_mean(missing[0], sentences)}",
             hint=f"a line '{missing[0]}: sentence' in the file, or fewer tasks: {path}.tasks",
         )
     return replace(spec, descriptions=tuple(sentences[task] for task in spec.tasks))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from hydra.core.override_parser.types import Glob
 from hydra.errors import HydraException
 
 from rlcore.config.overrides import parse
@@ -62,7 +63,7 @@ def expand(overrides: Sequence[str], *, keep: str | None = None) -> list[Job]:
     for override in parse([word for word in overrides if word != keep]):
         if not override.is_sweep_override():
             axes.append([(override.input_line or "", False)])
-        elif not override.is_discrete_sweep():
+        elif not override.is_discrete_sweep() or isinstance(override.value(), Glob):
             raise ConfigError(
                 f"{override.input_line}: a sweep needs a list of values",
                 hint="a=1,2,3 or a=range(1,4) or a=choice(x,y)",

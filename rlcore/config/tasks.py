@@ -39,13 +39,13 @@ def checked_spec(found: EnvSpec, path: str) -> EnvSpec:
 def spec_fault(spec: EnvSpec) -> str:
     """What in a spec no run can be planned with; empty where there is nothing."""
     for name in ("tasks", "descriptions", "cameras", "states", "actions"):
-        if not isinstance(vars(spec)[name], tuple):
-            return f"{name} is a {type(vars(spec)[name]).__name__}, expected a tuple"
+        if not isinstance(getattr(spec, name), tuple):
+            return f"{name} is a {type(getattr(spec, name)).__name__}, expected a tuple"
     if not 0 < len(set(spec.tasks)) == len(spec.tasks):
         return f"tasks is {spec.tasks}, expected at least one name, each once"
     for name in ("train_trials", "heldout_trials"):
-        if not isinstance(vars(spec)[name], range):
-            return f"{name} is a {type(vars(spec)[name]).__name__}, expected a range"
+        if not isinstance(getattr(spec, name), range):
+            return f"{name} is a {type(getattr(spec, name)).__name__}, expected a range"
     steps = spec.max_episode_steps
     if type(steps) is not int or steps < 1:
         return f"max_episode_steps is {steps!r}, expected an int of at least 1"

@@ -67,7 +67,7 @@ def value_of(root: RunConfig, path: str) -> Any:
     """The value at a dotted path."""
     value: Any = root
     for name in path.split("."):
-        value = vars(value)[name]
+        value = getattr(value, name)
     return value
 
 
@@ -85,7 +85,7 @@ def put(root: RunConfig, path: str, value: Any) -> None:
     *sections, name = path.split(".")
     section: Any = root
     for each in sections:
-        section = vars(section)[each]
+        section = getattr(section, each)
     setattr(section, name, value)
 
 

@@ -114,7 +114,7 @@ def row_configs(
         )
     keys = {field.name for field in fields(env)}
     asked = {
-        key: vars(env)[key]
+        key: getattr(env, key)
         for key in keys
         # keys of a section are given one by one
         if any(f"{one}.".startswith(f"{EVALUATED}.{key}.") for one in given)

@@ -37,7 +37,7 @@ class Tracer:
         """What came of the last decisions."""
         for row, number in enumerate(outcome.columns):
             if number in self._columns:
-                self._add(number, {name: vars(outcome)[name][row] for name in OUTCOME})
+                self._add(number, {name: getattr(outcome, name)[row] for name in OUTCOME})
 
     def traces(self) -> dict[int, Trace]:
         """By column number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.errors import FAMILY, CheckpointError, all_of, listing
+from rlcore.errors import FAMILY, AssetError, CheckpointError, ConfigError, all_of, joined, listing
 
 
 def test_names_are_listed_and_large_families_counted():
@@ -29,3 +29,14 @@ def test_what_several_checks_find_is_one_error():
         all_of(lambda: 1, lambda: wrong("weights"))
     with pytest.raises(ZeroDivisionError):  # a bug is none of them
         all_of(lambda: 1 / 0, lambda: wrong("weights"))
+
+
+def test_errors_with_one_hint_share_it_and_stay_single():
+    one, two = (ConfigError(f"{name} must be 1", hint="read the help") for name in "ab")
+    other = AssetError("no GL", hint="install it")
+    error = joined([joined([one, two]), other])
+    assert type(error) is ConfigError and error.several == (one, two, other)
+    assert str(error) == (
+        "a must be 1\nb must be 1\n  hint: read the help\nno GL\n  hint: install it"
+    )
+    assert joined([one]) is one and str(joined([one, two])).count("hint") == 1

@@ -121,6 +121,20 @@ def test_the_library_itself_writes_into_the_run_offline(tmp_path, name, pattern,
     assert b"env/return" in written and number in written
 
 
+@pytest.mark.long
+def test_wandb_without_a_login_ends_before_anything_is_logged(tmp_path):
+    """It names what it lacks, and asks nobody: there is no terminal."""
+    pytest.importorskip("wandb", reason="pip install wandb")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    done = subprocess.run(
+        [sys.executable, "-c", PLAY, "wandb"], cwd=tmp_path, env=kept | {"HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode and "PluginError" in done.stderr
+    last = done.stderr[done.stderr.rindex("PluginError") :]
+    assert "API key" in last and "logger_backends" in last
+
+
 def without(monkeypatch: pytest.MonkeyPatch, *absent: str) -> None:
     """Let packages look as if they were not installed."""
     known = extras.distribution
@@ -160,5 +174,5 @@ def test_the_doctor_says_which_library_is_missing(elsewhere, monkeypatch, capsys
     assert "tracker" not in capsys.readouterr().out
     assert main(["doctor", *TOY, "runner.logger.logger_backends=[wandb]"]) == 1
     said = capsys.readouterr().out
-    assert "missing  tracker wandb: wandb not installed" in said and "swanlab" not in said
+    assert "tracker 'wandb' needs wandb, not installed" in said and "swanlab" not in said
     assert "fix: pip install wandb\n" in said

@@ -10,7 +10,7 @@ import pytest
 
 from rlcore import extras
 from rlcore.checks import ready, room, run
-from rlcore.checks.ready import Finding, look, require
+from rlcore.checks.ready import Finding, Makes, look, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.config.compose import Unfinished, Ungiven, compose
@@ -105,7 +105,7 @@ def test_doctor_and_dry_run_say_the_same(lacking: None, elsewhere: Path, capsys)
         "refused  actor.model.model_path must be an existing folder, got '/nowhere'",
         f"         fix: {run.EXPLAINED}",
     ]
-    assert rows[2].startswith("missing  tracker wandb: wandb not installed; ")
+    assert rows[2].startswith("missing  runner.logger.logger_backends: tracker 'wandb' needs ")
     assert [row[:18] for row in rows[4:] if not row.startswith("ok ")] == [
         "missing  GL: no EG", "         fix: apt-", "warning  driver: o", "         fix: apt-",
     ]  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_draft_has_the_defaults_of_keys_that_must_be_given(left_open: list[str
     words = ["experiment=open", *WORDS[3:]]
     with pytest.raises(Unfinished) as caught:
         compose(words, config_dirs=["mine"])
-    assert [type(one) for one in caught.value.errors] == [Ungiven, Ungiven]
+    assert [type(one) for one in caught.value.several] == [Ungiven, Ungiven]
     draft = caught.value.draft
     assert draft.env.eval.sentences == "own" and draft.actor.model.model_path is None
     assert compose(words, config_dirs=["mine"], draft=True) == draft
@@ -215,7 +215,16 @@ def test_what_plan_is_asked_for(registry: Registry) -> None:
 @pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 def test_only_who_makes_a_policy_needs_its_checkpoint(elsewhere: Path) -> None:
     config = compose([*WORDS, "actor.model.model_path=somebody/something"])
-    for collects, wanted in (False, ["missing"]), (True, []):
-        _, found = look(config, load_plugins(), collects=collects)
+    made: dict[Makes, list[str]] = {"updates": ["missing"], "demonstrations": []}
+    for makes, wanted in made.items():
+        _, found = look(config, load_plugins(), makes=makes)
         named = [one.status for one in found if one.said.startswith("actor.model.model_path: ")]
         assert named == wanted
+
+
+@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+def test_a_command_that_makes_no_updates_gives_no_time_of_them(elsewhere: Path, capsys) -> None:
+    for verb, timed in ("train", True), ("sft", False):
+        main([verb, *WORDS, "--dry-run"])
+        said = capsys.readouterr().out
+        assert " disk: " in said and ("ok       time: " in said) == timed, verb

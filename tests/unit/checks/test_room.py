@@ -121,6 +121,8 @@ def test_time_by_the_speed_of_the_last_run_of_that_name(made: Made, elsewhere: P
     assert said.startswith(f"about 1.0 h: 40 updates of 90.0 s, as in {log.parent};")
     log.write_text("{")
     assert "not known" in found(facts, "time")[0][1]
+    rows = room.findings(facts, "", updates=False)  # `rlcore sft` makes none
+    assert "time" not in [row["name"] for row in rows]
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,15 @@ def test_what_is_no_list_is_kept_whatever_its_name():
     assert [job.overrides for job in jobs] == [(folder, "runner.seed=1"), (folder, "runner.seed=2")]
 
 
-def test_a_continuous_sweep_is_refused():
+@pytest.mark.parametrize("values", ["interval(0,1)", "glob(*)"])
+def test_a_sweep_that_is_no_list_is_refused(values):
     with pytest.raises(ConfigError, match="needs a list of values"):
-        expand(["runner.seed=interval(0,1)"])
+        expand([f"runner.seed={values}"])
+
+
+@pytest.mark.parametrize(
+    "word", ["hydra/launcher=joblib", "hydra.sweep.dir=runs", "hydra.sweeper.max_batch_size=2"]
+)
+def test_launchers_and_settings_of_hydra_are_refused(registry, word):
+    with pytest.raises(ConfigError, match="unknown key 'hydra"):
+        compose(["env=toy", word], require=("env",), registry=registry)

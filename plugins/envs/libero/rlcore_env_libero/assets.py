@@ -17,6 +17,7 @@ from rlcore_simulation.downloads import TRY_OUT, download_command, is_whole
 
 from rlcore import hub
 from rlcore.errors import AssetError
+from rlcore.text import some
 from rlcore_env_libero.installed import ASSETS_PACKAGE, COMMAND, REPAIR, libero_folder
 from rlcore_env_libero.problem import Problem, read_problem, task_file
 
@@ -94,7 +95,7 @@ def require_assets(root: Path, tasks: Iterable[str]) -> None:
     """
     missing = sorted(missing_files(root, tasks))
     if missing:
-        named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if missing[3:] else "")
+        named = some(missing, 3)
         message = f"LIBERO's assets: {len(missing)} file(s) missing or damaged in {root}: {named}"
         meant = _meant(root)
         if meant is not None:

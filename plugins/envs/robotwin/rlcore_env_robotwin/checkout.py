@@ -14,6 +14,7 @@ from pathlib import Path
 from rlcore_simulation.checkout import commit_of
 
 from rlcore.errors import AssetError
+from rlcore.text import some
 from rlcore_env_robotwin.arguments import randomization
 from rlcore_env_robotwin.settings import RoboTwinConfig
 
@@ -112,7 +113,7 @@ def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
     folder, root = repository(config), assets_root(config)
     missing = list(_missing(config, folder, root, tasks))
     if missing:
-        named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if missing[3:] else "")
+        named = some(missing, 3)
         raise AssetError(
             f"RoboTwin's assets are missing or empty in {root}: {named}; only stand_ins=true does "
             "without",

@@ -101,7 +101,7 @@ class RoboTwinConfig(SimulatedEnvConfig):
     robot_state: str = key(
         "joints: of each arm the targets of six joints in rad and the gripper's opening, which the "
         "published checkpoints learned from; end_effector: x, y, z of the hand in m, roll, pitch, "
-        "yaw in rad, and the gripper's opening",
+        "yaw in rad, and the gripper's opening. Actions are targets of joints with either",
         "joints",
         choices=("joints", "end_effector"),
     )

@@ -74,7 +74,7 @@ class Stats:
 
     def pair(self, formula: Formula) -> tuple[np.ndarray, np.ndarray]:
         """The two statistics of a formula: mean and std, or the bounds."""
-        first, second = (vars(self)[field] for field in formula.fields)
+        first, second = (getattr(self, field) for field in formula.fields)
         assert first is not None and second is not None  # read_stats refuses those without
         return first, second
 
@@ -167,7 +167,7 @@ def write_stats(path: Path, normalizer: Normalizer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     both = {"state": normalizer.state, "actions": normalizer.actions}
     stats = {
-        name: {field: _as_list(vars(values)[field]) for field in FIELDS}
+        name: {field: _as_list(getattr(values, field)) for field in FIELDS}
         for name, values in both.items()
         if values is not None
     }

@@ -37,7 +37,7 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
     """
     shared = resolve_shared(config, env)
     extras = ("use_proprio", "use_film", "use_l1_regression")
-    asked = [name for name in extras if vars(config)[name]]
+    asked = [name for name in extras if getattr(config, name)]
     if asked and config.implement_version != "official":
         raise ConfigError(
             f"actor.model.{{{', '.join(asked)}}} must be false with implement_version "
@@ -60,8 +60,8 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
         proprio_dim=config.proprio_dim if config.use_proprio else 0,
         epsilon=EPSILON,
         film=config.use_film,
-        components=tuple(part for part in parts if vars(config)[part.key]),
-        left_out=tuple(part for part in parts if not vars(config)[part.key]),
+        components=tuple(part for part in parts if getattr(config, part.key)),
+        left_out=tuple(part for part in parts if not getattr(config, part.key)),
     )
 
 

@@ -33,7 +33,7 @@ class AdvantageChecks(AlgorithmSubject):
         )
         told, real = load_target(str(path))(self.config()), self.algorithm.needs
         for field in fields(AlgorithmNeeds):
-            expected, got = vars(told)[field.name], vars(real)[field.name]
+            expected, got = getattr(told, field.name), getattr(real, field.name)
             require(
                 got == expected,
                 f"algorithm.needs.{field.name} is {got}, but the spec function said {expected}",
@@ -64,7 +64,7 @@ class AdvantageChecks(AlgorithmSubject):
         before = copy.deepcopy(trajectory)
         first = self.algorithm.advantages(trajectory)
         for field in fields(Trajectory):
-            now, then = vars(trajectory)[field.name], vars(before)[field.name]
+            now, then = getattr(trajectory, field.name), getattr(before, field.name)
             if isinstance(now, torch.Tensor):
                 require_equal(f"trajectory.{field.name} after advantages", now, then,
                               hint="pure functions: no in-place operations on it")  # fmt: skip
@@ -88,7 +88,7 @@ class AdvantageChecks(AlgorithmSubject):
         trajectory = self.trajectory()
         chunks, columns = trajectory.valid.shape[:2]
         wider = self.algorithm.advantages(padded(trajectory, chunks=2, columns=4))
-        cut = Advantages(*(vars(wider)[name][:chunks, :columns] for name in PARTS))
+        cut = Advantages(*(getattr(wider, name)[:chunks, :columns] for name in PARTS))
         self._require_same(
             "with idle chunks and columns beside", cut, self.algorithm.advantages(trajectory)
         )
@@ -105,7 +105,7 @@ class AdvantageChecks(AlgorithmSubject):
         made, moved = (
             self.algorithm.advantages(t) for t in (trajectory, reordered(trajectory, order))
         )
-        expected = Advantages(*(vars(made)[name][:, order] for name in PARTS))
+        expected = Advantages(*(getattr(made, name)[:, order] for name in PARTS))
         self._require_same("of columns in another order", moved, expected)
 
     def test_bootstrap_values_are_read_where_they_are_needed(self) -> None:
@@ -144,5 +144,5 @@ class AdvantageChecks(AlgorithmSubject):
     def _require_same(self, how: str, got: Advantages, expected: Advantages) -> None:
         hint = "advantages follow from executed actions, their rewards and values alone"
         for name in PARTS:
-            require_equal(f"{name} {how}", vars(got)[name], vars(expected)[name],
+            require_equal(f"{name} {how}", getattr(got, name), getattr(expected, name),
                           atol=ROUNDING, hint=hint)  # fmt: skip

@@ -36,7 +36,7 @@ class ChunkChecks(EnvSubject):
             ("truncated", bool),
             ("valid", bool),
         ):
-            require_array(name, vars(result)[name], dtype, (ROWS, CHUNK))
+            require_array(name, getattr(result, name), dtype, (ROWS, CHUNK))
         require_array("success", result.success, bool, (ROWS,))
 
     def test_a_run_accepts_what_it_hands_out(self) -> None:
@@ -74,7 +74,7 @@ class ChunkChecks(EnvSubject):
             observation, *numbers, _ = stepped.step(chunk[:, c])
             for name, got in zip(("rewards", "terminated", "truncated"), numbers, strict=True):
                 what = f"{name} of step {start + c}, played alone"
-                self.require_close(what, got, vars(result)[name][:, c], hint=hint)
+                self.require_close(what, got, getattr(result, name)[:, c], hint=hint)
         drawn = ~result.terminated.any(1) & result.valid[:, 0]
         if not self.spec.renders_final:
             drawn &= ~result.truncated.any(1)

@@ -86,7 +86,7 @@ class DemonstrationChecks(EnvSubject):
         hint = "key the noise by (seed, episode)"
         for name in ("states", "actions"):
             require_equal(f"{name} of a demonstration with action_noise, made after another",
-                          vars(later)[name], vars(alone)[name], hint=hint)  # fmt: skip
+                          getattr(later, name), getattr(alone, name), hint=hint)  # fmt: skip
         reseeded = wish([first], seed=1)[0]
         require(
             not np.array_equal(reseeded.states, alone.states),

@@ -105,7 +105,7 @@ class FactChecks(EnvSubject):
         for field in fields(EnvSpec):
             if field.name in ("render_settings", "hosts"):  # the machine adds to them
                 continue
-            expected, got = (vars(spec)[field.name] for spec in (told, real))
+            expected, got = (getattr(spec, field.name) for spec in (told, real))
             require(
                 got == expected,
                 f"env.spec.{field.name} is {got!r}, but the spec function said {expected!r}",

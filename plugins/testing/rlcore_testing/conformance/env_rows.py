@@ -41,8 +41,8 @@ class RowChecks(EnvSubject):
         for name in ("rewards", "terminated", "truncated", "valid"):
             self.require_close(
                 f"{name} of rows that were not reset, in the chunk after another row's reset",
-                vars(on)[name][~mask],
-                vars(alone)[name][~mask],
+                getattr(on, name)[~mask],
+                getattr(alone, name)[~mask],
                 hint=hint,
             )
 

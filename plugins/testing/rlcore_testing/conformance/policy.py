@@ -62,7 +62,7 @@ class SpecChecks(PolicySubject):
         )
         told = load_target(str(path))(self.config(), self.env_spec)
         for field in fields(PolicySpec):
-            expected, got = (vars(spec)[field.name] for spec in (told, self.spec))
+            expected, got = (getattr(spec, field.name) for spec in (told, self.spec))
             require(
                 got == expected,
                 f"policy.spec.{field.name} is {got!r}, but the spec function said {expected!r}",
@@ -90,8 +90,8 @@ class SavingChecks(PolicySubject):
             require_equal(f"input {name!r} of the loaded policy", again[name], array, hint=hint)
         first, second = policy.act(prepared, keys()), loaded.act(again, keys())
         for name in ("actions", "logprobs", "values"):
-            require_equal(f"{name} of the loaded policy", vars(second)[name], vars(first)[name],
-                          hint=hint)  # fmt: skip
+            before, after = getattr(first, name), getattr(second, name)
+            require_equal(f"{name} of the loaded policy", after, before, hint=hint)
 
     def test_a_missing_checkpoint_is_the_user_s_error(self) -> None:
         with tempfile.TemporaryDirectory() as parent:

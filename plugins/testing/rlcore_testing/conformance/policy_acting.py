@@ -158,7 +158,11 @@ class ActingChecks(PolicySubject):
         hint = "a row's decision must follow from its inputs and its key alone"
         for name in ("actions", "logprobs", "values"):
             require_equal(
-                f"{name} of {what}", vars(got)[name], vars(expected)[name], atol=atol, hint=hint
+                f"{name} of {what}",
+                getattr(got, name),
+                getattr(expected, name),
+                atol=atol,
+                hint=hint,
             )
 
 
@@ -194,8 +198,8 @@ class EvaluatingChecks(PolicySubject):
         for name in ("logprobs", "values"):
             require_equal(
                 f"{name} of evaluate against act, {when}",
-                vars(again)[name].detach(),
-                vars(output)[name],
+                getattr(again, name).detach(),
+                getattr(output, name),
                 atol=self.tolerance,
                 hint="call one function from both; dropout off, the same noise level, fp32",
             )
@@ -208,10 +212,10 @@ class EvaluatingChecks(PolicySubject):
             {name: tensor[torch.from_numpy(order)] for name, tensor in output.replay.items()},
         )
         for name in ("logprobs", "values", "entropy"):
-            all_rows = vars(whole)[name].detach()
+            all_rows = getattr(whole, name).detach()
             require_equal(
                 f"{name} of rows {order.tolist()} evaluated alone",
-                vars(part)[name].detach(),
+                getattr(part, name).detach(),
                 all_rows[order] if len(all_rows) == ROWS else all_rows,
                 atol=self.tolerance,
                 hint="minibatches mix decisions: no statistics over the batch",
@@ -224,7 +228,7 @@ class EvaluatingChecks(PolicySubject):
         self.shaken(policy)
         moved = self.evaluated(output, policy)
         for name in ("logprobs", *(["values"] if self.spec.value_dim else [])):
-            change = float((vars(moved)[name].detach() - vars(output)[name]).abs().max())
+            change = float((getattr(moved, name).detach() - getattr(output, name)).abs().max())
             require(
                 change > self.tolerance,
                 f"{name} of evaluate are those of act though the weights have changed",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.rollout.policy_answers import checked_groups
+from rlcore.text import some
 from rlcore_testing.conformance.base import require, require_array, require_equal, skip_unless
 from rlcore_testing.conformance.paper import paper_demonstration
 from rlcore_testing.conformance.policy_subject import PolicySubject, as_tensors, keys
@@ -26,7 +27,7 @@ class ParameterChecks(PolicySubject):
         grouped = [id(parameter) for group in groups.values() for parameter in group]
         trained = {id(p) for p in self.policy.parameters() if p.requires_grad}
         frozen = sorted(names[p] for p in set(grouped) - trained)
-        require(not frozen, f"{_some(frozen)} are in a group but don't require gradients",
+        require(not frozen, f"{some(frozen, 3)} are in a group but don't require gradients",
                 hint="leave frozen parameters out")  # fmt: skip
         require(
             bool(groups["policy"]) and bool(groups["value"]) == bool(self.spec.value_dim),
@@ -42,7 +43,7 @@ class ParameterChecks(PolicySubject):
             "trainable_parameters": sum(p.numel() for p in parameters if p.requires_grad),
         }
         for name, count in counts.items():
-            told = vars(self.spec)[name]
+            told = getattr(self.spec, name)
             require(
                 told in (0, count),
                 f"spec.{name} is {told}, but the policy has {count}",
@@ -58,7 +59,7 @@ class ParameterChecks(PolicySubject):
             tensor.square().sum().backward()
             reached[name] = {n for n, p in policy.named_parameters() if _touched(p)}
             broken = [n for n, p in policy.named_parameters() if not _finite(p)]
-            require(not broken, f"the gradient of {name} is not finite at {_some(broken)}",
+            require(not broken, f"the gradient of {name} is not finite at {some(broken, 3)}",
                     hint="look for a std that reaches 0, or a square root at 0")  # fmt: skip
         groups = policy.parameter_groups()
         ids = {g: {id(p) for p in parameters} for g, parameters in groups.items()}
@@ -71,7 +72,7 @@ class ParameterChecks(PolicySubject):
             require(
                 not missed,
                 f"no gradient of {source} reaches {len(missed)} of {len(members)} parameters of "
-                f"group {group!r}: {_some(missed)}",
+                f"group {group!r}: {some(missed, 3)}",
                 hint="freeze what does not train, or name it in spec.unread if the network is "
                 "meant to be so",
             )
@@ -178,8 +179,3 @@ def _touched(parameter: nn.Parameter) -> bool:
 
 def _finite(parameter: nn.Parameter) -> bool:
     return parameter.grad is None or bool(parameter.grad.isfinite().all())
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more

@@ -111,7 +111,7 @@ def padded(trajectory: Trajectory, *, chunks: int, columns: int) -> Trajectory:
         fill["group"] = -1
     names = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
     arrays: dict[str, Any] = {
-        name: grown(vars(trajectory)[name], fill.get(name, 0)) for name in names
+        name: grown(getattr(trajectory, name), fill.get(name, 0)) for name in names
     }
     for name in ("task", "trial", "replica", "group", "episode"):  # a column keeps its address
         arrays[name][before[0] :, : before[1]] = arrays[name][before[0] - 1, : before[1]]
@@ -121,7 +121,7 @@ def padded(trajectory: Trajectory, *, chunks: int, columns: int) -> Trajectory:
 def reordered(trajectory: Trajectory, order: Tensor) -> Trajectory:
     """The same with its columns in another order."""
     names = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
-    moved: dict[str, Any] = {name: vars(trajectory)[name][:, order] for name in names}
+    moved: dict[str, Any] = {name: getattr(trajectory, name)[:, order] for name in names}
     return replace(trajectory, **moved)
 
 

@@ -101,7 +101,7 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
 def _simulating(config: RunConfig) -> Iterator[str]:
     """Overrides for simulators in this very process, where they run under this interpreter."""
     for side in SIDES:
-        other = vars(config.env)[side].interpreter() is not None
+        other = getattr(config.env, side).interpreter() is not None
         yield f"env.{side}.num_processes={1 if other else 0}"
 
 
