@@ -5,6 +5,7 @@ Without a choice all plugins are asked; with one, those of its components.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from rlcore import extras
@@ -14,8 +15,11 @@ from rlcore.cli.verbs import composed
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import chosen, compose
 from rlcore.config.schema import RunConfig
+from rlcore.installed import installed
 from rlcore.kernels import MKL, by_hand, in_effect, processor
+from rlcore.moved import outdated_imports
 from rlcore.plugins import Registry, load_plugins
+from rlcore.text import some
 
 BATCHES = (4, 8, 16, 64)  # of which rows are compared
 
@@ -35,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         rows = [*registry.doctor(None), *(row for _, row in lacking_packages(registry))]
         found = [*map(of_row, [*rows, *_kinds(registry)])]
+    found = [*found, *map(of_row, _outdated())]
     bad = [row for row in registry.rows() if row.status == "BAD"]
     for row in bad:
         print(f"BAD      {row.kind} {row.name} ({row.distribution} {row.version}): {row.reason}")
@@ -59,6 +64,21 @@ def _kinds(registry: Registry) -> list[dict[str, str]]:
     )
     fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
     return [{"name": "plugins", "status": "missing", "detail": detail, "fix": fix}]
+
+
+def _outdated() -> list[dict[str, str]]:
+    """Plugins of others that import what core has under another name now."""
+    rows = []
+    for plugin in installed(os.environ):
+        if plugin.left_out_by or extras.is_ours(plugin.distribution):
+            continue
+        if places := outdated_imports(plugin.point.module):
+            fix = (
+                f"pip install --upgrade {plugin.distribution}; its author finds all in docs/api.md"
+            )
+            row = {"name": plugin.name, "status": "missing", "detail": some(places, 3), "fix": fix}
+            rows.append(row)
+    return rows
 
 
 def _kernels() -> dict[str, str]:

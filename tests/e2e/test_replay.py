@@ -76,7 +76,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise Started
 
-    monkeypatch.setattr(replay, "make_group", refuse)
+    monkeypatch.setattr("rlcore.workers.backends.make_group", refuse)
 
 
 def played(run: Path, *arguments: str, task: str, trial: int) -> tuple[Arrays, dict]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlcore import errors
-from rlcore.config.schema.keys import Settings
+from rlcore.config.schema import Settings
 from rlcore.errors import UserError
 from rlcore.protocols import Demonstration
 from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
