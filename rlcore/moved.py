@@ -25,7 +25,8 @@ def instead(error: BaseException) -> str:
 def outdated_imports(module: str) -> list[str]:
     """Each import of a name that has moved, in the package of a module or in the module alone:
     `models/net.py:3 imports rlcore.old, which is rlcore.new now`. Nothing is imported."""
-    top = find_spec(module.partition(".")[0])
+    name = module.partition(".")[0]
+    top = find_spec(name) if name.isidentifier() else None
     if top is None or top.origin is None:  # a namespace may be a dozen packages of others
         return []
     file = Path(top.origin)

@@ -72,7 +72,7 @@ def _outdated() -> list[dict[str, str]]:
     for plugin in installed(os.environ):
         if plugin.left_out_by or extras.is_ours(plugin.distribution):
             continue
-        if places := outdated_imports(plugin.point.module):
+        if places := outdated_imports(plugin.point.value.partition(":")[0]):
             fix = (
                 f"pip install --upgrade {plugin.distribution}; its author finds all in docs/api.md"
             )

@@ -14,7 +14,6 @@ import pytest
 import torch
 import yaml
 from rlcore_testing import toy_env, toy_policy
-from rlcore_tools import replay
 from safetensors.numpy import load_file
 
 from rlcore.cli.eval import of_run
