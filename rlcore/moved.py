@@ -19,7 +19,11 @@ def instead(error: BaseException) -> str:
     """What to import in place of the module that an import did not find, for behind the error;
     empty for any other error."""
     name = error.name if isinstance(error, ImportError) else None
-    return f" ({_now(name)})" if name in MOVED else ""
+    if name in MOVED:
+        return f" ({_now(name)})"
+    if any(old.startswith((f"{name}.", f"{name}:")) for old in MOVED):
+        return f" (names of {name} have moved: rlcore doctor gives the new ones)"
+    return ""
 
 
 def outdated_imports(module: str) -> list[str]:

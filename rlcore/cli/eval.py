@@ -128,9 +128,9 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     """
     from rlcore.track.folder import RunFolder
 
-    folder = request.named
-    if folder is None:
+    if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError("which run should be verified?", hint="rlcore eval RUN --verify")
+    folder = overrides[0].removeprefix(BY_RECIPE)
     RunFolder.containing(folder)  # says what is wrong with its name
     config = of_run(Path(folder), overrides[1:], trust=request.options["trust"])
     _check_untrained(config, Path(folder))

@@ -11,7 +11,7 @@ from rlcore.plugins import Registry
 from rlcore.targets import load_target
 
 TABLE = {"rlcore.gone_by": "rlcore.specs", "rlcore.rng:draw": "rlcore.rng:generator",
-         "rlcore.no_more": ""}  # fmt: skip
+         "rlcore.no_more": "", "rlcore.old_room.part": "rlcore.specs"}  # fmt: skip
 GOOD = """
     from rlcore import hookimpl
     RLCORE_API = (0, 2)
@@ -61,6 +61,20 @@ def test_a_plugin_that_fails_by_it_is_bad_with_the_new_name(install):
         "ModuleNotFoundError: No module named 'rlcore.gone_by' "
         "(rlcore.gone_by, which is rlcore.specs now)"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "module"),
+    [
+        ("import rlcore.old_room.part", "rlcore.old_room"),  # Python names what it misses first
+        ("from rlcore.rng import draw", "rlcore.rng"),
+    ],
+)
+def test_where_the_error_names_less_the_doctor_is_named(install, line, module):
+    install("acme", "acme_old", line)
+    (bad,) = [row for row in Registry.load(environ={}).rows() if row.name == "acme_old"]
+    said = f"(names of {module} have moved: rlcore doctor gives the new ones)"
+    assert bad.reason.endswith(said)
 
 
 def test_a_component_that_fails_by_it_is_told_the_new_name(install):
