@@ -10,9 +10,10 @@ from dataclasses import fields
 from typing import Any
 
 from rlcore.errors import PluginError, did_you_mean
-from rlcore.public import API_VERSION
 from rlcore.specs import KINDS, ComponentSpec
 
+API_VERSION = (0, 2)
+"""The version of what docs/api.md lists."""
 _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 

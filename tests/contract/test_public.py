@@ -1,7 +1,8 @@
 """What other distributions import of core is public, written down, and changes on purpose.
 
 To write the signatures anew: `python tests/contract/test_public.py`. A change that breaks a plugin
-also needs another `API_VERSION` (rlcore/public.py), and a row of `MOVED` (rlcore/moved.py).
+also needs another `API_VERSION` (rlcore/plugin_answers.py), and a row of `MOVED` (rlcore/moved.py).
+The list is docs/api.md itself.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ import re
 from pathlib import Path
 
 import pytest
-from public_api import definition, file_of, imported, is_public, names_of, signatures
+from public_api import MODULES, PAGE, definition, file_of, imported, is_public, names_of, signatures
 
 from rlcore.moved import MOVED
-from rlcore.public import API_VERSION, MODULES
+from rlcore.plugin_answers import API_VERSION
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/api.md"
 SIGNATURES = ROOT / "docs/api-signatures.txt"
 PACKAGES = sorted(path.parent for path in ROOT.glob("plugins/**/rlcore_*/__init__.py"))
 
@@ -133,14 +133,11 @@ def test_signatures_change_on_purpose():
     )
 
 
-def test_the_page_explains_each_module():
-    page = PAGE.read_text()
-    rows = dict(re.findall(r"^\| `(rlcore[\w.]*)` \| .+? \| (.*?) \|$", page, re.MULTILINE))
-    assert rows.keys() == MODULES.keys()
-    for module, names in MODULES.items():
-        listed = re.findall(r"`(\w+)`", rows[module])
-        assert listed == list(names) or (not names and rows[module] == "all"), module
-    assert f"API {'.'.join(map(str, API_VERSION))}" in page
+def test_the_page_is_read_whole_and_gives_the_version():
+    page = PAGE.read_text().split("## Moved")[0]
+    assert len(MODULES) == page.count("\n| `") > 30
+    assert f"API {'.'.join(map(str, API_VERSION))}:" in page
+    assert f"`RLCORE_API = {API_VERSION}`" in page
 
 
 def test_the_page_tells_what_has_moved():

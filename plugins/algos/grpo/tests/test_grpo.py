@@ -19,8 +19,8 @@ from rlcore.config.schema import ActorConfig
 from rlcore.errors import ConfigError, WorkerError
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.update import Learner
+from rlcore.plugin_answers import API_VERSION
 from rlcore.protocols import Evaluation
-from rlcore.public import API_VERSION
 from rlcore.rng import generator
 from rlcore.specs import GroupFilter, PolicySpec
 from rlcore.trajectory import Trajectory

@@ -17,8 +17,8 @@ from rlcore.config.schema import ActorConfig
 from rlcore.episodes import EpisodeOutcome
 from rlcore.errors import ConfigError
 from rlcore.learner.update import Learner
+from rlcore.plugin_answers import API_VERSION
 from rlcore.protocols import Evaluation
-from rlcore.public import API_VERSION
 from rlcore.specs import Episode
 from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases
 
