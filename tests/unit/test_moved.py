@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rlcore import moved
+from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.errors import PluginError
 from rlcore.plugins import Registry
+from rlcore.rollout import rounding
 from rlcore.targets import load_target
 
 TABLE = {"rlcore.gone_by": "rlcore.specs", "rlcore.rng:draw": "rlcore.rng:generator",
@@ -83,7 +85,10 @@ def test_a_component_that_fails_by_it_is_told_the_new_name(install):
         load_target("acme_old:make")
 
 
-def test_the_doctor_names_file_and_line_before_anything_fails(install, capsys):
+def test_the_doctor_names_file_and_line_before_anything_fails(install, capsys, monkeypatch):
+    monkeypatch.setattr(rounding, "kernels_alone", lambda rows: ((), "digest"))
+    alone = {"RLCORE_PLUGINS": "acme"}
+    monkeypatch.setattr(doctor, "load_plugins", lambda: Registry.load(environ=alone))
     install("acme", "acme_old", GOOD + "\n    def make():\n        import rlcore.gone_by\n")
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
