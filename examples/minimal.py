@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlcore.config.compose import compose
+from rlcore.api import compose
 from rlcore.config.schema import RunConfig
 from rlcore.learner.update import Learner
 from rlcore.plugins import load_plugins
@@ -117,4 +117,4 @@ def factory(kind: Kind, name: str) -> Callable[..., Any]:
 
 
 if __name__ == "__main__":
-    train(compose([*SETTINGS, *sys.argv[1:]]))
+    train(compose(*SETTINGS, *sys.argv[1:]))

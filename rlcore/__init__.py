@@ -24,5 +24,5 @@ def __getattr__(name: str) -> Any:
     if name in ("hookimpl", "observer"):
         from rlcore import hookspecs
 
-        return vars(hookspecs)[name]
+        return getattr(hookspecs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.specs import KINDS, ComponentSpec
 
 API_VERSION = (0, 2)
+"""The version of what docs/api.md lists."""
 _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import pluggy
 
-from rlcore import extras, hookspecs
+from rlcore import extras, hookspecs, moved
 from rlcore.errors import PackageMissing, PluginError, did_you_mean, listing, nearest
 from rlcore.installed import BLOCK, Installed, installed
 from rlcore.plugin_answers import problem_of, require_api
@@ -339,5 +339,5 @@ def _reason(error: BaseException) -> str:
     """An exception as one line."""
     if isinstance(error, PluginError):
         return error.message
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()) + moved.instead(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

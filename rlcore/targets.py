@@ -12,6 +12,7 @@ from typing import Any
 
 from rlcore.errors import PluginError, UserError, did_you_mean
 from rlcore.libraries import mend
+from rlcore.moved import instead
 
 
 def load_target(target: str) -> Any:
@@ -26,7 +27,7 @@ def load_target(target: str) -> Any:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise PluginError(
-            f"{target} can't be loaded: {error}",
+            f"{target} can't be loaded: {error}{instead(error)}",
             hint=mend(str(error)) or "rlcore plugins; rlcore doctor",
         ) from error
     except UserError:

@@ -41,6 +41,12 @@ class Request:
     show: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def named(self) -> str | None:
+        """The recipe or the folder that stands first; None where an override does."""
+        first = self.overrides[0] if self.overrides else ""
+        return first.removeprefix(BY_RECIPE) if first.startswith(BY_RECIPE) else None
+
 
 @dataclass(frozen=True)
 class Form:

@@ -27,5 +27,4 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{_HOMES[name]}")
-    return getattr(module, name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -20,7 +20,7 @@ LIGHT = ("errors", "text", "console", "specs", "rng", "env_answers", "reading",
          "hookspecs", "plugins", "targets", "extras", "shipped", "builtin", "run",
          "episodes", "kernels", "config", "checks", "placement", "cli", "signals",
          "output", "requirements", "noted", "watchdog", "decisions", "installed",
-         "answers", "plugin_answers", "libraries")  # fmt: skip
+         "answers", "plugin_answers", "libraries", "api", "moved")  # fmt: skip
 RAY = ("workers", "loop")
 TORCH = ("algo", "learner", "trajectory", "rollout", "sync", "track", "data", "results")
 # What a checkpoint says of its env, which checks hold against the env.

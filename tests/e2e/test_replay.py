@@ -14,7 +14,6 @@ import pytest
 import torch
 import yaml
 from rlcore_testing import toy_env, toy_policy
-from rlcore_tools import replay
 from safetensors.numpy import load_file
 
 from rlcore.cli.eval import of_run
@@ -76,7 +75,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise Started
 
-    monkeypatch.setattr(replay, "make_group", refuse)
+    monkeypatch.setattr("rlcore.workers.backends.make_group", refuse)
 
 
 def played(run: Path, *arguments: str, task: str, trial: int) -> tuple[Arrays, dict]:

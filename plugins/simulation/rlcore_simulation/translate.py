@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from rlcore import errors
-from rlcore.config.schema.keys import Settings
+from rlcore.config.schema import Settings
 from rlcore.errors import UserError
 from rlcore.protocols import Demonstration
 from rlcore.specs import Episode

@@ -16,17 +16,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlcore.checks.facts import gather_facts
+from rlcore.api import (
+    Checkpoint,
+    check_model,
+    load_policy,
+    open_run,
+    restore_trained,
+    save_policy,
+    writing,
+)
 from rlcore.config.schema import ModelConfig, RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import Registry
 from rlcore.targets import load_target
 from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
-from rlcore.track.checkpoint import Checkpoint, writing
-from rlcore.track.env_facts import write_env_facts
 from rlcore.track.files import new_folder
 from rlcore.track.folder import RunFolder
-from rlcore.track.learned import read_learner
 from rlcore.track.links import require_no_way_out
 
 ELSEWHERE = "name a folder elsewhere"
@@ -171,27 +176,21 @@ def _convert(
     They are in the checkpoint's policy, or, where that has them merged, with the learner; then
     they belong to the weights the run began with.
     """
-    from rlcore.learner import trained
-
     model = config.actor.model.beginning_with(checkpoint.policy_path)
     if adapters_only:
         model = _start(config, checkpoint)
     model = replace(model, save_adapters_only=adapters_only)
-    facts = gather_facts(_with_model(config, model), registry)
-    target = registry.get("model", model.model_type).spec.target
-    policy = load_target(target)(model, env_spec=facts.policy_env)
+    policy, env_spec = load_policy(_with_model(config, model), registry)
     if adapters_only:
-        tensors = read_learner(checkpoint.path)["tensors"]
-        trained.restore(policy.parameter_groups(), tensors)
-    policy.save_pretrained(folder)
-    write_env_facts(folder, facts.policy_env)
+        restore_trained(policy, checkpoint)
+    save_policy(policy, env_spec, folder)
 
 
 def _start(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
     """The model with the weights that reinforcement began with."""
     model = config.actor.model
     if config.sft.enabled:
-        return model.beginning_with(RunFolder.containing(checkpoint.path).sft)
+        return model.beginning_with(open_run(checkpoint.path).folder.sft)
     if model.model_path is None:
         raise ConfigError(
             "--adapter-only needs the model that the adapters adapt, but this run began with "
@@ -205,7 +204,7 @@ def _judge(config: RunConfig, folder: Path, registry: Registry) -> None:
     """Refuse what could not be loaded again, by its headers."""
     adapters = (folder / ADAPTERS_CONFIG).is_file()
     model = replace(config.actor.model.beginning_with(folder), save_adapters_only=adapters)
-    gather_facts(_with_model(config, model), registry)
+    check_model(_with_model(config, model), registry)
 
 
 def _with_model(config: RunConfig, model: object) -> RunConfig:

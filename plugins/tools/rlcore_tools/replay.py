@@ -12,38 +12,26 @@ are those, and each decision is computed in a batch of the same size.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from rlcore.api import Assembly, Checkpoint, Phase, Played, Trace, open_run, play_episode
 from rlcore.config.schema import VideoConfig
 from rlcore.console import Canvas
 from rlcore.episodes import Film
 from rlcore.errors import ConfigError
-from rlcore.loop.alike import computed
-from rlcore.loop.assembly import Assembly
-from rlcore.loop.evaluate import EVAL_UPDATE
-from rlcore.loop.gather import Gathered, GatherOrder, gather
-from rlcore.loop.session import DETERMINISTIC, STOCHASTIC, protocol, sampling
-from rlcore.loop.verify import EPISODES
-from rlcore.results.tables import EpisodeResult, from_outcomes, read_results
-from rlcore.rollout.messages import Trace
-from rlcore.rollout.schedule import Column
+from rlcore.results.tables import EpisodeResult
 from rlcore.specs import Episode
-from rlcore.track.checkpoint import Checkpoint, load_checkpoint
 from rlcore.track.files import replacing, write_text
-from rlcore.track.folder import RunFolder
 from rlcore.track.links import require_inside
-from rlcore.track.manifest import versions
-from rlcore.workers.backends import make_group
 from rlcore_tools.episode import address, split_of, trace_table
 from rlcore_tools.video import caption, write_video
 
 VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
-COLUMN = 0  # the only one
 MEANING = {
     "cameras": "[T, H, W, 3] frames the policy got, RGB",
     "states": "[T, S] states the policy got, in the env's units",
@@ -60,7 +48,6 @@ MEANING = {
     "truncated": "[T, C] whether the time limit was reached with the step",
     "success": "[T] whether it had succeeded by the end of the decision's steps",
 }
-Phase = Literal["eval", "train"]
 
 
 @dataclass(frozen=True)
@@ -69,14 +56,19 @@ class Replayed:
 
     Attributes:
         folder: where its files are.
-        result: what came of it.
+        played: what came of it, and all that env and policy exchanged.
         evaluated: the row of the evaluation that was kept of this checkpoint, if there is one and
             it has this episode.
     """
 
     folder: Path
-    result: EpisodeResult
+    played: Played
     evaluated: EpisodeResult | None
+
+    @property
+    def result(self) -> EpisodeResult:
+        """What came of it."""
+        return self.played.result
 
     @property
     def differences(self) -> dict[str, tuple[Any, Any]]:
@@ -112,17 +104,17 @@ def run(
     """
     config = assembly.config
     assert config.actor.model.model_path is not None  # as `rlcore replay RUN` set it
-    checkpoint = load_checkpoint(Path(config.actor.model.model_path).parent)
-    source = RunFolder.containing(checkpoint.path)
+    run = open_run(Path(config.actor.model.model_path).parent)
+    checkpoint = run.checkpoint()
     spec = assembly.env_specs[phase]
     visited = assembly.env_specs["eval"].trials(config.env.eval.split)
     visited = visited[: config.env.eval.trials_per_task]
     episode = address(spec, task, trial, replica, evaluated=visited)
     name = spec.tasks[episode.task]
-    evaluated = _evaluated(source, checkpoint, name, episode) if phase == "eval" else None
+    rows = run.evaluated(checkpoint) if phase == "eval" else []
     if out is None:
-        out = source.replay(name, episode.trial)
-        require_inside(source.path, (out.parent, out))
+        out = run.folder.replay(name, episode.trial)
+        require_inside(run.folder.path, (out.parent, out))
     folder = _make_folder(out)
     console = Canvas()
     trained = episode.trial in assembly.env_specs["train"].trials(config.env.train.split)
@@ -133,56 +125,24 @@ def run(
         f"with {checkpoint.path}",
         soft_wrap=True,
     )  # fmt: skip
-    before = computed(source.manifest)
-    alike = replace(assembly.roster, begun=None if before is None else before.kernels)
-    gathered = _play(replace(assembly, roster=alike), episode, phase, checkpoint.step)
-    words = sampling(config) if phase == "eval" else STOCHASTIC
-    rules = protocol(assembly).digest if phase == "eval" else ""
-    (result,) = from_outcomes(gathered.outcomes, spec.tasks, words, rules)
-    replayed = Replayed(folder, result, evaluated)
-    trace = gathered.traces[COLUMN]
-    film = Film(gathered.videos[COLUMN], result.task, trace.sentence)
-    _write_film(film, assembly.sides[phase].config.video_cfg, folder / VIDEO)
+    played = play_episode(assembly, episode, checkpoint, phase=phase)
+    replayed = Replayed(folder, played, next(_of(rows, name, episode), None))
+    trace = played.trace
+    film = Film(played.footage, name, trace.sentence)
+    _write_film(film, getattr(config.env, phase).video_cfg, folder / VIDEO)
     _write_arrays(folder / ARRAYS, trace)
-    facts = _facts(assembly, replayed, trace, phase, checkpoint)
+    facts = _facts(assembly, replayed, phase, checkpoint)
     write_text(folder / FACTS, json.dumps(facts, indent=1) + "\n")
     console.print(trace_table(trace, trace.sentence))
-    for line in [*gathered.incidents, *_closing(replayed, trace, phase)]:
+    for line in [*played.incidents, *_closing(replayed, phase)]:
         console.print(line, soft_wrap=True)
     return replayed
 
 
-def _play(assembly: Assembly, episode: Episode, phase: Phase, step: int) -> Gathered:
-    """The episode alone, filmed and traced."""
-    rollout = assembly.config.rollout
-    order = GatherOrder(
-        side=phase,
-        columns=[Column(COLUMN, (episode,))],
-        phase=phase,
-        update=EVAL_UPDATE if phase == "eval" else step,
-        deterministic=phase == "eval" and rollout.eval_deterministic,
-        temperature=rollout.eval_temperature if phase == "eval" else None,
-        keep=False,
-        record=frozenset([COLUMN]),
-        trace=frozenset([COLUMN]),
-    )
-    with make_group(assembly.roster) as group:
-        group.start()
-        return gather(group, assembly, order)
-
-
-def _evaluated(
-    run: RunFolder, checkpoint: Checkpoint, task: str, episode: Episode
-) -> EpisodeResult | None:
-    """The episode's row in the evaluation of this checkpoint: the one kept with it, or one made
-    between updates."""
-    kept = [checkpoint.path / EPISODES, run.evaluations / f"{checkpoint.path.name}.parquet"]
-    for path in kept:
-        if path.is_file():
-            start = (task, episode.trial, episode.replica)
-            rows = {(row.task, row.trial, row.replica): row for row in read_results(path)}
-            return rows.get(start)
-    return None
+def _of(rows: list[EpisodeResult], task: str, episode: Episode) -> Iterator[EpisodeResult]:
+    """The rows of an episode."""
+    start = (task, episode.trial, episode.replica)
+    return (row for row in rows if (row.task, row.trial, row.replica) == start)
 
 
 def _make_folder(path: Path) -> Path:
@@ -213,10 +173,11 @@ def _write_arrays(path: Path, trace: Trace) -> None:
 
 
 def _facts(
-    assembly: Assembly, replayed: Replayed, trace: Trace, phase: Phase, checkpoint: Checkpoint
+    assembly: Assembly, replayed: Replayed, phase: Phase, checkpoint: Checkpoint
 ) -> Mapping[str, Any]:
     """What `episode.json` holds."""
     config, spec, result = assembly.config, assembly.env_specs[phase], replayed.result
+    trace = replayed.played.trace
     return {
         **asdict(result),
         "task_index": spec.tasks.index(result.task),
@@ -243,13 +204,13 @@ def _facts(
             }
             for name, array in trace.arrays.items()
         },
-        "versions": versions(assembly.interpreters, assembly.played_specs),
+        "versions": replayed.played.versions,
     }
 
 
-def _closing(replayed: Replayed, trace: Trace, phase: Phase) -> list[str]:
+def _closing(replayed: Replayed, phase: Phase) -> list[str]:
     """The last lines: what came of it, whether that is what the evaluation saw, and where it is."""
-    result, folder = replayed.result, replayed.folder
+    result, folder, trace = replayed.result, replayed.folder, replayed.played.trace
     outcome = (
         f"{'success' if result.success else 'no success'}, {result.length} steps, "
         f"return {result.episode_return:g}"
@@ -275,7 +236,7 @@ def _closing(replayed: Replayed, trace: Trace, phase: Phase) -> list[str]:
             "log-probs are 0, as actions were not sampled; for exploration noise: --phase train, "
             "or rollout.eval_deterministic=false"
         )
-    elif result.sampling != DETERMINISTIC:
+    elif not replayed.played.deterministic:
         apart = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])
         lines.append(
             f"log-probs of acting and of Policy.evaluate differ by at most {apart.max():.1e}"

@@ -18,7 +18,7 @@ from rlcore.config.schema.actor import (
 )
 from rlcore.config.schema.algorithm import AlgorithmConfig
 from rlcore.config.schema.cluster import ClusterConfig, TimeoutsConfig
-from rlcore.config.schema.env import EnvConfig, EnvPair, VideoConfig
+from rlcore.config.schema.env import CHECKPOINT, EnvConfig, EnvPair, VideoConfig
 from rlcore.config.schema.keys import Door, Range, Settings, When, key
 from rlcore.config.schema.model import ModelConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
@@ -26,6 +26,7 @@ from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
 from rlcore.config.schema.supervised import CollectConfig, SFTConfig
 
 __all__ = [
+    "CHECKPOINT",
     "ActorConfig",
     "AlgorithmConfig",
     "ClusterConfig",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.cli.request import Form, parse_request
+from rlcore.cli.request import Form, Request, parse_request
 from rlcore.errors import ConfigError
 
 CLONE = Path(__file__).parents[3]
@@ -95,3 +95,11 @@ def test_a_recipes_file_that_lies_elsewhere(tmp_path):
     with pytest.raises(ConfigError, match="must be in a folder experiment, got ") as caught:
         parse_request("train", [str(file)])
     assert "experiment/mine.yaml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [(("experiment=logs/run", "a=1"), "logs/run"), (("a=1", "experiment=x"), None), ((), None)],
+)
+def test_what_stands_first_is_named(overrides, named):
+    assert Request(overrides).named == named

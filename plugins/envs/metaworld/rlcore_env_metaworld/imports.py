@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
-from rlcore.config.schema.env import CHECKPOINT
+from rlcore.config.schema import CHECKPOINT
 from rlcore_env_metaworld.tasks import BENCHMARKS
 
 SUITES = {

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from rlcore.api import compose
 from rlcore.checks import announce, check
 from rlcore.checks.facts import planned
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import placement_table
-from rlcore.config.compose import compose
 from rlcore.console import as_text
 from rlcore.placement import Inventory, find_inventory, joins
 from rlcore.placement.show import WIDTH, size
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     if request.help:
         print_help("cluster", request)
         return 0
-    config = compose(request.overrides, config_dirs=request.config_dirs, require=(), draft=True)
+    config = compose(*request.overrides, config_dirs=request.config_dirs, draft=True)
     inventory = find_inventory(config.cluster, only_look=True)
     print(_as_table(inventory))
     if config.cluster.inventory is None and not joins(config.cluster):

@@ -7,9 +7,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlcore.api import NEEDED_TO_ACT, open_run
 from rlcore.cli.parser import Parser
 from rlcore.cli.request import TRUST
 from rlcore.errors import ConfigError
+from rlcore.plugins import load_plugins
 from rlcore_tools.cli.replay import ONE_PROCESS
 
 
@@ -20,25 +22,18 @@ def main(arguments: Sequence[str]) -> int:
         UserError: no such run or checkpoint, a damaged one, or a folder that is taken.
     """
     options = _parser().parse_args(arguments)
-    from rlcore.config.compose import load
-    from rlcore.plugins import load_plugins
-    from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
-    from rlcore.track.folder import RunFolder
     from rlcore_tools.export import export
 
-    run = RunFolder.containing(options.run)
-    path = Path(options.run).expanduser().absolute()
+    run = open_run(options.run)
     if not options.dest.strip():
         raise ConfigError("DEST must be a folder to write, got ''", hint="rlcore export --help")
-    name = options.checkpoint
-    checkpoint = load_checkpoint(path if name is None else named_checkpoint(run.checkpoints, name))
-    registry = load_plugins()
-    config = load(run.config, ONE_PROCESS, registry, require=("env", "model"), trust=options.trust)
+    checkpoint = run.checkpoint(options.checkpoint)
+    config = run.config(*ONE_PROCESS, require=NEEDED_TO_ACT, trust=options.trust)
     written = export(
         config,
         checkpoint,
         Path(options.dest),
-        registry,
+        load_plugins(),
         adapters_only=options.adapter_only,
         layout=options.layout,
     )

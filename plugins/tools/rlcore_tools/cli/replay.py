@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlcore.cli.eval import EVAL, of_checkpoint
+from rlcore.api import NEEDED_TO_ACT, SavedRun, open_run
 from rlcore.cli.request import TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
-from rlcore.config.catalog import BY_RECIPE, SIDES
-from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
 from rlcore.errors import ConfigError, PlacementError, PluginError
 
+SIDES = ("train", "eval")
 USAGE = "rlcore replay RUN --task NAME --trial NUMBER"
 ONE_PROCESS = (
     "cluster.backend=local",
@@ -61,7 +60,7 @@ FORM = Form(
 REPLAY = Verb(
     "replay",
     "rlcore_tools.replay:run",
-    require=EVAL.require,
+    require=NEEDED_TO_ACT,
     form=FORM,
     sweeps=False,
     passed=("task", "trial", "replica", "phase", "out"),
@@ -80,22 +79,16 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         UserError: no run is named, or the checkpoint is missing or damaged.
     """
-    from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
-    from rlcore.track.folder import RunFolder
-
-    if not overrides or not overrides[0].startswith(BY_RECIPE):
+    if request.named is None:
         raise ConfigError("an episode of which run?", hint=USAGE)
-    named = overrides[0].removeprefix(BY_RECIPE)
-    RunFolder.containing(named)  # says what is wrong with its name
-    path = Path(named).resolve()
-    name = request.options["checkpoint"]
-    run = RunFolder.containing(path)
-    checkpoint = load_checkpoint(path if name is None else named_checkpoint(run.checkpoints, name))
-    original = load(run.config, trust=True)  # only looked at
-    alike = _computed_alike(original, request.options["phase"])
-    asked = load(run.config, overrides[1:], trust=True)
-    changes = [*ONE_PROCESS, *_simulating(asked), *alike, *overrides[1:]]
-    return of_checkpoint(checkpoint, changes, trust=request.options["trust"])
+    open_run(request.named)  # says what is wrong with its name
+    run = open_run(Path(request.named).resolve())
+    checkpoint = run.checkpoint(request.options["checkpoint"])
+    given = overrides[1:]
+    changes = [*ONE_PROCESS, *_simulating(run.config(*given, trust=True))]
+    changes += _computed_alike(run, request.options["phase"])
+    trust = request.options["trust"]
+    return run.config_to_evaluate(checkpoint, *changes, *given, trust=trust)
 
 
 def _simulating(config: RunConfig) -> Iterator[str]:
@@ -105,7 +98,7 @@ def _simulating(config: RunConfig) -> Iterator[str]:
         yield f"env.{side}.num_processes={1 if other else 0}"
 
 
-def _computed_alike(config: RunConfig, side: str) -> list[str]:
+def _computed_alike(run: SavedRun, side: str) -> list[str]:
     """Overrides for decisions that are rounded as those of the run were: a forward batch of as
     many rows as a stage of it has, of which one is ours, and as many threads. Without them an
     episode would differ from the evaluated one in the last bits, and after a few contacts in more.
@@ -114,6 +107,7 @@ def _computed_alike(config: RunConfig, side: str) -> list[str]:
     """
     from rlcore.placement import Inventory, make_plan
 
+    config = run.config(trust=True)  # only looked at
     try:
         plan = make_plan(config.cluster, Inventory.local())
     except (PlacementError, PluginError):

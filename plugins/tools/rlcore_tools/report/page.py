@@ -11,12 +11,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from rlcore.api import protocol_difference
 from rlcore.config import tree
 from rlcore.config.differences import differences
 from rlcore.results.statistics import Passes, paired_difference
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
 from rlcore.text import spans, written
-from rlcore.track.protocol import told_apart
 from rlcore_tools.report.clips import Shelf, link
 from rlcore_tools.report.figures import Columns, gain, gains_by_group, gains_by_task, means
 from rlcore_tools.report.pictures import (
@@ -248,7 +248,7 @@ def _against(reference: RunRecord, record: RunRecord) -> Any:
 def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """(run, what differs) of the runs that were evaluated under other rules than the first."""
     return [
-        (name, told_apart(records[0].protocol, record.protocol))
+        (name, protocol_difference(records[0].protocol, record.protocol))
         for name, record in zip(names, records, strict=True)
         if record.protocol != records[0].protocol
     ]

@@ -8,15 +8,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from rlcore.api import SavedRun, protocol_difference
 from rlcore.reading import read_yaml
-from rlcore.results.parquet import read_note
-from rlcore.results.tables import EpisodeResult, comparable, read_results
+from rlcore.results.tables import EpisodeResult, comparable
 from rlcore.track.damage import blaming, damaged, read_mapping
-from rlcore.track.files import is_partial
 from rlcore.track.folder import RunFolder
 from rlcore.track.links import leads_out, require_inside
-from rlcore.track.protocol import told_apart
-from rlcore.track.trackers import read_metrics
 from rlcore_tools.report.benchmark import Benchmark, read_benchmarks
 from rlcore_tools.report.doubts import doubts_of
 
@@ -90,7 +87,7 @@ class RunRecord:
         compared with nothing: `{label: what differs}`."""
         ended = self.after or self.before or ()
         return {
-            label: told_apart(self.protocols[label], self.protocol) or "unknown rules"
+            label: protocol_difference(self.protocols[label], self.protocol) or "unknown rules"
             for label, results in self.evaluations.items()
             if not comparable(results, ended)
         }
@@ -119,23 +116,19 @@ def read_run(folder: RunFolder) -> RunRecord:
     Raises:
         CheckpointError: a file is damaged; names it.
     """
-    metrics = folder.metrics
-    shown = (folder.config, folder.recipe, folder.manifest, folder.summary, metrics)
-    require_inside(folder.path, (*shown, folder.evaluations, *folder.evaluations.glob("*")))
-    files = {
-        path.stem: path
-        for path in sorted(folder.evaluations.glob("*.parquet"))
-        if not is_partial(path.name)
-    }
+    shown = (folder.config, folder.recipe, folder.manifest, folder.summary, folder.metrics)
+    require_inside(folder.path, shown)
+    run = SavedRun(folder, folder.path)
+    evaluations = run.evaluations()
     record = RunRecord(
         folder=folder,
         config=_yaml(folder.config) or {},
         recipe=_yaml(folder.recipe),
         manifest=_manifest(folder.manifest),
         summary=_json(folder.summary),
-        metrics=_metrics(metrics),
-        evaluations={label: read_results(path) for label, path in files.items()},
-        protocols={label: _protocol(path) for label, path in files.items()},
+        metrics=run.metrics(),
+        evaluations={label: each.episodes for label, each in evaluations.items()},
+        protocols={label: each.protocol for label, each in evaluations.items()},
         benchmarks=read_benchmarks(folder.evaluations),
         doubts=(),
     )
@@ -151,13 +144,6 @@ def read_run(folder: RunFolder) -> RunRecord:
     return replace(record, doubts=doubts)
 
 
-def _protocol(path: Path) -> Values:
-    values = read_note(path).get("protocol", {})
-    if not isinstance(values, Mapping):
-        raise damaged(path, f"its protocol can't be {values!r}")
-    return values
-
-
 def _yaml(path: Path) -> Values | None:
     if not path.exists():
         return None
@@ -170,13 +156,6 @@ def _yaml(path: Path) -> Values | None:
 
 def _json(path: Path) -> Values | None:
     return read_mapping(path) if path.exists() else None
-
-
-def _metrics(path: Path) -> list[dict[str, float | None]]:
-    if not path.exists():
-        return []
-    with blaming(path):
-        return read_metrics(path)
 
 
 def _manifest(path: Path) -> Values:

@@ -1,0 +1,316 @@
+"""Use rlcore from Python: compose a configuration, open a run, load its policy, play an episode.
+
+Commands and tools of other distributions stand on this. Importing it loads neither torch nor Ray;
+a function that needs one of them loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlcore.config.schema import RunConfig
+from rlcore.plugins import Registry, load_plugins
+
+if TYPE_CHECKING:
+    from rlcore.episodes import Footage
+    from rlcore.loop.assembly import Assembly as Assembly
+    from rlcore.protocols import Policy
+    from rlcore.results.tables import EpisodeResult
+    from rlcore.rollout.messages import Trace as Trace
+    from rlcore.specs import EnvSpec, Episode
+    from rlcore.track.checkpoint import Checkpoint as Checkpoint
+    from rlcore.track.checkpoint import writing as writing
+    from rlcore.track.folder import RunFolder
+
+_HOMES = {
+    "Assembly": "rlcore.loop.assembly",
+    "Checkpoint": "rlcore.track.checkpoint",
+    "Trace": "rlcore.rollout.messages",
+    "writing": "rlcore.track.checkpoint",
+}
+Phase = Literal["eval", "train"]
+NEEDED_TO_ACT = ("env", "model")
+
+
+def __getattr__(name: str) -> Any:
+    """Names of modules that load more than this one, when they are asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def compose(
+    *words: str,
+    config_dirs: Sequence[str | Path] = (),
+    require: Sequence[str] = (),
+    draft: bool = False,
+) -> RunConfig:
+    """The frozen configuration that these words of a command line give.
+
+    Args:
+        words: `experiment=NAME`, `group=option` and `key=value`.
+        config_dirs: further folders of groups.
+        require: groups of which a component must be chosen ("env", "model", "algorithm").
+        draft: leave keys that must be given and are not at their defaults.
+
+    Raises:
+        ConfigError: an unknown key or option, a wrong type, a component that is not chosen.
+        PluginError: a component that is not installed, or is broken.
+    """
+    from rlcore.config.compose import compose
+
+    return compose(words, config_dirs=config_dirs, require=require, draft=draft)
+
+
+@dataclass(frozen=True)
+class KeptEvaluation:
+    """An evaluation in a run's folder: its episodes, and the rules they were played under."""
+
+    episodes: list[EpisodeResult]
+    protocol: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A run's folder, to be read. See :func:`open_run`.
+
+    Attributes:
+        folder: where each of its files is.
+        named: the path that it was opened by, which may be one of its checkpoints.
+    """
+
+    folder: RunFolder
+    named: Path
+
+    def config(
+        self, *overrides: str, require: Sequence[str] = (), trust: bool = False
+    ) -> RunConfig:
+        """Its configuration, with changes.
+
+        Args:
+            overrides: `key=value`.
+            require: groups of which it must name a component.
+            trust: allow keys that run code of whoever made the folder.
+
+        Raises:
+            ConfigError: the file is damaged, does not fit the installed plugins, or is not trusted.
+        """
+        from rlcore.config.compose import load
+
+        return load(self.folder.config, overrides, require=require, trust=trust)
+
+    def checkpoint(self, name: str | None = None) -> Checkpoint:
+        """One of its checkpoints, checked.
+
+        Args:
+            name: `step_000010`, `best` or `latest`; None: the one it was opened by, or the latest.
+
+        Raises:
+            CheckpointError: it is missing or damaged.
+        """
+        from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
+
+        found = self.named if name is None else named_checkpoint(self.folder.checkpoints, name)
+        return load_checkpoint(found)
+
+    def config_to_evaluate(
+        self, checkpoint: Checkpoint, *overrides: str, trust: bool = False
+    ) -> RunConfig:
+        """Its configuration with a checkpoint as the model, to play and not to train."""
+        from rlcore.cli.eval import of_checkpoint
+
+        return of_checkpoint(checkpoint, overrides, trust=trust)
+
+    def metrics(self) -> list[dict[str, float | None]]:
+        """The lines of `metrics.jsonl`; none if it is not there.
+
+        Raises:
+            CheckpointError: it is damaged.
+        """
+        from rlcore.track.damage import blaming
+        from rlcore.track.trackers import read_metrics
+
+        path = self.folder.metrics
+        if not path.exists():
+            return []
+        with blaming(path):
+            return read_metrics(path)
+
+    def evaluations(self) -> dict[str, KeptEvaluation]:
+        """Its evaluations by label: "before", "after", "step_000010", ...
+
+        Raises:
+            CheckpointError: a file is damaged, or leads out of the folder.
+        """
+        from rlcore.results.parquet import read_note
+        from rlcore.results.tables import read_results
+        from rlcore.track.damage import damaged
+        from rlcore.track.files import is_partial
+        from rlcore.track.links import require_inside
+
+        folder = self.folder.evaluations
+        require_inside(self.folder.path, (folder, *folder.glob("*")))
+        found = {}
+        for path in sorted(folder.glob("*.parquet")):
+            if not is_partial(path.name):
+                rules = read_note(path).get("protocol", {})
+                if not isinstance(rules, Mapping):
+                    raise damaged(path, f"its protocol can't be {rules!r}")
+                found[path.stem] = KeptEvaluation(read_results(path), rules)
+        return found
+
+    def evaluated(self, checkpoint: Checkpoint) -> list[EpisodeResult]:
+        """The evaluation of a checkpoint: the one kept with it, or one made between updates; empty
+        if there is none."""
+        from rlcore.loop.verify import EPISODES
+        from rlcore.results.tables import read_results
+
+        between = self.folder.evaluations / f"{checkpoint.path.name}.parquet"
+        for path in (checkpoint.path / EPISODES, between):
+            if path.is_file():
+                return read_results(path)
+        return []
+
+
+def open_run(path: str | Path) -> SavedRun:
+    """The run in a folder, or that one of its checkpoints belongs to.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    from rlcore.track.folder import RunFolder
+
+    return SavedRun(RunFolder.containing(path), Path(path).expanduser().absolute())
+
+
+def protocol_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Where the rules of two evaluations differ, in a few words; empty where they don't."""
+    from rlcore.track.protocol import told_apart
+
+    return told_apart(one, other)
+
+
+def check_model(config: RunConfig, registry: Registry | None = None) -> None:
+    """Compare `actor.model` with its files and its envs; nothing is built.
+
+    Raises:
+        UserError: it can't be loaded, or can't act in these envs.
+    """
+    from rlcore.checks.facts import gather_facts
+
+    gather_facts(config, registry or load_plugins())
+
+
+def load_policy(config: RunConfig, registry: Registry | None = None) -> tuple[Policy, EnvSpec]:
+    """The policy of `actor.model`, built in this process, and the env it is built for.
+
+    Raises:
+        UserError: see :func:`check_model`.
+    """
+    from rlcore.checks.facts import gather_facts
+    from rlcore.targets import load_target
+
+    registry = registry or load_plugins()
+    facts = gather_facts(config, registry)
+    model = config.actor.model
+    target = registry.get("model", model.model_type).spec.target
+    return load_target(target)(model, env_spec=facts.policy_env), facts.policy_env
+
+
+def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
+    """Give a policy the trained parameters that a checkpoint keeps for its learner.
+
+    Raises:
+        CheckpointError: they are damaged, or not this policy's.
+    """
+    from rlcore.learner import trained
+    from rlcore.track.learned import read_learner
+
+    trained.restore(policy.parameter_groups(), read_learner(checkpoint.path)["tensors"])
+
+
+def save_policy(policy: Policy, env_spec: EnvSpec, folder: Path) -> None:
+    """Write a policy, and for which env it is; `actor.model.model_path` reads it."""
+    from rlcore.track.env_facts import write_env_facts
+
+    policy.save_pretrained(folder)
+    write_env_facts(folder, env_spec)
+
+
+@dataclass(frozen=True)
+class Played:
+    """An episode, and all that passed between env and policy.
+
+    Attributes:
+        result: what came of it.
+        trace: observations, actions, log-probs, values and rewards, decision by decision.
+        footage: every simulated frame.
+        deterministic: without exploration noise.
+        incidents: worker failures that were recovered from.
+        versions: of all that played it.
+    """
+
+    result: EpisodeResult
+    trace: Trace
+    footage: Footage
+    deterministic: bool
+    incidents: Sequence[str]
+    versions: Mapping[str, str]
+
+
+def play_episode(
+    assembly: Assembly, episode: Episode, checkpoint: Checkpoint, *, phase: Phase = "eval"
+) -> Played:
+    """Play one episode of a run again, with the noise that it had.
+
+    Args:
+        assembly: of :meth:`SavedRun.config_to_evaluate`, as a command's loop gets it.
+        episode: which.
+        checkpoint: the weights that play it.
+        phase: "eval": as an evaluation; "train": on `env.train` and with exploration noise, as in
+            the rollout after the checkpoint.
+
+    Raises:
+        UserError: a worker failed.
+    """
+    from rlcore.loop.alike import computed
+    from rlcore.loop.evaluate import EVAL_UPDATE
+    from rlcore.loop.gather import GatherOrder, gather
+    from rlcore.loop.session import STOCHASTIC, protocol, sampling
+    from rlcore.results.tables import from_outcomes
+    from rlcore.rollout.schedule import Column
+    from rlcore.track.manifest import versions
+    from rlcore.workers.backends import make_group
+
+    evaluates, rollout = phase == "eval", assembly.config.rollout
+    order = GatherOrder(
+        side=phase,
+        columns=[Column(0, (episode,))],
+        phase=phase,
+        update=EVAL_UPDATE if evaluates else checkpoint.step,
+        deterministic=evaluates and rollout.eval_deterministic,
+        temperature=rollout.eval_temperature if evaluates else None,
+        keep=False,
+        record=frozenset([0]),
+        trace=frozenset([0]),
+    )
+    before = computed(open_run(checkpoint.path).folder.manifest)
+    roster = replace(assembly.roster, begun=None if before is None else before.kernels)
+    with make_group(roster) as group:
+        group.start()
+        gathered = gather(group, assembly, order)
+    words = sampling(assembly.config) if evaluates else STOCHASTIC
+    rules = protocol(assembly).digest if evaluates else ""
+    (result,) = from_outcomes(gathered.outcomes, assembly.env_specs[phase].tasks, words, rules)
+    return Played(
+        result=result,
+        trace=gathered.traces[0],
+        footage=gathered.videos[0],
+        deterministic=order.deterministic,
+        incidents=gathered.incidents,
+        versions=versions(assembly.interpreters, assembly.played_specs),
+    )

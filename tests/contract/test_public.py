@@ -1,0 +1,185 @@
+"""What other distributions import of core is public, written down, and changes on purpose.
+
+To write the signatures anew: `python tests/contract/test_public.py`. A change that breaks a plugin
+also needs another `API_VERSION` (rlcore/plugin_answers.py), and a row of `MOVED` (rlcore/moved.py).
+The list is docs/api.md itself.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from public_api import MODULES, PAGE, definition, file_of, imported, is_public, names_of, signatures
+
+from rlcore.moved import MOVED
+from rlcore.plugin_answers import API_VERSION
+
+ROOT = Path(__file__).parents[2]
+SIGNATURES = ROOT / "docs/api-signatures.txt"
+PACKAGES = sorted(path.parent for path in ROOT.glob("plugins/**/rlcore_*/__init__.py"))
+
+EXCEPTIONS: dict[str, tuple[str, ...]] = {
+    # shows the parts that `rlcore train` is made of, so it takes them as they are
+    "examples/minimal.py": (
+        "rlcore.learner.update", "rlcore.rollout.builder", "rlcore.rollout.messages",
+        "rlcore.rollout.schedule",
+    ),
+    # checks a plugin with what checks it in a run
+    "plugins/testing/rlcore_testing/conformance": (
+        "rlcore.answers", "rlcore.config.bind", "rlcore.config.catalog", "rlcore.env_answers",
+        "rlcore.learner.samples", "rlcore.learner.update", "rlcore.rollout.rounding",
+    ),
+    # lays out processes and counts memory as a run does
+    "plugins/tools/rlcore_tools/cli/cluster.py": (
+        "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.placement.show",
+    ),
+    "plugins/tools/rlcore_tools/cli/plan.py": (
+        "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.config.schema.actor",
+        "rlcore.placement.memory", "rlcore.placement.pretend", "rlcore.placement.show",
+    ),
+    "plugins/tools/rlcore_tools/propose.py": (
+        "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.placement.plan",
+    ),
+    # composes a recipe from a file of another system, step by step as core does
+    "plugins/tools/rlcore_tools/rlinf": (
+        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.old_names",
+        "rlcore.config.recipes", "rlcore.config.sides",
+    ),
+    # holds the files of a run against each other, those of core's own bookkeeping included
+    "plugins/tools/rlcore_tools/report/doubts.py": (
+        "rlcore.results.summary", "rlcore.track.attempts", "rlcore.track.course",
+        "rlcore.track.imitation", "rlcore.track.state",
+    ),
+    # a library of core's own in another distribution: processes, interpreters, their signals
+    "plugins/simulation/rlcore_simulation": (
+        "rlcore.answers", "rlcore.config.catalog", "rlcore.config.compose", "rlcore.interpreters",
+        "rlcore.noted", "rlcore.requirements", "rlcore.signals",
+    ),
+    "plugins/envs/maniskill": ("rlcore.interpreters",),
+    "plugins/envs/metaworld": ("rlcore.interpreters",),
+    "plugins/envs/sapien": ("rlcore.interpreters",),
+    # reads weights in every layout
+    "plugins/models": (
+        "rlcore.hub", "rlcore.track.adapters", "rlcore.track.headers", "rlcore.track.pickled",
+        "rlcore.track.stored", "rlcore.track.weights",
+    ),
+    "plugins/testing/rlcore_testing/toy_settings.py": ("rlcore.track.headers",),
+    "plugins/tools/rlcore_tools/export.py": ("rlcore.track.adapters",),
+}  # fmt: skip
+"""`{file or folder: modules that it may import besides the public ones}`."""
+
+
+def importers() -> list[Path]:
+    packages = [file for package in PACKAGES for file in package.rglob("*.py")]
+    return sorted([*packages, *ROOT.glob("examples/*.py")])
+
+
+def private(file: Path) -> set[str]:
+    """What a file imports that is not public."""
+    return {
+        f"{module}:{name}"
+        for module, name in imported(file.read_text())
+        if not is_public(module, name)
+    }
+
+
+def test_plugins_and_examples_import_public_names_alone():
+    found, used = {}, set()
+    for file in importers():
+        place = file.relative_to(ROOT).as_posix()
+        for each in private(file):
+            module = each.partition(":")[0]
+            excused = {(at, module) for at, modules in EXCEPTIONS.items()
+                       if place.startswith(at) and module in modules}  # fmt: skip
+            used |= excused
+            if not excused:
+                found.setdefault(place, []).append(each)
+    assert found == {}
+    stale = {(at, each) for at, modules in EXCEPTIONS.items() for each in modules} - used
+    assert stale == set(), "nobody needs these exceptions any more"
+
+
+def test_what_the_docs_show_imports_public_names_alone():
+    blocks = [
+        (page.name, block)
+        for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
+    assert len(blocks) > 5
+    lines = [
+        (name, line.strip())
+        for name, block in blocks
+        for line in block.splitlines()
+        if re.match(r"\s*(from|import) rlcore[.\s]", line)
+    ]
+    assert len(lines) > 10
+    for name, line in lines:
+        for module, taken in imported(line):
+            assert is_public(module, taken), f"{name}: {line}"
+
+
+def test_what_is_listed_is_there():
+    for module, names in MODULES.items():
+        assert file_of(module).is_file(), module
+        for name in names or names_of(module):
+            definition(module, name)
+
+
+def test_signatures_change_on_purpose():
+    assert SIGNATURES.read_text() == signatures(), (
+        "a public signature has changed; if that is meant: python tests/contract/test_public.py"
+    )
+
+
+def test_the_page_is_read_whole_and_gives_the_version():
+    page = PAGE.read_text().split("## Moved")[0]
+    assert len(MODULES) == page.count("\n| `") > 30
+    assert f"API {'.'.join(map(str, API_VERSION))}:" in page
+    assert f"`RLCORE_API = {API_VERSION}`" in page
+
+
+def test_the_page_tells_what_has_moved():
+    moved = PAGE.read_text().split("## Moved")[1]
+    rows = re.findall(r"^\| `([\w.:]+)` \| (?:`([\w.:]+)`|gone) \|$", moved, re.MULTILINE)
+    assert dict(rows) == MOVED
+    for old, new in MOVED.items():
+        module, _, name = old.partition(":")
+        assert not is_public(module, name), f"{old} is still there"
+        if new.startswith("rlcore."):
+            assert is_public(*new.partition(":")[::2]), f"{new} is not public"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from rlcore.specs import Episode", [("rlcore.specs", "Episode")]),
+        ("import rlcore.specs", [("rlcore.specs", "")]),
+        ("from rlcore.config import tree\ntree.walk(x)", [("rlcore.config.tree", "walk")]),
+        ("from rlcore import hookimpl", [("rlcore", "hookimpl")]),
+        ("def f():\n    from rlcore.loop import train\n    train.run()",
+         [("rlcore.loop.train", "run")]),
+        ("from rlcore_testing import toy_env\nimport numpy", []),
+    ],
+)  # fmt: skip
+def test_the_reader_of_imports(source, expected):
+    assert list(imported(source)) == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "public"),
+    [
+        ("rlcore.specs", "Episode", True),
+        ("rlcore.specs", "no_such_name", False),
+        ("rlcore.track.files", "write_text", True),
+        ("rlcore.track.files", "sweep", False),  # the module offers others only
+        ("rlcore.loop.train", "train", False),
+    ],
+)
+def test_what_is_public(module, name, public):
+    assert is_public(module, name) == public
+
+
+if __name__ == "__main__":
+    SIGNATURES.write_text(signatures())

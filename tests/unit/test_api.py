@@ -1,0 +1,80 @@
+"""The Python API: a saved run is read, and what is not there is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlcore import api
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.results.tables import EpisodeResult, write_results
+from rlcore.track.checkpoint import Checkpoint
+
+ROW = EpisodeResult("reach", 3, 0, True, 1.5, 7, "deterministic")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run that has written its configuration alone."""
+    (tmp_path / "run" / "eval").mkdir(parents=True)
+    (tmp_path / "run" / "config.yaml").write_text("")
+    return tmp_path / "run"
+
+
+def test_a_configuration_is_composed_from_words():
+    config = api.compose("env=toy", "env.eval.total_num_envs=3", require=("env",))
+    assert (config.env.eval.env_type, config.env.eval.total_num_envs) == ("toy", 3)
+    with pytest.raises(ConfigError, match="no model is chosen"):
+        api.compose("env=toy", require=("model",))
+
+
+def test_a_run_that_has_written_nothing_else(folder):
+    run = api.open_run(folder)
+    assert (run.folder.path, run.metrics(), run.evaluations()) == (folder, [], {})
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        run.checkpoint()
+
+
+def test_evaluations_are_read_with_their_rules(folder):
+    write_results(folder / "eval/after.parquet", [ROW], {"protocol": {"env": "toy"}})
+    (folder / "eval/.partial-1-before.parquet").write_text("never finished")
+    (found,) = api.open_run(folder).evaluations().items()
+    assert found == ("after", api.KeptEvaluation([ROW], {"env": "toy"}))
+
+
+def test_an_evaluation_that_leads_out_of_the_folder_is_refused(folder, tmp_path):
+    write_results(tmp_path / "other.parquet", [ROW])
+    (folder / "eval/after.parquet").symlink_to(tmp_path / "other.parquet")
+    with pytest.raises(CheckpointError, match=r"after.parquet is a link to .*other.parquet"):
+        api.open_run(folder).evaluations()
+
+
+def test_metrics_are_lines_and_a_damaged_file_is_named(folder):
+    file = folder / "metrics.jsonl"
+    file.write_text(json.dumps({"step": 1, "time": 2.0, "loss": 0.5}) + "\n")
+    (line,) = api.open_run(folder).metrics()
+    assert (line["step"], line["loss"]) == (1, 0.5)
+    file.write_text("[1]\n")
+    with pytest.raises(CheckpointError, match=r"metrics.jsonl is damaged"):
+        api.open_run(folder).metrics()
+
+
+@pytest.mark.parametrize("place", ["checkpoints/step_000002/evaluation", "eval/step_000002"])
+def test_the_evaluation_of_a_checkpoint(folder, place):
+    checkpoint = Checkpoint(folder / "checkpoints/step_000002", 2, folder / "none", {})
+    assert api.open_run(folder).evaluated(checkpoint) == []
+    write_results(folder / f"{place}.parquet", [ROW])
+    assert api.open_run(folder).evaluated(checkpoint) == [ROW]
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="is not in a run"):
+        api.open_run(tmp_path)
+
+
+def test_names_of_heavier_modules_are_found_when_they_are_asked_for():
+    assert api.Checkpoint is Checkpoint
+    with pytest.raises(AttributeError, match="has no attribute 'Checkpiont'"):
+        api.Checkpiont  # noqa: B018
