@@ -126,8 +126,7 @@ def conclude(
         episodes=session.totals.episodes,
         caveat=caveat(session.assembly),
         stopped=stopped,
-        interpreters=session.assembly.interpreters,
-        specs=session.assembly.played_specs,
+        versions=session.manifest["versions"],
     )
     session.folder.require_held()
     session.trackers.sync()  # a run with a summary is never gone on with to log it again

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from rlcore.errors import CheckpointError
-from rlcore.interpreters import Interpreter
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
-from rlcore.specs import EnvSpec
 from rlcore.track.damage import read_mapping
 from rlcore.track.files import write_text
-from rlcore.track.manifest import versions
 
 DIGITS = 6  # decimals kept of rates; more is noise
 
@@ -85,8 +82,7 @@ def build_summary(
     episodes: int,
     caveat: str = "",
     stopped: str = "",
-    interpreters: Mapping[str, Interpreter] | None = None,
-    specs: Mapping[str, EnvSpec] | None = None,
+    versions: Mapping[str, str],
 ) -> Summary:
     """Rates with Wilson intervals and differences paired on (task, trial), which there are only
     between sides that were played under one protocol.
@@ -98,8 +94,7 @@ def build_summary(
         seconds, env_steps, episodes: see :class:`Summary`.
         caveat: :attr:`rlcore.specs.EnvSpec.caveat` of what was evaluated.
         stopped: why a plugin ended training; empty: none did.
-        interpreters: other ones, in which simulators ran, by side of the run.
-        specs: of the envs, by side.
+        versions: of what the run ran with, as its manifest has them.
 
     Raises:
         ValueError: the sides are not the same episodes, each once.
@@ -112,7 +107,7 @@ def build_summary(
         "seconds": {phase: round(value, 3) for phase, value in seconds.items()},
         "env_steps": env_steps,
         "episodes": episodes,
-        "versions": versions(interpreters, specs),
+        "versions": dict(versions),
     }
     if control is not None:
         summary["success_control"] = _rate(control)

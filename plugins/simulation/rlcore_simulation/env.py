@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from rlcore import interpreters
 from rlcore.env_answers import checked_actions
 from rlcore.errors import ConfigError, UserError, WorkerError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
 from rlcore.specs import EnvSpec, Episode
+from rlcore_simulation import interpreters
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_episode, counted_episodes
+from rlcore_simulation.doctor import without_processes
 from rlcore_simulation.fleet import SimulatorFleet, Simulators
 from rlcore_simulation.messages import Demonstrate, Play, Played, Record, Reset, Started, TakeFrames
 from rlcore_simulation.settings import SimulatedEnvConfig
@@ -63,7 +64,7 @@ class SimulatedEnv:
     ) -> None:
         if config.python is not None:
             if not num_processes:
-                raise ConfigError(interpreters.without_processes(config.python))
+                raise ConfigError(f"num_processes {without_processes(config)}")
             interpreters.look(config.python)
         self.spec = spec
         self.num_envs = num_envs

@@ -243,7 +243,7 @@ def _facts(
             }
             for name, array in trace.arrays.items()
         },
-        "versions": versions(assembly.interpreters, assembly.played_specs),
+        "versions": versions(assembly.interpreters(), assembly.played_specs),
     }
 
 
