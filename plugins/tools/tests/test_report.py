@@ -101,6 +101,7 @@ def make_run(
             seconds={"rollout": 180.0, "eval_after": 9.0},
             env_steps=1,
             episodes=32,
+            versions={},
         )
         write_summary(folder.summary, summary)
     return folder

@@ -25,6 +25,7 @@ def summary(**sides):
         seconds={"rollout": 1.23456, "update": 2.0},
         env_steps=900,
         episodes=64,
+        versions={"rlcore": "0.1.0"},
     )
 
 
@@ -43,7 +44,7 @@ def test_keys_and_figures(tmp_path):
     assert read["paired_difference"]["hi"] == pytest.approx(0.943318, abs=2e-6)
     assert read["seconds"] == {"rollout": 1.235, "update": 2.0}
     assert (read["seed"], read["env_steps"], read["episodes"]) == (3, 900, 64)
-    assert "rlcore" in read["versions"]
+    assert read["versions"] == {"rlcore": "0.1.0"}
 
 
 def test_what_was_not_measured_is_null(tmp_path):
