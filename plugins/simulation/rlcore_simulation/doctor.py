@@ -14,7 +14,13 @@ from rlcore.config.schema import EnvConfig
 from rlcore.errors import AssetError
 from rlcore.plugins import Registry
 from rlcore.specs import ComponentSpec, OtherInterpreter
-from rlcore_simulation.interpreters import Interpreter, executable_of, look, venv_of
+from rlcore_simulation.interpreters import (
+    Interpreter,
+    executable_of,
+    look,
+    venv_of,
+    without_processes,
+)
 from rlcore_simulation.requirements import lacking, of_note
 
 Row = dict[str, str]
@@ -36,20 +42,13 @@ def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> list[O
 def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> Iterator[Row]:
     """The same as rows of `rlcore doctor`, with one for each env that could have another one."""
     for side, env in envs.items():
-        if env.interpreter() is not None:
+        python = env.interpreter()
+        if python is not None:
             yield _finding(side, env, registry)
             if env.num_processes == 0:
-                yield _row(f"env.{side}.num_processes", "refused", without_processes(env))
+                yield _row(f"env.{side}.num_processes", "refused", without_processes(python))
         elif env.env_type and registry.get("env", env.env_type).spec.requirements:
             yield _row(f"env.{side}.python", "ok", f"rlcore's own interpreter: {_here()}")
-
-
-def without_processes(env: EnvConfig) -> str:
-    """What is wrong with `num_processes=0` where simulators run under another interpreter."""
-    return (
-        f"must be at least 1 with python={env.interpreter()}: another interpreter can't simulate "
-        "in a process of rlcore's, got 0"
-    )
 
 
 def _finding(side: str, env: EnvConfig, registry: Registry) -> Row:

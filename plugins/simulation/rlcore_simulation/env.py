@@ -21,7 +21,6 @@ from rlcore.specs import EnvSpec, Episode
 from rlcore_simulation import interpreters
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_episode, counted_episodes
-from rlcore_simulation.doctor import without_processes
 from rlcore_simulation.fleet import SimulatorFleet, Simulators
 from rlcore_simulation.messages import Demonstrate, Play, Played, Record, Reset, Started, TakeFrames
 from rlcore_simulation.settings import SimulatedEnvConfig
@@ -64,7 +63,7 @@ class SimulatedEnv:
     ) -> None:
         if config.python is not None:
             if not num_processes:
-                raise ConfigError(f"num_processes {without_processes(config)}")
+                raise ConfigError(f"num_processes {interpreters.without_processes(config.python)}")
             interpreters.look(config.python)
         self.spec = spec
         self.num_envs = num_envs

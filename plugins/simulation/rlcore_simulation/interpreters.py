@@ -136,6 +136,14 @@ def executable_of(python: str) -> str:
     return str(path / "bin" / "python") if path.is_dir() else python
 
 
+def without_processes(python: str) -> str:
+    """What is wrong with `num_processes=0` where simulators run under another interpreter."""
+    return (
+        f"must be at least 1 with python={python}: another interpreter can't simulate in a process "
+        "of rlcore's, got 0"
+    )
+
+
 @cache
 def look(python: str) -> Interpreter:
     """Start another interpreter once, and let it tell its versions.
