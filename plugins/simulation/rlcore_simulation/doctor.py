@@ -9,10 +9,10 @@ import platform
 import shlex
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from rlcore.config.schema import EnvConfig
 from rlcore.errors import AssetError
-from rlcore.plugins import Registry
 from rlcore.specs import ComponentSpec, OtherInterpreter
 from rlcore_simulation.interpreters import (
     Interpreter,
@@ -22,6 +22,9 @@ from rlcore_simulation.interpreters import (
     without_processes,
 )
 from rlcore_simulation.requirements import lacking, of_note
+
+if TYPE_CHECKING:
+    from rlcore.plugins import Registry
 
 Row = dict[str, str]
 
