@@ -15,7 +15,7 @@ from rlcore_simulation import interpreters, known_interpreters, plugin, venvs
 from rlcore_simulation.cli import venv as command
 from rlcore_simulation.interpreters import Interpreter, look
 
-from rlcore.config.schema import RunConfig
+from rlcore.config.compose import compose
 from rlcore.errors import AssetError, ConfigError, PluginError
 from rlcore.specs import ComponentSpec
 
@@ -377,7 +377,9 @@ def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_i
     assert (row["name"], row["status"]) == ("environment", "warning")  # no run may need it
     assert row["detail"] == f"{title}; {lacks.strip().rpartition(': ')[0]}"
     assert row["fix"] == f"rlcore venv create robotwin {folder}"
-    assert plugin.rlcore_doctor(RunConfig()) == []  # a run is told of its own ones only
+    assert (
+        plugin.rlcore_doctor(compose(["env=toy"], require=("env",))) == []
+    )  # a run is told of its own ones only
 
 
 def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(
