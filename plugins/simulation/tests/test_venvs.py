@@ -377,9 +377,8 @@ def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_i
     assert (row["name"], row["status"]) == ("environment", "warning")  # no run may need it
     assert row["detail"] == f"{title}; {lacks.strip().rpartition(': ')[0]}"
     assert row["fix"] == f"rlcore venv create robotwin {folder}"
-    assert (
-        plugin.rlcore_doctor(compose(["env=toy"], require=("env",))) == []
-    )  # a run is told of its own ones only
+    run = compose(["env=toy"], require=("env",))
+    assert plugin.rlcore_doctor(run) == []  # which is told of its own ones only
 
 
 def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(
