@@ -24,9 +24,9 @@ from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.tasks import BOXES
 from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.interpreters import executable_of
 from rlcore_simulation.staging import staged
 
-from rlcore.interpreters import executable_of
 from rlcore.specs import Episode
 
 CHUNK, ENTRIES = 25, 14

@@ -312,5 +312,5 @@ def play_episode(
         footage=gathered.videos[0],
         deterministic=order.deterministic,
         incidents=gathered.incidents,
-        versions=versions(assembly.interpreters, assembly.played_specs),
+        versions=versions(assembly.interpreters(), assembly.played_specs),
     )

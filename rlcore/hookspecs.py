@@ -28,7 +28,7 @@ import pluggy
 if TYPE_CHECKING:
     from rlcore.episodes import EpisodeOutcome, Film
     from rlcore.run import Run
-    from rlcore.specs import ComponentSpec
+    from rlcore.specs import ComponentSpec, OtherInterpreter
 
 hookspec = pluggy.HookspecMarker("rlcore")
 hookimpl = pluggy.HookimplMarker("rlcore")
@@ -77,11 +77,28 @@ def rlcore_config_paths() -> list[str]:
 @hookspec
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     """Checks of the machine: GL, drivers, assets, environment variables. Returns dicts
-    `{"name", "status": "ok" | "warning" | "missing", "detail", "fix"}` with `fix` the command that
-    mends it; what is missing ends a run that needs it, a warning ends none.
+    `{"name", "status": "ok" | "warning" | "missing" | "refused", "detail", "fix"}` with `fix` the
+    command that mends it. What is missing on the machine, or refused whatever the machine (`name`
+    is the key to change), ends a run; a warning ends none.
     `config` is the resolved run config, or None for `rlcore doctor` without one; `config.played`
-    are the envs of it that are played. Must be quick and must not import the simulator into this
+    are the envs of it that are played. A plugin that brings components is asked about runs with one
+    of them, any other about all runs. Must be quick and must not import the simulator into this
     process."""
+    return []
+
+
+@hookspec
+def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
+    """The interpreters of other environments than rlcore's in which envs simulate, as they are now:
+    looked at as a run starts, and when simulators were started anew. Their versions stand in the
+    manifest, and a line says which ones have changed since the run was last begun.
+
+    Args:
+        envs: settings of the envs that are played, by side.
+
+    Raises:
+        UserError: one can't be used.
+    """
     return []
 
 

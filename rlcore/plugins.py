@@ -29,7 +29,7 @@ from rlcore import extras, hookspecs, moved
 from rlcore.errors import PackageMissing, PluginError, did_you_mean, listing, nearest
 from rlcore.installed import BLOCK, Installed, installed
 from rlcore.plugin_answers import problem_of, require_api
-from rlcore.specs import KINDS, ComponentSpec, Kind
+from rlcore.specs import KINDS, ComponentSpec, Kind, OtherInterpreter
 
 
 @dataclass(frozen=True)
@@ -253,6 +253,13 @@ class Registry:
                     continue
                 detail = f"its doctor failed: {_reason(error)}"
                 found.append({"name": name, "status": "missing", "detail": detail, "fix": ""})
+        return found
+
+    def versions(self, envs: Mapping[str, Any]) -> list[OtherInterpreter]:
+        """Results of the versions hooks; see :func:`rlcore.hookspecs.rlcore_versions`."""
+        found: list[OtherInterpreter] = []
+        for _, module in self.manager.list_name_plugin():
+            found += self._call(module, "rlcore_versions", envs=envs)
         return found
 
     # -- loading ----------------------------------------------------------------------------

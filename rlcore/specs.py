@@ -64,6 +64,29 @@ class ComponentSpec:
     requires_python: str | None = None
     unsupported: tuple[str, ...] = ()
 
+    @property
+    def requirement_names(self) -> list[str]:
+        """Names of the distributions that `requirements` asks for."""
+        return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in self.requirements]
+
+
+@dataclass(frozen=True)
+class OtherInterpreter:
+    """A Python of another environment than rlcore's, in which simulators of a run run.
+
+    Attributes:
+        side: whose env it is: "train", "eval" or the row of a protocol.
+        executable: its path.
+        packages: versions of all that is installed in its environment, by name.
+        of_note: versions that results may depend on: of Python ("python"), the simulator, the
+            plugin's code.
+    """
+
+    side: str
+    executable: str
+    packages: Mapping[str, str]
+    of_note: Mapping[str, str]
+
 
 class Episode(NamedTuple):
     """The address of one episode; equal addresses have equal starts and equal noise.

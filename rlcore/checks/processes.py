@@ -8,7 +8,6 @@ from importlib.metadata import version
 
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
-from rlcore.interpreters import without_processes
 
 CHECKS = Subject()
 DIVIDES_SINCE = (2, 13)  # what earlier ones gather after a forward that gives a dataclass differs
@@ -23,14 +22,6 @@ def envs_divide_among_workers(facts: Facts) -> Iterator[str]:
                 f"{path}.total_num_envs must be divisible by env workers x stages = {workers} x "
                 f"{stages} = {workers * stages}, got {env.total_num_envs}"
             )
-
-
-@CHECKS.add
-def other_interpreters_have_processes(facts: Facts) -> Iterator[str]:
-    for side, env in facts.config.played.items():
-        python = env.interpreter()
-        if python is not None and env.num_processes == 0:
-            yield f"env.{side}.{without_processes(python)}"
 
 
 @CHECKS.add

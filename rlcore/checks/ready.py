@@ -1,7 +1,7 @@
 """Whether a run can start here: all that is known to stand in its way, before any worker starts.
 
 configuration --> what is refused, facts --> accelerators, memory, disk --+
-plugins' doctors, interpreters, trackers ---------------------------------+--> findings
+plugins' doctors, trackers ----------------------------------------------+--> findings
 
 `train`, `eval`, `sft` and `collect` end by what they find, in one error; `--dry-run` and
 `rlcore doctor RECIPE` print it. What depends on a finding is left out, the rest is still looked at.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from rlcore import extras
-from rlcore.checks import interpreters, places, room, words
+from rlcore.checks import places, room, words
 from rlcore.checks.facts import Facts
 from rlcore.checks.rows import Row, row
 from rlcore.checks.run import announce, lacking_trackers, survey
@@ -24,7 +24,7 @@ from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import Ungiven
 from rlcore.config.schema import RunConfig
-from rlcore.errors import AssetError, PackageMissing, UserError, by_hint, joined
+from rlcore.errors import AssetError, ConfigError, PackageMissing, UserError, by_hint, joined
 from rlcore.plugins import Registry
 
 OF_MACHINES = ("cluster.inventory", "cluster.address")
@@ -101,9 +101,9 @@ def look(
         rows += room.findings(facts, _plan_command(config, given), updates=makes == "updates")
     return facts, [
         *map(_of_error, [*errors, *lacking_trackers(config, registry)]),
-        *map(of_row, [*rows, *interpreters.findings(config.played, registry)]),
+        *map(of_row, rows),
         *(
-            of_row(one, "this machine lacks ")
+            of_row(one, "" if one["name"].startswith("env.") else "this machine lacks ")
             for one in _of_plugins(further.values() or [config], registry, bool(errors))
         ),
     ]
@@ -129,14 +129,17 @@ def require(findings: Iterable[Finding], but: tuple[type[UserError], ...] = ()) 
 
 
 def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
-    """Entry-point names of the plugins whose components the configuration uses."""
+    """Entry-point names of the plugins whose components the configuration uses, and of those that
+    bring none, which are for every run."""
     names = {
         **{f"env.{side}": env.env_type for side, env in config.played.items()},
         "actor.model": config.actor.model.model_type,
         "algorithm": config.algorithm.name,
     }
     chosen = [(slot.kind, name) for slot in SLOTS if (name := names.get(slot.section))]
-    return {registry.get(kind, name).plugin for kind, name in chosen}
+    bring = {one.plugin for slot in SLOTS for one in registry.components(slot.kind)}
+    others = {name for name, _ in registry.manager.list_name_plugin()} - bring
+    return others | {registry.get(kind, name).plugin for kind, name in chosen}
 
 
 def lacking_packages(registry: Registry) -> Iterator[Row]:
@@ -161,11 +164,14 @@ def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool)
 
 
 def of_row(row: Row, lacks: str = "") -> Finding:
-    """A row as a finding; `lacks` begins the error, if it is one."""
-    said, fix = f"{row['name']}: {row['detail']}", row["fix"]
-    missing = row["status"] == "missing"
-    error = AssetError(lacks + said, hint=fix or None) if missing else None
-    return Finding(row["status"], said, fix, error)
+    """A row as a finding; `lacks` begins the error, if it is one of what is missing."""
+    said, fix, status = f"{row['name']}: {row['detail']}", row["fix"], row["status"]
+    error: UserError | None = None
+    if status == "missing":
+        error = AssetError(lacks + said, hint=fix or None)
+    elif status == "refused":
+        error = ConfigError(said, hint=fix or None)
+    return Finding(status, said, fix, error)
 
 
 def _of_error(error: UserError) -> Finding:

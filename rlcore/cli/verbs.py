@@ -163,9 +163,10 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
     print(to_yaml(config))
     if facts is not None:
         print(placement_table(facts))
-    print(*said_costs(config, load_plugins()), sep="\n")
     stays = (type(None), *OF_THE_USER)
-    print(*(one for one in findings if isinstance(one.error, stays)), sep="\n")
+    shown = [one for one in findings if isinstance(one.error, stays)]
+    for line in [*said_costs(config, load_plugins()), *shown]:
+        print(line)
     require(findings, but=OF_THE_USER)
 
 

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
@@ -38,7 +40,6 @@ from rlcore.config.schema.env import OWN
 from rlcore.config.sides import by_side, completed
 from rlcore.config.trust import own_recipe, require_closed_doors, require_values
 from rlcore.errors import ConfigError, UserError, collecting, joined, listing
-from rlcore.interpreters import placed
 from rlcore.plugins import Registry, load_plugins
 
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
@@ -325,7 +326,8 @@ def _put_absolute(key: tree.Key) -> str:
         if found != Path(key.value).absolute():
             warn(f"{key.value} is taken from {found}")
         return str(found)
-    return _absolute(key.path, placed(key.value) if key.place == "program" else key.value)
+    on_path = key.place == "program" and os.sep not in key.value and shutil.which(key.value)
+    return _absolute(key.path, on_path or key.value)
 
 
 def _follow(config: RunConfig, run: Path) -> None:

@@ -5,7 +5,7 @@ RECIPE: {hardware: ..., time: ..., memory: ..., curve: ..., source: ..., measure
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog
 from rlcore.config.recipes import read_mapping
@@ -38,11 +38,9 @@ class Cost:
 
     def lines(self) -> list[str]:
         """For people to read."""
-        *told, measured = vars(self).items()
-        return [
-            *(f"{name}: {text}" for name, text in told),
-            "measured here" if measured[1] else "not measured here",
-        ]
+        told = asdict(self)
+        measured = "measured here" if told.pop("measured") else "not measured here"
+        return [*(f"{name}: {text}" for name, text in told.items()), measured]
 
 
 def cost_of(catalog: Catalog, recipe: str) -> Cost | None:

@@ -5,7 +5,7 @@ Knows nothing of policies; what is stored where, see :mod:`rlcore.data.layout`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,10 +30,9 @@ from rlcore.data.layout import (
     write_table,
 )
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.interpreters import Interpreter
 from rlcore.protocols import Demonstration
 from rlcore.rng import generator
-from rlcore.specs import EnvSpec, Episode
+from rlcore.specs import EnvSpec, Episode, OtherInterpreter
 from rlcore.track.env_facts import width_of
 from rlcore.track.files import is_partial, sweep
 
@@ -49,7 +48,7 @@ class DemonstrationWriter:
         spec: of the env that demonstrates.
         collect: its settings.
         seed: root seed of the collection.
-        interpreters: other ones, in which its simulators run, by side of the run.
+        interpreters: other ones, in which its simulators run.
 
     Raises:
         ConfigError: the folder holds a data set made with other settings, or other files.
@@ -62,7 +61,7 @@ class DemonstrationWriter:
         collect: CollectConfig,
         *,
         seed: int,
-        interpreters: Mapping[str, Interpreter] | None = None,
+        interpreters: Iterable[OtherInterpreter] = (),
     ) -> None:
         self.path = Path(path)
         self._info = info = DataInfo.of_collection(spec, collect, seed, interpreters)

@@ -12,7 +12,7 @@ files of a collection that was interrupted.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,10 @@ from safetensors.numpy import save_file
 
 from rlcore.config.schema import CollectConfig
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.interpreters import Interpreter
 from rlcore.protocols import Demonstration
 from rlcore.reading import parse_json
 from rlcore.results.parquet import read_rows, write_rows
-from rlcore.specs import EnvSpec, Episode
+from rlcore.specs import EnvSpec, Episode, OtherInterpreter
 from rlcore.track.checkpoint import writing
 from rlcore.track.damage import blaming, damaged, of_another_version, read_mapping
 from rlcore.track.env_facts import EnvFacts, width_of
@@ -96,7 +95,7 @@ class DataInfo(EnvFacts):
         spec: EnvSpec,
         collect: CollectConfig,
         seed: int,
-        interpreters: Mapping[str, Interpreter] | None = None,
+        interpreters: Iterable[OtherInterpreter] = (),
     ) -> DataInfo:
         """The facts of an env under its present settings, and of a collection in it, by simulators
         in these interpreters (:func:`rlcore.track.manifest.versions`)."""

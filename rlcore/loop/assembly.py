@@ -7,14 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY, Facts, planned
-from rlcore.checks.interpreters import interpreters_of
 from rlcore.checks.starts import Learned
 from rlcore.config.schema import RunConfig
-from rlcore.interpreters import Interpreter
-from rlcore.noted import note
 from rlcore.placement import Plan, Process, find_inventory
 from rlcore.plugins import Registry, load_plugins
-from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
+from rlcore.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, PolicySpec
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roster import Member, Roster
@@ -33,7 +30,6 @@ class Assembly:
         roster: the workers to start.
         learned: what earlier attempts of the run trained on.
         further: the configurations of the further sides, by name.
-        interpreters: those of other environments than rlcore's, by side.
         played: the sides that are played; the others are only looked at for their specs.
     """
 
@@ -46,13 +42,20 @@ class Assembly:
     roster: Roster
     learned: tuple[Learned, ...] = ()
     further: Mapping[str, RunConfig] = field(default_factory=dict)
-    interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
     played: tuple[str, ...] = ("train", "eval")
 
     @property
     def played_specs(self) -> dict[str, EnvSpec]:
         """Specs of the sides that are played."""
         return {side: spec for side, spec in self.env_specs.items() if side in self.played}
+
+    def interpreters(self) -> list[OtherInterpreter]:
+        """The other ones than rlcore's in which played envs simulate, as they are now.
+
+        Raises:
+            UserError: one can't be used.
+        """
+        return load_plugins().versions({side: self.sides[side].config for side in self.played})
 
     @property
     def device(self) -> str:
@@ -80,8 +83,7 @@ def assemble(
         facts: what the checks have found; None makes them, and says what is seldom meant.
 
     Raises:
-        UserError: a missing component, a wrong setting, a placement that can't be carried out, an
-            interpreter that can't be used.
+        UserError: a missing component, a wrong setting, a placement that can't be carried out.
     """
     registry = registry or load_plugins()
     further = further or {}
@@ -99,9 +101,6 @@ def assemble(
         sides[name] = EnvSide(target, other.env.eval, facts.further[name])
     played = config.env.sides if trains else config.played
     played |= {name: other.env.eval for name, other in further.items()}
-    interpreters = interpreters_of(played, registry)
-    for each in interpreters.values():
-        note(each.executable)
     members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
         members |= _policy_workers(config, facts.policy_env, placement, registry)
@@ -114,7 +113,6 @@ def assemble(
         placement=placement,
         roster=Roster(config.cluster, members, nodes=placement.inventory.nodes, lanes=facts.lanes),
         further=further,
-        interpreters=interpreters,
         played=tuple(played),
     )
 

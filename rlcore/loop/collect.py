@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rlcore.data.demonstrations import DemonstrationSet, DemonstrationWriter
 from rlcore.errors import ConfigError, WorkerError
-from rlcore.interpreters import Interpreter
 from rlcore.loop.assembly import Assembly
 from rlcore.loop.session import Session, open_session
 from rlcore.protocols import Demonstration
@@ -60,7 +59,7 @@ def collect(session: Session) -> Path:
             spec,
             config.collect,
             seed=config.runner.seed,
-            interpreters=_elsewhere(session),
+            interpreters=[one for one in session.interpreters if one.side == "train"],
         ) as writer,
     ):
         candidates = {task: _candidates(session, spec, task) for task in range(len(spec.tasks))}
@@ -87,12 +86,6 @@ def collect(session: Session) -> Path:
                     missing[task] -= 1
                     phase.advance(1)
     return path
-
-
-def _elsewhere(session: Session) -> dict[str, Interpreter]:
-    """The interpreter in which the experts act, if it is another one."""
-    found = session.assembly.interpreters
-    return {side: one for side, one in found.items() if side == "train"}
 
 
 def _candidates(session: Session, spec: EnvSpec, task: int) -> list[Episode]:

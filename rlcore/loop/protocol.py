@@ -151,7 +151,7 @@ def _plan(assembly: Assembly) -> dict[str, Any]:
     return {
         "model": asdict(config.actor.model),
         "checkpoint": _written(config),
-        **code(assembly.interpreters, assembly.played_specs),
+        **code(assembly.interpreters(), assembly.played_specs),
         "seed": config.runner.seed,
         "sampling": sampling(config),
         "evaluated": rows,

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlcore import interpreters
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.schema import RunConfig
 from rlcore.data.demonstrations import check_folder
@@ -121,7 +120,6 @@ def after_failure(
     smaller = isinstance(error, MicroBatchError)
     if saved is not None and again.step <= saved.step and not smaller:
         raise error
-    interpreters.look.cache_clear()  # of what was changed meanwhile
     session.progress.line(f"error: {error.message if smaller else error}")
     session.progress.line(f"going on from update {again.step} (runner.auto_resume)")
     return again

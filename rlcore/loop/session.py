@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlcore import interpreters
-from rlcore.checks.interpreters import interpreters_of
 from rlcore.checks.starts import HELD_OUT, starts_in_words
 from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
@@ -23,6 +21,7 @@ from rlcore.loop.trained import learned_before
 from rlcore.plugins import Registry, load_plugins
 from rlcore.rollout.schedule import evaluation_columns
 from rlcore.run import Run, Steering, Totals
+from rlcore.specs import OtherInterpreter
 from rlcore.track import attempts
 from rlcore.track.env_facts import EnvFacts
 from rlcore.track.folder import CONFIG, RECIPE, RunFolder
@@ -55,6 +54,7 @@ class Session:
         trackers, progress, clock: where metrics, messages and times go.
         hooks: those that plugins have during a run.
         manifest: what `manifest.json` holds.
+        interpreters: other ones than rlcore's, in which simulators run.
         update: policy updates done.
         totals: env steps and episodes of training.
         steering: what plugins have set.
@@ -73,6 +73,7 @@ class Session:
     clock: Clock
     hooks: RunHooks
     manifest: dict[str, Any]
+    interpreters: Sequence[OtherInterpreter]
     update: int = 0
     totals: Totals = field(default_factory=Totals)
     steering: Steering = field(default_factory=Steering)
@@ -116,9 +117,8 @@ class Session:
     def _look_again(self) -> None:
         """Note and say with which versions simulators were started anew."""
         then = earlier_versions(self.folder.manifest)
-        interpreters.look.cache_clear()
-        self.assembly = _looked_at(self.assembly)
-        now = _manifest(self.assembly, None)
+        self.interpreters = self.assembly.interpreters()
+        now = _manifest(self.assembly, None, self.interpreters)
         self.manifest |= {name: now[name] for name in ("versions", "packages", "interpreters")}
         self.tell_upgraded(then)
         self._write_manifest()
@@ -176,7 +176,8 @@ def open_session(
     registry, config = load_plugins(), assembly.config
     if not with_policy:
         assembly = replace(assembly, roster=assembly.roster.without_policy())
-    assembly = _looked_at(replace(assembly, learned=learned_before(config, folder)))
+    assembly = replace(assembly, learned=learned_before(config, folder))
+    interpreters = assembly.interpreters()
     earlier = like or folder
     before = None if earlier is None else alike.computed(earlier.manifest)
     then = {} if folder is None else earlier_versions(folder.manifest)
@@ -184,7 +185,7 @@ def open_session(
     if any(node.id for node in roster.nodes):  # of a cluster that was joined
         runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
         roster = replace(roster, apart=_require_equipped(assembly, roster, registry, runs))
-    manifest = _manifest(assembly, at)
+    manifest = _manifest(assembly, at, interpreters)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
         papers = _papers(config, registry)
@@ -219,16 +220,11 @@ def open_session(
             clock,
             RunHooks(registry.manager, config.cluster.timeouts.hook),
             manifest,
+            interpreters,
         )
         session.note_rounding(before)
         session.tell_upgraded(then)
         yield session
-
-
-def _looked_at(assembly: Assembly) -> Assembly:
-    """The assembly with other environments as they are now."""
-    envs = {side: assembly.sides[side].config for side in assembly.interpreters}
-    return replace(assembly, interpreters=interpreters_of(envs, load_plugins()))
 
 
 def _require_equipped(
@@ -279,18 +275,20 @@ def _papers(config: RunConfig, registry: Registry) -> dict[str, str]:
     return papers
 
 
-def _manifest(assembly: Assembly, at: str | None) -> dict[str, Any]:
+def _manifest(
+    assembly: Assembly, at: str | None, interpreters: Sequence[OtherInterpreter]
+) -> dict[str, Any]:
     specs = assembly.env_specs
     return build_manifest(
         seeds={"root": assembly.config.runner.seed},
         device=assembly.device,
         protocol=protocol(assembly),
         specs=specs,
-        code=code(assembly.interpreters, assembly.played_specs),
+        code=code(interpreters, assembly.played_specs),
         caveats={side: said for side in specs if (said := caveat(assembly, side))},
         evaluated_on=starts_in_words(assembly.config, specs, assembly.learned),
         went_on_from=at,
-        interpreters=assembly.interpreters,
+        interpreters=interpreters,
     )
 
 

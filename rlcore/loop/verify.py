@@ -103,10 +103,9 @@ def _compare(
 
 def _versions(session: Session) -> dict[str, str]:
     """Those that an evaluation depends on."""
-    interpreters, specs = session.assembly.interpreters, session.assembly.env_specs
     return versions(
-        {side: one for side, one in interpreters.items() if side == "eval"},
-        {"eval": specs["eval"]},
+        [one for one in session.interpreters if one.side == "eval"],
+        {"eval": session.assembly.env_specs["eval"]},
     )
 
 

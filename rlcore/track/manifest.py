@@ -7,7 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib import metadata
@@ -19,9 +19,8 @@ from packaging.requirements import Requirement
 
 import rlcore
 from rlcore.installed import GROUP
-from rlcore.interpreters import Interpreter
 from rlcore.reading import Unreadable, read_json
-from rlcore.specs import EnvSpec
+from rlcore.specs import EnvSpec, OtherInterpreter
 from rlcore.track.files import write_text
 from rlcore.track.protocol import EvaluationProtocol
 
@@ -30,7 +29,7 @@ GIT_SECONDS = 10.0
 
 
 def versions(
-    interpreters: Mapping[str, Interpreter] | None = None,
+    interpreters: Iterable[OtherInterpreter] = (),
     specs: Mapping[str, EnvSpec] | None = None,
 ) -> dict[str, str]:
     """Versions of rlcore, torch, ray, numpy, each installed plugin and what it asks for by name.
@@ -38,8 +37,8 @@ def versions(
     The simulator is among a plugin's requirements, so core needs no list of simulators.
 
     Args:
-        interpreters: other ones, in which simulators run, by side of the run. What matters of them
-            is named `NAME (env.SIDE.python)`.
+        interpreters: other ones, in which simulators run. What matters of them is named
+            `NAME (env.SIDE.python)`.
         specs: of the envs by side; what they tell is named `NAME (env.SIDE)`.
     """
     names = set(ALWAYS_NAMED)
@@ -51,8 +50,8 @@ def versions(
                 names.add(requirement.name)
     found = {name: _version(name) for name in sorted(names)}
     there = {
-        f"{name} (env.{side}.python)": version
-        for side, one in (interpreters or {}).items()
+        f"{name} (env.{one.side}.python)": version
+        for one in interpreters
         for name, version in one.of_note.items()
     } | {
         f"{name} (env.{side})": version
@@ -63,7 +62,7 @@ def versions(
 
 
 def code(
-    interpreters: Mapping[str, Interpreter] | None = None,
+    interpreters: Iterable[OtherInterpreter] = (),
     specs: Mapping[str, EnvSpec] | None = None,
 ) -> dict[str, Any]:
     """Which code runs: :func:`versions`, and the commit of the checkout it runs from, if any."""
@@ -81,7 +80,7 @@ def build_manifest(
     caveats: Mapping[str, str] | None = None,
     evaluated_on: str = "starts",
     went_on_from: str | None = None,
-    interpreters: Mapping[str, Interpreter] | None = None,
+    interpreters: Iterable[OtherInterpreter] = (),
 ) -> dict[str, Any]:
     """Everything in `manifest.json`.
 
@@ -94,7 +93,7 @@ def build_manifest(
         caveats: :attr:`rlcore.specs.EnvSpec.caveat` by side, of those that have one.
         evaluated_on: what starts evaluations visit, in words.
         went_on_from: the checkpoint of an earlier attempt, by name; None for a beginning.
-        interpreters: those of other environments in which simulators run, by side.
+        interpreters: those of other environments in which simulators run.
     """
     return {
         # tells attempts apart, also two that begin within one second
@@ -106,7 +105,7 @@ def build_manifest(
         **code,
         "packages": _packages(),
         "python": platform.python_version(),
-        "interpreters": {side: asdict(one) for side, one in (interpreters or {}).items()},
+        "interpreters": {one.side: asdict(one) for one in interpreters},
         "platform": platform.platform(),
         "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},
         "memory_bytes": psutil.virtual_memory().total,

@@ -18,7 +18,6 @@ from ray.job_config import JobConfig
 from rlcore import signals, watchdog
 from rlcore.config.schema import ClusterConfig
 from rlcore.errors import ConfigError, PlacementError, WorkerError
-from rlcore.interpreters import without_current_folder
 from rlcore.placement import joins
 from rlcore.placement.inventory import local_cpus
 from rlcore.workers.health import RayHealth
@@ -182,6 +181,12 @@ def _close_doors(*, ours: bool) -> None:
     own = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
     if ours and not any(os.environ.get(name) for name in own):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(TOKEN_BYTES)
+
+
+def without_current_folder(paths: str) -> str:
+    """A PYTHONPATH whose empty entries, which mean the current folder, are left out, and whose
+    relative ones mean the folder that they mean here."""
+    return os.pathsep.join(os.path.abspath(path) for path in paths.split(os.pathsep) if path)
 
 
 def alive_nodes() -> list[dict[str, Any]]:

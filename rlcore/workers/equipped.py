@@ -18,7 +18,6 @@ from rlcore.config import tree
 from rlcore.config.schema import RunConfig
 from rlcore.errors import AssetError
 from rlcore.plugins import Component
-from rlcore.requirements import required
 from rlcore.workers import probe
 from rlcore.workers.depot import absolute
 from rlcore.workers.joined import ask_nodes
@@ -126,7 +125,7 @@ def _packages(config: RunConfig, loaded: Sequence[Component]) -> list[str]:
     """Distributions that simulators in rlcore's own interpreter import, as far as they are here."""
     own = {env.env_type for env in config.played.values() if env.interpreter() is None}
     specs = [one.spec for one in loaded if one.spec.kind == "env" and one.spec.name in own]
-    names = [name for spec in specs for name in required(spec)]
+    names = [name for spec in specs for name in spec.requirement_names]
     absent = extras.lacking(names)
     return [name for name in names if name not in absent]
 

@@ -16,10 +16,10 @@ CORE = ROOT / "rlcore"
 HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
 LIGHT = ("errors", "text", "console", "specs", "rng", "env_answers", "reading",
-         "hub", "interpreters", "protocols",
+         "hub", "protocols",
          "hookspecs", "plugins", "targets", "extras", "shipped", "builtin", "run",
          "episodes", "kernels", "config", "checks", "placement", "cli", "signals",
-         "output", "requirements", "noted", "watchdog", "decisions", "installed",
+         "output", "watchdog", "decisions", "installed",
          "answers", "plugin_answers", "libraries", "api", "moved")  # fmt: skip
 RAY = ("workers", "loop")
 TORCH = ("algo", "learner", "trajectory", "rollout", "sync", "track", "data", "results")

@@ -27,11 +27,11 @@ import yaml
 from libero_cases import assets_are_here
 from published import DOCUMENTS, SENTENCES, Document, both, clone, edit, in_cache, robotwin
 from refused import Started, refuse, the_error
+from rlcore_simulation.known_interpreters import note
 from test_metaworld_pi0 import PUBLISHED_METRICS
 
 from rlcore.cli.main import main
 from rlcore.loop import session
-from rlcore.noted import note
 from rlcore.placement import inventory
 from rlcore.plugins import load_plugins
 from rlcore.results.tables import read_results

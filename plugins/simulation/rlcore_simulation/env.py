@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from rlcore import interpreters
 from rlcore.env_answers import checked_actions
 from rlcore.errors import ConfigError, UserError, WorkerError
 from rlcore.protocols import ChunkResult, Demonstration, Observation
 from rlcore.specs import EnvSpec, Episode
+from rlcore_simulation import interpreters
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_episode, counted_episodes
 from rlcore_simulation.fleet import SimulatorFleet, Simulators
@@ -63,7 +63,7 @@ class SimulatedEnv:
     ) -> None:
         if config.python is not None:
             if not num_processes:
-                raise ConfigError(interpreters.without_processes(config.python))
+                raise ConfigError(f"num_processes {interpreters.without_processes(config.python)}")
             interpreters.look(config.python)
         self.spec = spec
         self.num_envs = num_envs

@@ -1,8 +1,8 @@
 """Which environment the simulators of an env run in, where nobody names one. Light.
 
-It is the newest that `rlcore venv create ENV` made (:mod:`rlcore.noted` lists them), and only where
-rlcore's own lacks something. Folders that are not on that list are never looked into: whoever can
-write to one could run anything.
+It is the newest that `rlcore venv create ENV` made (:mod:`rlcore_simulation.known_interpreters`
+lists them), and only where rlcore's own lacks something. Folders that are not on that list are
+never looked into: whoever can write to one could run anything.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from importlib import metadata
 from pathlib import Path
 
 from rlcore.config.old_names import warn
-from rlcore.interpreters import Interpreter, executable_of, venv_of
-from rlcore.noted import noted
-from rlcore.requirements import lacking, required
 from rlcore.specs import ComponentSpec
+from rlcore_simulation.interpreters import Interpreter, executable_of, venv_of
+from rlcore_simulation.known_interpreters import noted
+from rlcore_simulation.requirements import lacking
 from rlcore_simulation.venvs import STAMP, lacks, making, stamp, usual
 
 
@@ -52,7 +52,7 @@ def _made_for(spec: ComponentSpec) -> list[Path]:
 def _own(spec: ComponentSpec) -> Interpreter:
     """This interpreter, as far as an env needs it."""
     there = {}
-    for name in required(spec):
+    for name in spec.requirement_names:
         with suppress(metadata.PackageNotFoundError):
             there[name] = metadata.version(name)
     return Interpreter(sys.executable, platform.python_version(), there)

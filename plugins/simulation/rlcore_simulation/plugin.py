@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from rlcore import hookimpl
-from rlcore.specs import ComponentSpec
+from rlcore.plugins import load_plugins
+from rlcore.specs import ComponentSpec, OtherInterpreter
+
+if TYPE_CHECKING:
+    from rlcore.config.schema import EnvConfig, RunConfig
 
 RLCORE_API = (0, 2)
 
@@ -22,9 +29,24 @@ def rlcore_components() -> list[ComponentSpec]:
 
 
 @hookimpl
-def rlcore_doctor(config: object) -> list[dict[str, str]]:
-    """The environments that the user knows, where no run is asked about: of one that is, core
-    checks its own."""
-    from rlcore_simulation.cli.venv import findings
+def rlcore_doctor(config: RunConfig | None) -> list[dict[str, str]]:
+    """The interpreters of a run's simulators; without a run, those that the user knows."""
+    if config is None:
+        from rlcore_simulation.cli import venv
 
-    return findings() if config is None else []
+        return venv.findings()
+    from rlcore_simulation import doctor
+
+    return list(doctor.findings(config.played, load_plugins()))
+
+
+@hookimpl
+def rlcore_versions(envs: Mapping[str, EnvConfig]) -> list[OtherInterpreter]:
+    """The interpreters of a run that starts, which the user knows from now on."""
+    from rlcore_simulation import doctor, interpreters, known_interpreters
+
+    interpreters.look.cache_clear()  # something may have been installed since
+    found = doctor.interpreters_of(envs, load_plugins())
+    for one in found:
+        known_interpreters.note(one.executable)
+    return found

@@ -18,9 +18,9 @@ import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-from rlcore import interpreters
 from rlcore.errors import AssetError, SimulatorError, WorkerError
 from rlcore.specs import Episode
+from rlcore_simulation import interpreters
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
 from rlcore_simulation.settings import SimulatedEnvConfig

@@ -27,7 +27,9 @@ class SimulatedEnvConfig(EnvConfig):
         "of its virtual environment; null: the one that rlcore runs in, or if that lacks something "
         "that they need, the newest that rlcore venv create made for the env",
         place="program",
-        door=Door("runs its simulators with", (None,), known="rlcore.noted:known"),
+        door=Door(
+            "runs its simulators with", (None,), known="rlcore_simulation.known_interpreters:known"
+        ),
     )
 
     def interpreter(self) -> str | None:

@@ -24,10 +24,10 @@ from pathlib import Path
 
 import rlcore
 from rlcore.errors import AssetError, ConfigError
-from rlcore.interpreters import cache_folder
+from rlcore_simulation.interpreters import cache_folder
 
 CORE = (
-    *("__init__", "answers", "decisions", "env_answers", "errors", "interpreters", "kernels"),
+    *("__init__", "answers", "decisions", "env_answers", "errors", "kernels"),
     *("libraries", "output", "protocols", "reading", "rng", "signals", "specs", "targets"),
     *("config/__init__", "config/schema"),
 )

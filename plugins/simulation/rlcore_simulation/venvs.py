@@ -1,8 +1,8 @@
-"""Environments of their own for simulators that can't share rlcore's: made to their end. Light.
+"""Create virtual environments for simulators whose dependencies conflict with rlcore's. Light.
 
     ComponentSpec.requirements --rlcore venv create--> FOLDER/bin/python --env.train.python--> run
 
-Without a folder they are made where the user's data is (:mod:`rlcore.noted`).
+Without a folder they are made where the user's data is (:mod:`.known_interpreters`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rlcore import interpreters
 from rlcore.errors import AssetError, ConfigError
-from rlcore.interpreters import Interpreter
-from rlcore.noted import home, note
-from rlcore.requirements import ALONE, fits, lacking
 from rlcore.specs import ComponentSpec
+from rlcore_simulation import interpreters
+from rlcore_simulation.interpreters import Interpreter
+from rlcore_simulation.known_interpreters import home, note
+from rlcore_simulation.requirements import ALONE, fits, lacking
 
 STAMP = "rlcore-venv.json"
 """In an environment: what it was made for and whether here; once it is complete, of what, and in

@@ -8,11 +8,10 @@ import warnings
 from pathlib import Path
 
 import pytest
-from rlcore_simulation import venvs
+from rlcore_simulation import known_interpreters, venvs
 from rlcore_simulation.cli import venv as command
 from rlcore_simulation.found import environment_for
 
-from rlcore import noted
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, to_yaml
 from rlcore.config.old_names import ConfigWarning
@@ -46,7 +45,7 @@ def environment(folder: Path, env: str, packages: dict[str, str], *, age: int = 
     stamp = folder / venvs.STAMP
     stamp.write_text(f'{{"env": "{env}", "requirements": []}}')
     os.utime(stamp, (10**9 - age, 10**9 - age))
-    noted.note(folder)
+    known_interpreters.note(folder)
     return folder
 
 
@@ -171,3 +170,18 @@ def test_the_command_that_makes_one_says_how_it_is_used(
     (made / venvs.STAMP).write_text(stamp.replace("'", '"'))
     assert command.main(["create", "robotwin_place_shoe", str(made)]) == 0
     assert capsys.readouterr().out.endswith("use it: rlcore train env=robotwin_place_shoe\n")
+
+
+def test_a_name_without_a_slash_is_looked_for_on_the_path(
+    elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that is not there is a folder here."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "python9").touch(mode=0o755)
+    for named, meant in (
+        ("python9", tmp_path / "python9"),
+        ("./python9", elsewhere / "python9"),
+        ("venv", elsewhere / "venv"),
+    ):
+        words = ["env=robotwin_stack_blocks_two", f"env.train.python={named}"]
+        assert compose(words, require=("env",)).env.train.interpreter() == str(meant)

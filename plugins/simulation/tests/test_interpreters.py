@@ -18,13 +18,13 @@ import psutil
 import pytest
 from line_simulator import LineConfig, env_spec
 from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.interpreters import look
 from rlcore_simulation.simulator import SimulatorSource
 from rlcore_simulation.staging import CORE, staged
 from rlcore_simulation.wire import WireError
 from test_processes import wait_gone
 
 from rlcore.errors import AssetError, ConfigError, SimulatorError, UserError
-from rlcore.interpreters import look
 from rlcore.specs import Episode
 from rlcore.workers.survive import SurvivingEnv
 

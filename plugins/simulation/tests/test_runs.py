@@ -16,10 +16,7 @@ import pytest
 from rlcore_tools.report.sameness import untimed
 from safetensors.numpy import load_file
 
-from rlcore.checks import check
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
-from rlcore.errors import ConfigError
 from rlcore.hookspecs import hookimpl
 from rlcore.plugins import load_plugins
 from rlcore.results.tables import read_results
@@ -77,15 +74,16 @@ def test_what_befell_simulators_that_demonstrated_is_told(
     assert "died (killed by signal 9) while it demonstrated task" in line
 
 
-def test_another_interpreter_needs_processes_which_is_said_before_a_run(site: Path) -> None:
-    here = f"env.train.python={sys.executable}"
-    with pytest.raises(ConfigError) as caught:
-        check(compose([*WORDS, here, "env.train.num_processes=0", "env.eval.num_processes=0"]))
-    assert caught.value.message == (
-        f"env.train.num_processes must be at least 1 with python={sys.executable}: another "
-        "interpreter can't simulate in a process of rlcore's, got 0"
-    )
-    check(compose([*WORDS, here]))
+def test_another_interpreter_needs_processes_which_is_said_before_a_run(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", *WORDS, f"env.train.python={sys.executable}", "--dry-run"]
+    assert main([*words, "env.train.num_processes=0", "env.eval.num_processes=0"]) == 2
+    assert (
+        f"error: env.train.num_processes: must be at least 1 with python={sys.executable}: another "
+        "interpreter can't simulate in a process of rlcore's, got 0\n"
+    ) in capsys.readouterr().err
+    assert main(words) == 0
 
 
 def test_a_run_there_is_replayed_and_an_upgrade_is_told_when_it_goes_on(

@@ -11,12 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from rlcore_simulation import plugin, venvs
+from rlcore_simulation import interpreters, known_interpreters, plugin, venvs
 from rlcore_simulation.cli import venv as command
+from rlcore_simulation.interpreters import Interpreter, look
 
-from rlcore import interpreters, noted
+from rlcore.config.compose import compose
 from rlcore.errors import AssetError, ConfigError, PluginError
-from rlcore.interpreters import Interpreter, look
 from rlcore.specs import ComponentSpec
 
 
@@ -75,7 +75,7 @@ def test_pip_installs_what_the_plugin_states_and_what_stands_alone_last(
     ]  # fmt: skip
     venvs.make(spec_of("robot==1.5"), folder, say=said.append)  # another version is asked for
     assert ran.ran[3:] == [[*pip, "robot==1.5"]]
-    assert noted.noted() == [str(folder)] and venvs.stamp(folder)["env"] == "sliding"
+    assert known_interpreters.noted() == [str(folder)] and venvs.stamp(folder)["env"] == "sliding"
     monkeypatch.setattr(venvs, "_uv", lambda: "/bin/uv")
     venvs.make(spec_of("robot==1.6"), folder, say=said.append)
     uv = ["/bin/uv", "pip", "install", "--quiet", "--python", f"{folder}/bin/python"]
@@ -278,7 +278,7 @@ def test_what_can_not_be_installed_is_named(
         assert f"{folder}/bin/python -m ensurepip, or pip install uv; then {again}" == (
             caught.value.hint
         )
-    assert "requirements" not in venvs.stamp(folder) and noted.noted() == []
+    assert "requirements" not in venvs.stamp(folder) and known_interpreters.noted() == []
 
 
 def wheel(folder: Path, name: str, number: str, *asks: str) -> None:
@@ -348,9 +348,9 @@ def test_environments_are_listed_and_those_that_are_gone_are_not(
 ) -> None:
     assert command.main(["ls"]) == 0
     assert "none yet: rlcore venv create ENV makes one in" in capsys.readouterr().out
-    noted.note(twin_venv)
-    noted.note(twin_venv / "bin" / "python")  # the same
-    noted.note(home / "gone")
+    known_interpreters.note(twin_venv)
+    known_interpreters.note(twin_venv / "bin" / "python")  # the same
+    known_interpreters.note(home / "gone")
     assert command.main(["ls"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{twin_venv}: Python 3.") and f"numpy {version('numpy')}" in line
@@ -367,7 +367,7 @@ def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_i
     (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
     (folder / "lib").symlink_to(twin_venv / "lib")
     (folder / venvs.STAMP).write_text('{"env": "robotwin"}')
-    noted.note(folder / "bin/python")
+    known_interpreters.note(folder / "bin/python")
     assert command.main(["ls"]) == 0
     title, lacks = capsys.readouterr().out.splitlines()
     assert title.startswith(f"{folder}/bin/python for robotwin: Python 3.")
@@ -377,7 +377,8 @@ def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_i
     assert (row["name"], row["status"]) == ("environment", "warning")  # no run may need it
     assert row["detail"] == f"{title}; {lacks.strip().rpartition(': ')[0]}"
     assert row["fix"] == f"rlcore venv create robotwin {folder}"
-    assert plugin.rlcore_doctor({}) == []  # of a run that is asked about, core checks its own
+    run = compose(["env=toy"], require=("env",))
+    assert plugin.rlcore_doctor(run) == []  # which is told of its own ones only
 
 
 def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(

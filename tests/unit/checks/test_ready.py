@@ -61,14 +61,11 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
 
     module = ModuleType("sick")
     vars(module).update(rlcore_doctor=rlcore_doctor)
-    manager, chosen = load_plugins().manager, ready.chosen_plugins
+    manager = load_plugins().manager
     manager.register(module, name="sick")
     monkeypatch.setattr(extras, "distribution", find)
     free = SimpleNamespace(free=2**40)  # others write meanwhile
     monkeypatch.setattr(room.shutil, "disk_usage", lambda place: free)
-    monkeypatch.setattr(
-        ready, "chosen_plugins", lambda config, registry: {"sick", *chosen(config, registry)}
-    )
     monkeypatch.setattr(doctor, "_kernels", lambda: room.row("kernels", ""))
     yield
     manager.unregister(module)

@@ -10,13 +10,13 @@ from types import ModuleType
 import pytest
 
 import rlcore
-from rlcore.checks import ready
 from rlcore.cli import verbs
 from rlcore.cli.main import main
 from rlcore.config.schema import RunConfig
 from rlcore.errors import RunWarning, WorkerError
 from rlcore.loop.assembly import Assembly
-from rlcore.plugins import load_plugins
+from rlcore.plugins import Component, load_plugins
+from rlcore.specs import ComponentSpec
 
 COLLECT = ["collect", "env=toy", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"]
 
@@ -214,12 +214,15 @@ def test_the_doctor_reports_and_fails(sick_plugin, capsys):
     assert "fix: apt-get egl" in said
 
 
-def test_a_run_asks_only_the_plugins_it_uses(sick_plugin, loop, monkeypatch, capsys):
-    assert main(COLLECT) == 0
-    assert len(loop.configs) == 1
-    monkeypatch.setattr(ready, "chosen_plugins", lambda config, registry: {"core", "sick"})
+def test_a_run_asks_the_plugins_it_uses_and_those_without_components(
+    sick_plugin, loop, monkeypatch, capsys
+):
     assert main(COLLECT) == 2
     assert capsys.readouterr().err == "error: this machine lacks GL: no EGL\n  hint: apt-get egl\n"
+    assert loop.configs == []
+    other = Component(ComponentSpec("env", "sickly", "x:y"), "sick", "acme-sick", "1.0")
+    monkeypatch.setitem(load_plugins()._components, ("env", "sickly"), [other])
+    assert main(COLLECT) == 0
     assert len(loop.configs) == 1
 
 

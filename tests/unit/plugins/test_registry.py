@@ -265,6 +265,25 @@ def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
     }
 
 
+def test_the_versions_of_all_plugins_are_asked_for(install):
+    text = """
+        from rlcore.hookspecs import hookimpl
+        from rlcore.specs import OtherInterpreter
+        RLCORE_API = (0, 2)
+
+        @hookimpl
+        def rlcore_versions(envs):
+            return [OtherInterpreter(side, "NAME", {}, {}) for side in envs]
+    """
+    for name in ("one", "two"):
+        install(name, f"asked_{name}", text.replace("NAME", name))
+    registry = Registry.load(environ={"RLCORE_PLUGINS": "one,two"})
+    found = registry.versions({"train": None, "eval": None})
+    assert sorted((one.side, one.executable) for one in found) == [
+        ("eval", "one"), ("eval", "two"), ("train", "one"), ("train", "two"),
+    ]  # fmt: skip
+
+
 def test_load_target():
     assert load_target("rlcore.errors:PluginError") is PluginError
     with pytest.raises(PluginError, match=r"no 'PlugingError'. Did you mean 'PluginError'"):

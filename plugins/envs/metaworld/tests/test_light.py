@@ -17,13 +17,13 @@ from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 from rlcore_mujoco import gl
+from rlcore_simulation.interpreters import Interpreter
+from rlcore_simulation.requirements import lacking
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
 from rlcore.errors import AssetError, ConfigError
-from rlcore.interpreters import Interpreter
 from rlcore.loop.rows import rows_of
-from rlcore.requirements import lacking
 from rlcore.rollout.schedule import evaluation_columns
 
 PACKAGES = {"mujoco": "3.3.0", "numpy": "1.26.4", "packaging": "25.0"}

@@ -18,12 +18,12 @@ from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.tasks import BOXES
 from rlcore_sapien.vulkan import environment
 from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.interpreters import look
 from rlcore_testing import EnvConformance
 from rlcore_tools.rlinf.observation import as_printed
 
 from rlcore.config.compose import compose
 from rlcore.errors import AssetError
-from rlcore.interpreters import look
 from rlcore.loop import train
 from rlcore.loop.assembly import assemble
 from rlcore.specs import Episode

@@ -20,7 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore import interpreters
+from rlcore_simulation import interpreters
+
 from rlcore.errors import AssetError
 from rlcore.libraries import mend
 

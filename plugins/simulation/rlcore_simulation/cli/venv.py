@@ -10,12 +10,12 @@ from typing import NamedTuple
 from rlcore.cli.parser import Parser
 from rlcore.config.schema import EnvConfig
 from rlcore.errors import UserError
-from rlcore.interpreters import Interpreter, executable_of, look
-from rlcore.noted import home, noted
 from rlcore.plugins import Registry, load_plugins
-from rlcore.requirements import lacking, of_note
 from rlcore.specs import ComponentSpec
 from rlcore.targets import load_target
+from rlcore_simulation.interpreters import Interpreter, executable_of, look
+from rlcore_simulation.known_interpreters import home, noted
+from rlcore_simulation.requirements import lacking, of_note
 from rlcore_simulation.venvs import CONFIG, make, stamp, usual
 
 VERBS = ("create", "ls")

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from rlcore_simulation import known_interpreters
+from rlcore_simulation.interpreters import look
 
-from rlcore import noted
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.keys import Door
 from rlcore.config.trust import require_closed_doors
 from rlcore.errors import AssetError, ConfigError
-from rlcore.interpreters import look
 
 
 @pytest.fixture
@@ -24,7 +24,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_from_elsewhere_may_name_an_interpreter_that_the_user_knows(
     home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = Door("runs its simulators with", (None,), known="rlcore.noted:known")
+    door = Door(
+        "runs its simulators with", (None,), known="rlcore_simulation.known_interpreters:known"
+    )
     config = RunConfig()
     (key,) = (f for f in type(config.cluster).__dataclass_fields__.values() if f.name == "address")
     monkeypatch.setattr(key, "metadata", {**key.metadata, "door": door})
@@ -33,7 +35,7 @@ def test_a_run_from_elsewhere_may_name_an_interpreter_that_the_user_knows(
         require_closed_doors(home / "config.yaml", config, given=())
     assert f"this runs its simulators with {twin_venv}/bin/python" in caught.value.message
     assert "--trust" in str(caught.value.hint)
-    noted.note(twin_venv)
+    known_interpreters.note(twin_venv)
     require_closed_doors(home / "config.yaml", config, given=())
 
 
@@ -43,11 +45,11 @@ def test_one_that_is_gone_is_not_to_be_trusted_but_said_to_be_gone(home: Path) -
     folder = home / "venv"
     (folder / "bin").mkdir(parents=True)
     for gone in (home / "other", folder, folder / "bin" / "python"):
-        assert noted.known(str(gone))
+        assert known_interpreters.known(str(gone))
         with pytest.raises(AssetError, match=r"is no (Python interpreter|virtual environment)"):
             look(str(gone))
     (folder / "bin" / "python").symlink_to(home / "removed")
-    assert noted.known(str(folder))
-    assert not noted.known("python3")
+    assert known_interpreters.known(str(folder))
+    assert not known_interpreters.known("python3")
     (home / "removed").symlink_to(sys.executable)
-    assert not noted.known(str(folder))
+    assert not known_interpreters.known(str(folder))

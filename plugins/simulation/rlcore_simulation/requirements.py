@@ -1,4 +1,4 @@
-"""What an env's simulators need of their interpreter, compared with what is there. Light.
+"""Compare what an env's simulators need with what their interpreter has. Light.
 
 Of a plugin its ComponentSpec says `requirements` and `requires_python`; an interpreter says its
 version and its packages.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlcore.interpreters import Interpreter
 from rlcore.specs import ComponentSpec
+from rlcore_simulation.interpreters import Interpreter
 
 ALONE = " --no-deps"
 """Behind a requirement that is installed without what it asks for."""
@@ -40,16 +40,9 @@ def of_note(interpreter: Interpreter, spec: ComponentSpec | None = None) -> dict
     """Versions of numpy and of what an env's simulators need, as far as it is there."""
     from packaging.utils import canonicalize_name
 
-    names = set(map(canonicalize_name, ["numpy", *(required(spec) if spec else ())]))
+    names = set(map(canonicalize_name, ["numpy", *(spec.requirement_names if spec else ())]))
     found = interpreter.packages.items()
     return dict(sorted(pair for pair in found if canonicalize_name(pair[0]) in names))
-
-
-def required(spec: ComponentSpec) -> list[str]:
-    """Names of the distributions that an env's simulators need."""
-    from packaging.requirements import Requirement
-
-    return [Requirement(text.removesuffix(ALONE)).name for text in spec.requirements]
 
 
 def fits(version: str, wanted: str | None) -> bool:

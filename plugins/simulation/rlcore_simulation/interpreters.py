@@ -1,4 +1,4 @@
-"""Other Python processes that rlcore starts: how they are started, and what they may import. Light.
+"""Start other Python processes, and ask other interpreters for their versions. Light.
 
 `python -m` and `python -c` put the current folder before everything else on the path of modules, so
 that a `json.py` which happens to lie there would be run. Ours never look there, unless the user
@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -81,13 +80,11 @@ class Interpreter:
         executable: its path.
         version: of Python, e.g. "3.11.7".
         packages: versions of what is installed in its environment, by name.
-        of_note: those that matter for an env: of Python, numpy, its simulator and its plugin.
     """
 
     executable: str
     version: str
     packages: Mapping[str, str]
-    of_note: Mapping[str, str] = field(default_factory=dict)
 
 
 def command(
@@ -132,17 +129,6 @@ def environment(path: Iterable[str] | None = None) -> dict[str, str]:
     return variables | {"PYTHONPATH": joined, "PYTHONSAFEPATH": "1"}
 
 
-def without_current_folder(paths: str) -> str:
-    """A PYTHONPATH whose empty entries, which mean the current folder, are left out, and whose
-    relative ones mean the folder that they mean here."""
-    return os.pathsep.join(os.path.abspath(path) for path in paths.split(os.pathsep) if path)
-
-
-def placed(python: str) -> str:
-    """The path of an interpreter: a name without a slash is looked for on PATH, as a shell does."""
-    return (os.sep not in python and shutil.which(python)) or python
-
-
 def executable_of(python: str) -> str:
     """The interpreter of a path: itself, or that of the virtual environment in this folder. Links
     are not followed: an environment knows itself by them."""
@@ -151,11 +137,10 @@ def executable_of(python: str) -> str:
 
 
 def without_processes(python: str) -> str:
-    """What is wrong with an env of no simulator processes, where its simulators are to run under
-    another interpreter."""
+    """What is wrong with `num_processes=0` where simulators run under another interpreter."""
     return (
-        f"num_processes must be at least 1 with python={python}: another interpreter can't "
-        "simulate in a process of rlcore's, got 0"
+        f"must be at least 1 with python={python}: another interpreter can't simulate in a process "
+        "of rlcore's, got 0"
     )
 
 

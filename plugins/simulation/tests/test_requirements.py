@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.metadata import version
 from pathlib import Path
 
-from rlcore.interpreters import look
-from rlcore.requirements import lacking
+from rlcore_simulation.interpreters import look
+from rlcore_simulation.requirements import lacking
+
 from rlcore.specs import ComponentSpec
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rlcore_simulation import plugin
+from rlcore_simulation.doctor import findings, interpreters_of
+from rlcore_simulation.interpreters import look
+from rlcore_simulation.known_interpreters import noted
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
-from rlcore.checks.interpreters import findings, interpreters_of
 from rlcore.config.schema import EnvConfig
 from rlcore.errors import AssetError, RunWarning
-from rlcore.interpreters import look
 from rlcore.plugins import Component
 from rlcore.specs import ComponentSpec
 from rlcore.track.manifest import build_manifest, code, versions
@@ -58,14 +61,14 @@ def script(folder: Path, text: str) -> Path:
 
 
 def test_envs_of_rlcores_own_interpreter_are_left_alone() -> None:
-    assert interpreters_of({"train": EnvConfig(), "eval": Elsewhere()}, registry_of()) == {}
+    assert interpreters_of({"train": EnvConfig(), "eval": Elsewhere()}, registry_of()) == []
 
 
 def test_versions_of_note_stand_in_the_manifest(twin_venv: Path) -> None:
     envs = {"train": EnvConfig(), "eval": Elsewhere(python=str(twin_venv))}
     found = interpreters_of(envs, registry_of("PyYAML>=5", "Some_Thing; python_version < '3'"))
-    (one,) = found.values()
-    assert one.executable == f"{twin_venv}/bin/python" and list(found) == ["eval"]
+    (one,) = found
+    assert one.executable == f"{twin_venv}/bin/python" and one.side == "eval"
     python = ".".join(map(str, sys.version_info[:3]))
     assert one.of_note == {
         "python": python, "PyYAML": version("pyyaml"), "numpy": NUMPY, "acme-slider": "1.2.3",
@@ -165,8 +168,8 @@ def test_a_link_to_the_python_of_an_environment_is_told_from_it(tmp_path: Path) 
 
 
 def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 0.3)
-    monkeypatch.setattr("rlcore.interpreters.QUIET_SECONDS", 0.1)
+    monkeypatch.setattr("rlcore_simulation.interpreters.LOOK_SECONDS", 0.3)
+    monkeypatch.setattr("rlcore_simulation.interpreters.QUIET_SECONDS", 0.1)
     with pytest.warns(RunWarning, match=r"python has not told its version yet; waiting 0.3 s"):
         error = refused(script(tmp_path, "sleep 600"))
     assert "has not told its version within 0.3 s" in error.message
@@ -175,7 +178,7 @@ def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_one_that_hangs_had_started_ends_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlcore.interpreters.LOOK_SECONDS", 3.0)
+    monkeypatch.setattr("rlcore_simulation.interpreters.LOOK_SECONDS", 3.0)
     child = tmp_path / "child"
     with pytest.warns(RunWarning):
         refused(script(tmp_path, f"sleep 600 & echo $! > {child}; wait"))
@@ -237,11 +240,40 @@ def test_doctor_says_both_sides(twin_venv: Path) -> None:
         "detail": "/no/python is no Python interpreter: No such file or directory",
         "fix": "rlcore venv create sliding",
     }
-    assert findings({"train": EnvConfig()}, registry_of()) == []
+    assert [*findings({"train": EnvConfig()}, registry_of())] == []
     (own,) = findings({"train": Elsewhere()}, registry_of("numpy"))
     assert (
         own["detail"].startswith("rlcore's own interpreter: python 3.") and NUMPY in own["detail"]
     )
+
+
+def test_a_run_that_starts_looks_again_and_remembers_the_interpreter(
+    twin_venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(plugin, "load_plugins", lambda: registry_of("numpy"))
+    envs = {"train": Elsewhere(python=str(twin_venv)), "eval": EnvConfig()}
+    assert noted() == []
+    (one,) = plugin.rlcore_versions(envs)
+    assert (one.side, "gauge" in one.packages) == ("train", False)
+    assert noted() == [f"{twin_venv}/bin/python"]
+    (packages,) = twin_venv.glob("lib/python3*/site-packages")
+    info = packages / "gauge-3.0.dist-info"
+    info.mkdir()
+    try:
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gauge\nVersion: 3.0\n")
+        (one,) = plugin.rlcore_versions(envs)
+    finally:
+        shutil.rmtree(info)
+        look.cache_clear()
+    assert one.packages["gauge"] == "3.0"
+
+
+def test_doctor_refuses_simulators_of_another_interpreter_in_this_process() -> None:
+    """Whatever the interpreter is, as it is not asked."""
+    _, row = findings({"train": Elsewhere(python="/no/python", num_processes=0)}, registry_of())
+    assert (row["name"], row["status"]) == ("env.train.num_processes", "refused")
+    assert row["detail"].startswith("must be at least 1 with python=/no/python: ")
 
 
 def test_what_stands_on_this_path_is_not_on_the_others(

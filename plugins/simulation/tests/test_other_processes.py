@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from rlcore_simulation import interpreters
 
-from rlcore import interpreters
 from rlcore.errors import AssetError
 
 STANDARD = ("json", "runpy", "signal", "threading")
@@ -72,80 +72,6 @@ def test_what_the_user_put_on_the_path_is_found_also_in_the_current_folder(tmp_p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     assert told("mine").stdout == "mine\n"
-
-
-def test_a_path_without_the_current_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    paths = os.pathsep.join(["", "/a", "sub", ""])
-    expected = os.pathsep.join(["/a", str(tmp_path / "sub")])
-    assert interpreters.without_current_folder(paths) == expected
-    assert interpreters.without_current_folder("") == ""
-
-
-CLUSTER = """
-import json, os, sys
-if sys.platform == "linux":
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-import ray
-from rlcore.config.schema import ClusterConfig
-from rlcore.workers.cluster import cluster_session
-
-@ray.remote(num_cpus=0)
-def look():
-    import os, sys
-    return os.getcwd(), sys.path
-
-with cluster_session(ClusterConfig()):
-    folder, path = ray.get(look.remote())
-    import psutil
-    address = ray.get_runtime_context().gcs_address
-    cores = ray.cluster_resources()["CPU"]
-    print(json.dumps([folder, path, address, "RAY_AUTH_TOKEN" in os.environ, cores]))
-    sys.stdout.flush()
-    sys.stdin.readline()
-"""
-
-
-def test_workers_of_ray_do_not_look_there_and_strangers_do_not_get_in(decoys):
-    """One cluster for both, as it takes seconds to start."""
-    script = decoys / "script.py"
-    script.write_text(CLUSTER)
-    home = decoys / "home"
-    home.mkdir()
-    variables = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
-    driver = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=variables | {"HOME": str(home), "PYTHONPATH": "lib"},
-    )
-    assert driver.stdin is not None and driver.stdout is not None
-    try:
-        folder, path, address, has_token, cores = json.loads(driver.stdout.readline())
-        here = os.getcwd()
-        assert folder == here and here not in path and "" not in path
-        assert str(Path(here) / "lib") in path
-        assert has_token and not (home / ".ray").exists()
-        if sys.platform == "linux":
-            assert cores == 1  # those that this process may use
-        from ray._raylet import GcsClient  # what `ray.init` and Ray's own tools connect with
-        from ray.exceptions import AuthenticationError
-
-        with pytest.raises(AuthenticationError):
-            GcsClient(address=address)
-    finally:
-        driver.communicate("\n", timeout=60)
-    assert driver.returncode == 0
-
-
-def test_a_name_without_a_slash_is_looked_for_on_the_path(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    (tmp_path / "python9").write_text("")
-    (tmp_path / "python9").chmod(0o755)
-    assert interpreters.placed("python9") == f"{tmp_path}/python9"
-    assert interpreters.placed("./python9") == "./python9"
-    assert interpreters.placed("venv") == "venv"  # a folder here
 
 
 def test_who_is_asked_does_not_look_into_the_current_folder_however_old(elsewhere: Path) -> None:

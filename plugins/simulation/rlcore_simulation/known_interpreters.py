@@ -1,4 +1,4 @@
-"""Which environments and interpreters the user has made or named before. Light.
+"""Remember the simulator environments and interpreters that this user has made or used. Light.
 
 They stand in a file of the user's, so that they can be listed, and so that the folder of a run may
 name one of them.
@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from rlcore import interpreters
+from rlcore_simulation import interpreters
 
 
 def home() -> Path:

@@ -1,0 +1,121 @@
+"""Check the interpreters in which simulators run, and report their versions.
+
+Each is started once, by :func:`rlcore_simulation.interpreters.look`.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from rlcore.config.schema import EnvConfig
+from rlcore.errors import AssetError
+from rlcore.specs import ComponentSpec, OtherInterpreter
+from rlcore_simulation.interpreters import (
+    Interpreter,
+    executable_of,
+    look,
+    venv_of,
+    without_processes,
+)
+from rlcore_simulation.requirements import lacking, of_note
+
+if TYPE_CHECKING:
+    from rlcore.plugins import Registry
+
+Row = dict[str, str]
+
+
+def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> list[OtherInterpreter]:
+    """The interpreters of other environments than rlcore's, by side of the run.
+
+    Args:
+        envs: settings by side ("train", "eval", ...).
+
+    Raises:
+        AssetError: one of them can't be used; names what it lacks, and the command that mends it.
+    """
+    used = {side: env for side, env in envs.items() if env.interpreter() is not None}
+    return [_usable(side, env, registry) for side, env in used.items()]
+
+
+def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> Iterator[Row]:
+    """The same as rows of `rlcore doctor`, with one for each env that could have another one."""
+    for side, env in envs.items():
+        python = env.interpreter()
+        if python is not None:
+            yield _finding(side, env, registry)
+            if env.num_processes == 0:
+                yield _row(f"env.{side}.num_processes", "refused", without_processes(python))
+        elif env.env_type and registry.get("env", env.env_type).spec.requirements:
+            yield _row(f"env.{side}.python", "ok", f"rlcore's own interpreter: {_here()}")
+
+
+def _finding(side: str, env: EnvConfig, registry: Registry) -> Row:
+    key = f"env.{side}.python"
+    try:
+        one = _usable(side, env, registry)
+    except AssetError as error:
+        said = error.message.removeprefix(f"{key}: ")
+        return _row(key, "missing", said, error.hint or "")
+    there = ", ".join(f"{name} {its}" for name, its in one.of_note.items())
+    return _row(key, "ok", f"{one.executable}: {there}; here: {_here()}")
+
+
+def _row(name: str, status: str, detail: str, fix: str = "") -> Row:
+    return {"name": name, "status": status, "detail": detail, "fix": fix}
+
+
+def _here() -> str:
+    return f"python {platform.python_version()}, numpy {version('numpy')}"
+
+
+def _usable(side: str, env: EnvConfig, registry: Registry) -> OtherInterpreter:
+    """The interpreter of a side. Raises AssetError where it can't be used."""
+    key, python = f"env.{side}.python", str(env.interpreter())
+    component = registry.get("env", env.env_type)
+    spec = component.spec
+    try:
+        seen = look(python)
+    except AssetError as error:
+        # with a hint of its own it lacks a package, which can be installed there; what an env asks
+        # for is more than that package
+        own = error.hint and _mending(spec, executable_of(python))
+        hint = own or _making(spec) or error.hint
+        raise AssetError(f"{key}: {error.message}", hint=hint) from None
+    _require(key, seen, spec)
+    # the plugin's own code is handed on from here
+    noted = {**of_note(seen, spec), component.distribution: component.version}
+    return OtherInterpreter(side, seen.executable, seen.packages, {"python": seen.version, **noted})
+
+
+def _require(key: str, interpreter: Interpreter, spec: ComponentSpec) -> None:
+    absent = list(lacking(interpreter, spec))
+    if not absent:
+        return
+    listed = ", ".join(f"{wanted} (there: {found})" for wanted, found in absent)
+    names = [wanted for wanted, _ in absent if not wanted.startswith("Python ")]
+    if len(names) < len(absent):  # no package mends the Python of an environment
+        hint = _making(spec)
+    else:
+        pip = shlex.join([interpreter.executable, "-m", "pip", "install", *names])
+        hint = _mending(spec, interpreter.executable) or pip
+    raise AssetError(
+        f"{key}: {interpreter.executable} lacks what the simulators of {spec.name} need: {listed}",
+        hint=hint,
+    )
+
+
+def _mending(spec: ComponentSpec, executable: str) -> str | None:
+    """The command that installs what is missing into the virtual environment of an interpreter;
+    None where it is of none."""
+    venv, command = venv_of(executable), _making(spec)
+    return f"{command} {shlex.quote(str(venv))}" if command and venv else None
+
+
+def _making(spec: ComponentSpec) -> str | None:
+    """The command that makes an environment for the simulators of an env."""
+    return f"rlcore venv create {spec.name}" if spec.requirements else None
