@@ -27,9 +27,9 @@ from pathlib import Path
 import pytest
 from rlcore_simulation import venvs
 
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore.placement.inventory import local_cpus
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 
 BESIDE = Path(__file__).parent
 CORES = 2

@@ -24,17 +24,17 @@ import torch
 from parts.machine import Machine
 from parts.ours import training_order
 
-from rlcore.algo.advantage import Advantages
 from rlcore.config.compose import compose
 from rlcore.config.schema import AlgorithmConfig
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.minibatch import Advantages
+from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner import update as learner
 from rlcore.learner.samples import Samples, make_samples
-from rlcore.loop.assembly import Assembly, assemble
-from rlcore.loop.gather import gather
 from rlcore.placement import Inventory
-from rlcore.targets import load_target
-from rlcore.trajectory import Trajectory
+from rlcore.plugins.import_target import load_target
+from rlcore.session.assembly import Assembly, assemble
+from rlcore.session.gather import gather
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 

@@ -166,7 +166,7 @@ def our_side(config: LiberoConfig, envs: int, chunk: int, cores: int) -> Iterato
     """The same of ours, with the first task of `config`."""
     from rlcore_env_libero.env import make_env
 
-    from rlcore.specs import Episode
+    from rlcore.contracts.specs import Episode
 
     env = make_env(config, num_envs=envs, rank=0, world_size=1, num_processes=min(cores, envs))
     trials = itertools.count()

@@ -92,7 +92,7 @@ def measure_ours(scene: Scene, envs: int, chunks: int, cores: int) -> float:
     from rlcore_env_maniskill.env import make_env
     from rlcore_env_maniskill.settings import ManiSkillConfig
 
-    from rlcore.specs import Episode
+    from rlcore.contracts.specs import Episode
 
     config = ManiSkillConfig(
         tasks=[scene.task], obs_mode=scene.obs, image_size=scene.size, max_episode_steps=MAX_STEPS

@@ -27,7 +27,7 @@ from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.interpreters import executable_of
 from rlcore_simulation.staging import staged
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 CHUNK, ENTRIES = 25, 14
 REPEATS = 3

@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # torch looks at CUDA_VISIBLE_DEVICES, which --device sets
     from parts.maniskill_alone import Work
     from parts.phases import Clock
 
-    from rlcore.loop.assembly import Assembly
-    from rlcore.protocols import Observation
+    from rlcore.contracts.protocols import Observation
+    from rlcore.session.assembly import Assembly
     from rlcore.workers.local_group import LocalGroup
 
 RECIPES = {"openvla_oft": "maniskill_ppo_openvlaoft", "pi05": "maniskill_ppo_openpi_pi05"}
@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace) -> Report:
     from parts.phases import Clock
 
     from rlcore.config.compose import compose
-    from rlcore.loop.assembly import assemble
+    from rlcore.session.assembly import assemble
     from rlcore.workers.local_group import LocalGroup
 
     asked = compose([*words(options, chunk=1), *options.overrides])
@@ -159,7 +159,7 @@ def _round(group: LocalGroup, assembly: Assembly, update: int) -> tuple[float, f
     from parts.ours import training_order
     from parts.phases import synchronize
 
-    from rlcore.loop.gather import gather
+    from rlcore.session.gather import gather
 
     begin = time.perf_counter()
     gather(group, assembly, training_order(assembly, update))
@@ -181,7 +181,7 @@ def _timed_round(
     from parts.maniskill_alone import Work
     from parts.ours import training_order
 
-    from rlcore.loop.gather import gather
+    from rlcore.session.gather import gather
 
     worker = _worker(group, "actor")
     (env,) = _worker(group, "env")._envs["train"]
@@ -253,7 +253,7 @@ def main() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = (
         os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] if options.device == "gpu" else ""
     )
-    from rlcore.errors import UserError
+    from rlcore.contracts.errors import UserError
 
     try:
         _check_device(options)
@@ -275,7 +275,7 @@ def _check_device(options: argparse.Namespace) -> None:
     """
     import torch
 
-    from rlcore.errors import PlacementError
+    from rlcore.contracts.errors import PlacementError
 
     if "gpu" in (options.device, options.sim_backend) and not torch.cuda.is_available():
         raise PlacementError(

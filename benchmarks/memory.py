@@ -20,7 +20,7 @@ from parts.command import Command, title
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 
 MIB = 2**20
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"

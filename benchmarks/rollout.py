@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # processes of the peer import this file again, and need none
     from parts.machine import Machine
     from parts.ours import Rollout
 
-    from rlcore.loop.assembly import Assembly
+    from rlcore.session.assembly import Assembly
 
 AIM_OF_BOUND, AIM_OF_PEER = 0.8, 4.0
 BATCHES = (8, 16, 32, 64, 128)
@@ -188,8 +188,8 @@ def measure(overrides: Sequence[str], effort: Effort) -> Report:
     from parts.ours import measure_rollouts, median
 
     from rlcore.config.compose import compose
-    from rlcore.errors import PlacementError
-    from rlcore.loop.assembly import assemble
+    from rlcore.contracts.errors import PlacementError
+    from rlcore.session.assembly import assemble
 
     assembly = assemble(compose(overrides))
     inventory = assembly.placement.inventory

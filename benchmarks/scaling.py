@@ -46,8 +46,8 @@ def queues(options: argparse.Namespace) -> tuple[list[str], Any]:
     """Messages a second of one process of queues."""
     from parts.queues import measure_queues
 
+    from rlcore.cluster.cluster import cluster_session
     from rlcore.config.schema import ClusterConfig
-    from rlcore.workers.cluster import cluster_session
 
     with cluster_session(ClusterConfig()):
         found = [
@@ -86,7 +86,7 @@ def workers(options: argparse.Namespace) -> tuple[list[str], Any]:
     from parts.ours import measure_rollouts, median
 
     from rlcore.config.compose import compose
-    from rlcore.loop.assembly import assemble
+    from rlcore.session.assembly import assemble
 
     toy = ["env=toy", "model=toy", "algorithm=ppo"]
     chosen = [*(toy if options.quick else ["experiment=quickstart"]), PATIENT]

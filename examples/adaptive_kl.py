@@ -10,9 +10,9 @@ is; this is a factor on it. A plugin: a package names this module in its entry p
 from __future__ import annotations
 
 from rlcore import hookimpl
-from rlcore.run import Run
+from rlcore.contracts.run import Run
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 TARGET_KL = 0.01
 STEP = 1.5
 LOWEST, HIGHEST = 0.01, 10.0  # of the factor

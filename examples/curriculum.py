@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from rlcore import hookimpl
-from rlcore.episodes import EpisodeOutcome
-from rlcore.run import Run
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.run import Run
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 RATE = 0.3  # how fast a weight follows what was just seen, in (0, 1]
 FLOOR = 0.1  # of a weight; one that always fails comes to 1
 

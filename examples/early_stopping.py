@@ -8,9 +8,9 @@ A plugin: a package names this module in its entry points (docs/plugins.md).
 from __future__ import annotations
 
 from rlcore import hookimpl
-from rlcore.run import Run
+from rlcore.contracts.run import Run
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 PATIENCE = 3  # evaluations in a row that are no better than the best before them
 
 

@@ -18,16 +18,16 @@ import torch
 
 from rlcore.api import compose
 from rlcore.config.schema import RunConfig
+from rlcore.contracts.protocols import Algorithm, Env, Policy, take_rows
+from rlcore.contracts.rng import RowKeys, generator
+from rlcore.contracts.specs import Kind
+from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.update import Learner
-from rlcore.plugins import load_plugins
-from rlcore.protocols import Algorithm, Env, Policy, take_rows
-from rlcore.rng import RowKeys, generator
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.messages import ChunkOutcome
 from rlcore.rollout.schedule import Column, training_columns
-from rlcore.specs import Kind
-from rlcore.targets import load_target
-from rlcore.trajectory import Trajectory
 
 UPDATES = 30
 SETTINGS = [

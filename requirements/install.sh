@@ -110,7 +110,7 @@ install_gl() {
 }
 
 # -- what packages from pip are linked with and don't bring: SAPIEN with X; OpenCV, which LIBERO,
-# ManiSkill and RoboTwin ask for, with X, GL and GLib (rlcore/libraries.py) -----------------------
+# ManiSkill and RoboTwin ask for, with X, GL and GLib (rlcore/plugins/system_libraries.py) -----------------------
 LIBRARIES=(
   libX11.so.6=libx11-6
   libGL.so.1=libgl1

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rlcore import kernels
+from rlcore.numerics import mkl
 
 if TYPE_CHECKING:
-    from rlcore.hookspecs import hookimpl, observer
+    from rlcore.contracts.hookspecs import hookimpl, observer
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "hookimpl", "observer"]
 
-kernels.choose()  # MKL looks at its first call, so before anything else of rlcore is imported
+mkl.choose()  # MKL looks at its first call, so before anything else of rlcore is imported
 
 
 def __getattr__(name: str) -> Any:
     """The markers of hooks when a plugin asks for them: only those who list plugins need pluggy."""
     if name in ("hookimpl", "observer"):
-        from rlcore import hookspecs
+        from rlcore.contracts import hookspecs
 
         return getattr(hookspecs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlcore.config.schema import RunConfig
-from rlcore.plugins import Registry, load_plugins
+from rlcore.plugins.registry import Registry, load_plugins
 
 if TYPE_CHECKING:
-    from rlcore.episodes import Footage
-    from rlcore.loop.assembly import Assembly as Assembly
-    from rlcore.protocols import Policy
+    from rlcore.contracts.episodes import Footage
+    from rlcore.contracts.protocols import Policy
+    from rlcore.contracts.specs import EnvSpec, Episode
     from rlcore.results.tables import EpisodeResult
     from rlcore.rollout.messages import Trace as Trace
-    from rlcore.specs import EnvSpec, Episode
-    from rlcore.track.checkpoint import Checkpoint as Checkpoint
-    from rlcore.track.checkpoint import writing as writing
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.checkpoint import Checkpoint as Checkpoint
+    from rlcore.run_folder.checkpoint import writing as writing
+    from rlcore.run_folder.folder import RunFolder
+    from rlcore.session.assembly import Assembly as Assembly
 
 _HOMES = {
-    "Assembly": "rlcore.loop.assembly",
-    "Checkpoint": "rlcore.track.checkpoint",
+    "Assembly": "rlcore.session.assembly",
+    "Checkpoint": "rlcore.run_folder.checkpoint",
     "Trace": "rlcore.rollout.messages",
-    "writing": "rlcore.track.checkpoint",
+    "writing": "rlcore.run_folder.checkpoint",
 }
 Phase = Literal["eval", "train"]
 NEEDED_TO_ACT = ("env", "model")
@@ -112,7 +112,7 @@ class SavedRun:
         Raises:
             CheckpointError: it is missing or damaged.
         """
-        from rlcore.track.checkpoint import load_checkpoint, named_checkpoint
+        from rlcore.run_folder.checkpoint import load_checkpoint, named_checkpoint
 
         found = self.named if name is None else named_checkpoint(self.folder.checkpoints, name)
         return load_checkpoint(found)
@@ -131,8 +131,8 @@ class SavedRun:
         Raises:
             CheckpointError: it is damaged.
         """
-        from rlcore.track.damage import blaming
-        from rlcore.track.trackers import read_metrics
+        from rlcore.files.damaged_files import blaming
+        from rlcore.run_folder.trackers import read_metrics
 
         path = self.folder.metrics
         if not path.exists():
@@ -146,11 +146,11 @@ class SavedRun:
         Raises:
             CheckpointError: a file is damaged, or leads out of the folder.
         """
+        from rlcore.files.atomic import is_partial
+        from rlcore.files.damaged_files import damaged
+        from rlcore.files.symlinks import require_inside
         from rlcore.results.parquet import read_note
         from rlcore.results.tables import read_results
-        from rlcore.track.damage import damaged
-        from rlcore.track.files import is_partial
-        from rlcore.track.links import require_inside
 
         folder = self.folder.evaluations
         require_inside(self.folder.path, (folder, *folder.glob("*")))
@@ -166,7 +166,7 @@ class SavedRun:
     def evaluated(self, checkpoint: Checkpoint) -> list[EpisodeResult]:
         """The evaluation of a checkpoint: the one kept with it, or one made between updates; empty
         if there is none."""
-        from rlcore.loop.verify import EPISODES
+        from rlcore.evaluation.verify import EPISODES
         from rlcore.results.tables import read_results
 
         between = self.folder.evaluations / f"{checkpoint.path.name}.parquet"
@@ -182,14 +182,14 @@ def open_run(path: str | Path) -> SavedRun:
     Raises:
         CheckpointError: there is none.
     """
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
 
     return SavedRun(RunFolder.containing(path), Path(path).expanduser().absolute())
 
 
 def protocol_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Where the rules of two evaluations differ, in a few words; empty where they don't."""
-    from rlcore.track.protocol import told_apart
+    from rlcore.run_folder.protocol_record import told_apart
 
     return told_apart(one, other)
 
@@ -212,7 +212,7 @@ def load_policy(config: RunConfig, registry: Registry | None = None) -> tuple[Po
         UserError: see :func:`check_model`.
     """
     from rlcore.checks.facts import gather_facts
-    from rlcore.targets import load_target
+    from rlcore.plugins.import_target import load_target
 
     registry = registry or load_plugins()
     facts = gather_facts(config, registry)
@@ -228,14 +228,14 @@ def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
         CheckpointError: they are damaged, or not this policy's.
     """
     from rlcore.learner import trained
-    from rlcore.track.learned import read_learner
+    from rlcore.run_folder.learner_state import read_learner
 
     trained.restore(policy.parameter_groups(), read_learner(checkpoint.path)["tensors"])
 
 
 def save_policy(policy: Policy, env_spec: EnvSpec, folder: Path) -> None:
     """Write a policy, and for which env it is; `actor.model.model_path` reads it."""
-    from rlcore.track.env_facts import write_env_facts
+    from rlcore.run_folder.env_facts import write_env_facts
 
     policy.save_pretrained(folder)
     write_env_facts(folder, env_spec)
@@ -277,14 +277,14 @@ def play_episode(
     Raises:
         UserError: a worker failed.
     """
-    from rlcore.loop.alike import computed
-    from rlcore.loop.evaluate import EVAL_UPDATE
-    from rlcore.loop.gather import GatherOrder, gather
-    from rlcore.loop.session import STOCHASTIC, protocol, sampling
+    from rlcore.evaluation.evaluate import EVAL_UPDATE
+    from rlcore.numerics.record import computed
     from rlcore.results.tables import from_outcomes
     from rlcore.rollout.schedule import Column
-    from rlcore.track.manifest import versions
-    from rlcore.workers.backends import make_group
+    from rlcore.run_folder.manifest import versions
+    from rlcore.session.backends import make_group
+    from rlcore.session.gather import GatherOrder, gather
+    from rlcore.session.session import STOCHASTIC, protocol, sampling
 
     evaluates, rollout = phase == "eval", assembly.config.rollout
     order = GatherOrder(

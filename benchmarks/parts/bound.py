@@ -31,7 +31,7 @@ from rlcore_env_metaworld.simulator import MetaWorldSimulator
 
 from parts.ours import Work
 from parts.policy import Actor
-from rlcore.specs import EnvSpec, Episode
+from rlcore.contracts.specs import EnvSpec, Episode
 
 POLICY_REPEATS = 5  # of each batch size, after one to warm up
 START_SECONDS = 300.0  # for the processes of a crowd to build their simulators

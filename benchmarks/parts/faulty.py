@@ -8,9 +8,9 @@ from pathlib import Path
 from rlcore_algo_ppo.ppo import PPO
 from torch import Tensor
 
-from rlcore.algo.metric import Metric
-from rlcore.algo.minibatch import Minibatch
-from rlcore.protocols import Evaluation
+from rlcore.contracts.metric import Metric
+from rlcore.contracts.minibatch import Minibatch
+from rlcore.contracts.protocols import Evaluation
 
 ORDERS = "RLCORE_FAULTS_ORDERS"  # variable that names the file
 

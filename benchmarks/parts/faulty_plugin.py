@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from rlcore_algo_ppo.settings import PPOConfig
 
 from rlcore.config.schema import key
-from rlcore.hookspecs import hookimpl
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 
 
 @dataclass

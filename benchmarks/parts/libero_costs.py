@@ -48,7 +48,7 @@ def measure_ours(config: LiberoConfig) -> Costs:
     """Ours; the process must be new, and have MuJoCo's variables."""
     from rlcore_env_libero.pool import make_pool
 
-    from rlcore.specs import Episode
+    from rlcore.contracts.specs import Episode
 
     pool = make_pool(config)
     pool.take(1)  # loads robosuite and what it compiles for itself

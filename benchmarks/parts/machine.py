@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from rlcore.track.manifest import versions
+from rlcore.run_folder.manifest import versions
 
 GIB = 2**30
 

@@ -21,9 +21,9 @@ from rlcore_env_maniskill.raw import capture, make_raw, prepare_frames
 from rlcore_env_maniskill.settings import ManiSkillConfig
 
 from parts.phases import synchronize
-from rlcore.protocols import Observation, Policy, take_rows
-from rlcore.rng import RowKeys
-from rlcore.specs import EnvSpec
+from rlcore.contracts.protocols import Observation, Policy, take_rows
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
 
 REPEATS = 3  # of each batch size, after one to warm up
 

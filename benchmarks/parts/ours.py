@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import psutil
 
-from rlcore.loop.assembly import Assembly
-from rlcore.loop.gather import Gathered, GatherOrder, gather
 from rlcore.rollout.schedule import training_columns
-from rlcore.workers.backends import make_group
+from rlcore.session.assembly import Assembly
+from rlcore.session.backends import make_group
+from rlcore.session.gather import Gathered, GatherOrder, gather
 from rlcore.workers.group import WorkerGroup
 
 ROLES = {

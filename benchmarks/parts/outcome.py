@@ -7,8 +7,8 @@ from pathlib import Path
 from safetensors import safe_open
 
 from rlcore.results.tables import read_results
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.trackers import read_metrics
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.trackers import read_metrics
 
 
 def success(run: Path) -> float:

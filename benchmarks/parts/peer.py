@@ -116,7 +116,7 @@ def _episode(
 
     Returns the last observation; `clock` counts the steps of each env's episode.
     """
-    from rlcore.specs import Episode
+    from rlcore.contracts.specs import Episode
 
     tasks = [row % len(scene.tasks) for row in range(envs.num_envs)]
     sentences = [scene.sentences[task] for task in tasks]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from rlcore.loop.assembly import Assembly
-from rlcore.protocols import Observation, Policy
-from rlcore.rng import RowKeys, generator
-from rlcore.specs import Episode
-from rlcore.targets import load_target
+from rlcore.contracts.protocols import Observation, Policy
+from rlcore.contracts.rng import RowKeys, generator
+from rlcore.contracts.specs import Episode
+from rlcore.plugins.import_target import load_target
+from rlcore.session.assembly import Assembly
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 

@@ -17,7 +17,7 @@ from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.stand_ins.pool import make_pool
 from rlcore_env_robotwin.stand_ins.simulator import StandIn
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 LOCK = threading.Lock()
 

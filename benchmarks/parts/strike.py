@@ -15,8 +15,8 @@ from parts.faulty import ORDERS
 from parts.leftovers import Leftovers, look, shared_memory
 from parts.outcome import differences, success
 from parts.rows import HOLD_SECONDS, LIMIT, Row, orders
-from rlcore.errors import CheckpointError
-from rlcore.track.checkpoint import load_checkpoint
+from rlcore.contracts.errors import CheckpointError
+from rlcore.run_folder.checkpoint import load_checkpoint
 
 UPDATES, STRUCK_AFTER = 4, 2
 EQUAL = (

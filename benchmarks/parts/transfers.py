@@ -12,9 +12,9 @@ from math import isqrt
 from statistics import median
 
 from rlcore.config.compose import compose
-from rlcore.loop.assembly import Assembly, assemble
 from rlcore.placement import Lane, plan_lanes
-from rlcore.workers.backends import make_group
+from rlcore.session.assembly import Assembly, assemble
+from rlcore.session.backends import make_group
 
 WAYS = ("object_store", "broadcast")
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"

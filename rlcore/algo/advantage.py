@@ -11,25 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rlcore.errors import ConfigError
-from rlcore.trajectory import Trajectory
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.minibatch import Advantages
+from rlcore.contracts.trajectory import Trajectory
 
 NORMALIZATION_EPS = 1e-5
-
-
-@dataclass
-class Advantages:
-    """What the loss is weighed by.
-
-    Attributes:
-        advantages: float32 `[T, N, D]`, 0 where invalid.
-        returns: float32 `[T, N, V]`, targets of the values (V = 0 without a critic).
-        valid: bool `[T, N, C]`, executed actions that are trained on.
-    """
-
-    advantages: Tensor
-    returns: Tensor
-    valid: Tensor
 
 
 @dataclass(frozen=True)

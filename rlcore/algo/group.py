@@ -11,10 +11,10 @@ from collections import defaultdict
 import torch
 from torch import Tensor
 
-from rlcore.algo.advantage import Advantages
-from rlcore.errors import ConfigError, WorkerError
-from rlcore.specs import GroupFilter
-from rlcore.trajectory import Trajectory
+from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.contracts.minibatch import Advantages
+from rlcore.contracts.specs import GroupFilter
+from rlcore.contracts.trajectory import Trajectory
 
 GROUP_EPS = 1e-6
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rlcore.algo import metric
-from rlcore.algo.metric import Metric
+from rlcore.contracts import metric
+from rlcore.contracts.metric import Metric
 
 LOG_RATIO_LIMIT = 20.0
 """Log ratios are clamped here, where their gradient ends: e^20 is far

@@ -10,12 +10,10 @@ into minibatches or ranks changes what the loss means. Invalid elements weigh no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 def at_level(x: Tensor, valid: Tensor, level: str) -> Tensor:
@@ -114,56 +112,3 @@ def batch_weights(valid: Tensor, episode: Tensor, aggregation: str) -> Tensor:
                 f"seq-mean-token-mean, got {aggregation!r}"
             )
     return torch.where(valid, scale[..., None, None], 0.0).float()
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Weights of the three kinds of elements; tensors share their leading axes.
-
-    Attributes:
-        policy: `[..., E, F]` at logprob_type.
-        entropy: `[..., E, F]` at entropy_type.
-        value: `[..., V]`, at the granularity of the values (V may be 0).
-    """
-
-    policy: Tensor
-    entropy: Tensor
-    value: Tensor
-
-    def flat(self) -> Weights:
-        """`[T, N, ...]` -> `[T * N, ...]`."""
-        return Weights(
-            self.policy.flatten(0, 1), self.entropy.flatten(0, 1), self.value.flatten(0, 1)
-        )
-
-    def __getitem__(self, index: Tensor) -> Weights:
-        return Weights(self.policy[index], self.entropy[index], self.value[index])
-
-    def scaled(self, policy: float, entropy: float, value: float) -> Weights:
-        return Weights(self.policy * policy, self.entropy * entropy, self.value * value)
-
-    def sums(self) -> tuple[float, float, float]:
-        """Sum of each kind, in float64: (policy, entropy, value)."""
-        return (
-            float(self.policy.double().sum()),
-            float(self.entropy.double().sum()),
-            float(self.value.double().sum()),
-        )
-
-    def as_whole_batch(self, totals: tuple[float, float, float]) -> Weights:
-        """Scale this part of a batch so that its loss estimates that of the whole batch.
-
-        Means stay means: where the weights of the batch add up to 1, those of the result do. A
-        sum per episode (seq-mean-token-sum) stays a sum: the part stands for its share.
-
-        Args:
-            totals: :meth:`sums` of the whole batch.
-        """
-        factors = [
-            whole / part if part > 0 else 0.0
-            for whole, part in zip(totals, self.sums(), strict=True)
-        ]
-        return self.scaled(*factors)
-
-    def to(self, device: torch.device) -> Weights:
-        return Weights(self.policy.to(device), self.entropy.to(device), self.value.to(device))

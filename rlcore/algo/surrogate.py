@@ -8,11 +8,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from rlcore.algo.loss import entropy_mean, kl_to_reference, policy_loss
-from rlcore.algo.metric import Metric
-from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.reduce import at_level, entropy_at_level
 from rlcore.config.schema import AlgorithmConfig
-from rlcore.decisions import Evaluation
+from rlcore.contracts.decisions import Evaluation
+from rlcore.contracts.metric import Metric
+from rlcore.contracts.minibatch import Minibatch
 
 
 class ClippedSurrogate:

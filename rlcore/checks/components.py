@@ -8,7 +8,7 @@ from dataclasses import replace
 from rlcore.checks.combinations import refusal
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
-from rlcore.track.env_facts import EnvFacts
+from rlcore.run_folder.env_facts import EnvFacts
 
 CHECKS = Subject()
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcore.checks import places
-from rlcore.config.needs import algorithm_needs, ask_spec
+from rlcore.cluster.inventory import find_inventory
+from rlcore.config.component_specs import algorithm_needs, ask_spec
+from rlcore.config.instructions import told
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
-from rlcore.config.sentences import told
 from rlcore.config.tasks import checked_spec, narrowed
+from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.placement import (
     COMPONENTS,
     Batch,
@@ -22,15 +24,13 @@ from rlcore.placement import (
     Lane,
     Need,
     Plan,
-    find_inventory,
     make_plan,
     memory_per_process,
     parts,
     plan_lanes,
 )
-from rlcore.plugins import Registry
-from rlcore.specs import AlgorithmNeeds, EnvSpec, PolicySpec
-from rlcore.track.env_facts import EnvFacts, read_env_facts
+from rlcore.plugins.registry import Registry
+from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 1, 1)
 """Stands for the policy where demonstrations are all that is wanted."""

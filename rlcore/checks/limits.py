@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.schema import RunConfig
 
 OFF = -1
@@ -12,8 +12,8 @@ OFF = -1
 
 def violations(config: RunConfig) -> Iterator[str]:
     """A sentence for each number outside its range. Null, where a key may be null, is in it."""
-    for key in tree.walk(config):
-        for value in tree.values_of(key.value):
+    for key in schema_tree.walk(config):
+        for value in schema_tree.values_of(key.value):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
             if value not in key.range:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from rlcore import hub
 from rlcore.checks.rows import Row, row
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.schema import ModelConfig, RunConfig
+from rlcore.files import hub
 
 SHOWN = 200  # characters of a place that a sentence repeats
 Model = TypeVar("Model", bound=ModelConfig)
@@ -21,7 +21,7 @@ Model = TypeVar("Model", bound=ModelConfig)
 def violations(config: RunConfig) -> Iterator[str]:
     """A sentence for each place that a run could not read from, write to, or be at. What a run does
     there stands at the key (`place=` of :func:`rlcore.config.schema.key`)."""
-    for key in tree.walk(config):
+    for key in schema_tree.walk(config):
         if key.place not in (None, "path", "program") and key.value:
             yield from [*_impossible(key.path, key.value)] or _unusable(key)
     name, key_of_name = config.runner.logger.experiment_name, "runner.logger.experiment_name"
@@ -73,7 +73,7 @@ def _impossible(path: str, place: str) -> Iterator[str]:
         yield f"{path} must be a folder, got {shown!r}: {reason}"
 
 
-def _unusable(key: tree.Key) -> Iterator[str]:
+def _unusable(key: schema_tree.Key) -> Iterator[str]:
     """A folder that is read must be there, unless its name is a hub's (:func:`findings`). One that
     is written, or the first there is above it, must take new files."""
     folder = Path(key.value).expanduser().absolute()

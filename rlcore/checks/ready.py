@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from rlcore import extras
 from rlcore.checks import places, room, words
 from rlcore.checks.facts import Facts
 from rlcore.checks.rows import Row, row
@@ -24,8 +23,16 @@ from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import Ungiven
 from rlcore.config.schema import RunConfig
-from rlcore.errors import AssetError, ConfigError, PackageMissing, UserError, by_hint, joined
-from rlcore.plugins import Registry
+from rlcore.contracts.errors import (
+    AssetError,
+    ConfigError,
+    PackageMissing,
+    UserError,
+    by_hint,
+    joined,
+)
+from rlcore.plugins import extras
+from rlcore.plugins.registry import Registry
 
 OF_MACHINES = ("cluster.inventory", "cluster.address")
 OF_THE_USER = (AssetError, Ungiven)

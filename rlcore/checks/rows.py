@@ -1,4 +1,4 @@
-"""Findings as hooks give them (:func:`rlcore.hookspecs.rlcore_doctor`). Light."""
+"""Findings as hooks give them (:func:`rlcore.contracts.hookspecs.rlcore_doctor`). Light."""
 
 from __future__ import annotations
 

@@ -11,15 +11,16 @@ from rlcore.checks import components, episodes, limits, places, processes, start
 from rlcore.checks.facts import Facts, gather_facts, planned
 from rlcore.checks.subject import Check
 from rlcore.checks.unread import unread
-from rlcore.config import tree
+from rlcore.cluster.inventory import find_inventory
+from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
-from rlcore.errors import ConfigError, PluginError, UserError, collecting, joined
-from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
-from rlcore.plugins import Registry, load_plugins
-from rlcore.specs import EnvSpec
-from rlcore.track.env_facts import EnvFacts
+from rlcore.contracts.errors import ConfigError, PluginError, UserError, collecting, joined
+from rlcore.contracts.specs import EnvSpec
+from rlcore.placement import Inventory, Node, Plan, make_plan
+from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.run_folder.env_facts import EnvFacts
 
 EXPLAINED = "rlcore train --help KEY explains a key"
 CHECKS: tuple[Check, ...] = (
@@ -124,11 +125,11 @@ def _without(config: RunConfig, sentences: Sequence[str]) -> RunConfig:
     """The configuration with the defaults of the keys that some sentences begin with."""
     if not sentences:
         return config
-    seen, defaults = deepcopy(config), {key.path: key.default for key in tree.walk(config)}
+    seen, defaults = deepcopy(config), {key.path: key.default for key in schema_tree.walk(config)}
     for sentence in sentences:
         path = sentence.partition(" ")[0]
         section, _, name = path.rpartition(".")
-        vars(tree.value_of(seen, section))[name] = defaults[path]  # also of a frozen one
+        vars(schema_tree.value_of(seen, section))[name] = defaults[path]  # also of a frozen one
     return seen
 
 
@@ -149,8 +150,8 @@ def _gathered(
 
 def _check_demonstrations(config: RunConfig, facts: Facts, *, collects: bool) -> None:
     """Refuse those that are read, or added to, and can't be. What a resumed run still reads depends
-    on how far it got: :func:`rlcore.loop.resume.find` looks at that."""
-    from rlcore.data.demonstrations import begun, check_folder
+    on how far it got: :func:`rlcore.training.resume.find` looks at that."""
+    from rlcore.demonstrations.demonstrations import begun, check_folder
 
     runner = config.runner
     learns = config.sft.enabled and not runner.only_eval and runner.resume_dir is None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.config.schema import RunConfig
-from rlcore.specs import EnvSpec
-from rlcore.text import some
+from rlcore.contracts.specs import EnvSpec
+from rlcore.terminal.text import some
 
 HELD_OUT, TRAINED = "held-out starts", "training starts"
 Start = tuple[str, int]
@@ -86,7 +86,7 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
 
 def refusal_of_data(config: RunConfig, envs: Mapping[str, EnvSpec], folder: Path) -> str | None:
     """Likewise of demonstrations that were collected elsewhere, maybe at other trials."""
-    from rlcore.data.demonstrations import DemonstrationSet
+    from rlcore.demonstrations.demonstrations import DemonstrationSet
 
     if config.env.eval.allow_training_trials:
         return None

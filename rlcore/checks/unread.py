@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import compose
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
-from rlcore.errors import UserError
-from rlcore.text import written
+from rlcore.contracts.errors import UserError
+from rlcore.terminal.text import written
 
 NOTHING = object()  # no value is equal to it
 SIDES_OF_ONE = {
@@ -38,8 +38,8 @@ def unread(config: RunConfig, *, collects: bool = False) -> list[str]:
     return [said for key, said in found if given.get(key.path, NOTHING) != key.value]
 
 
-def _in_vain(config: RunConfig) -> Iterator[tuple[tree.Key, str]]:
-    for key in tree.walk(config):
+def _in_vain(config: RunConfig) -> Iterator[tuple[schema_tree.Key, str]]:
+    for key in schema_tree.walk(config):
         if key.section or key.value == key.default:
             continue
         said = f"{key.path}={written(key.value)} does nothing"
@@ -48,13 +48,13 @@ def _in_vain(config: RunConfig) -> Iterator[tuple[tree.Key, str]]:
             continue
         for condition in key.when:
             path = condition.other(key.path)
-            actual = tree.value_of(config, path)
+            actual = schema_tree.value_of(config, path)
             if not condition.holds(actual):
                 yield key, f"{said} with {path}={written(actual)}"
                 break
 
 
-def _of_collecting(key: tree.Key) -> bool:
+def _of_collecting(key: schema_tree.Key) -> bool:
     return key.path.startswith("collect.")
 
 
@@ -69,4 +69,4 @@ def _given(config: RunConfig) -> dict[str, Any]:
             chosen = compose(choices, config_dirs=own, require=())
     except UserError:  # composed elsewhere, or incomplete without the rest
         return {}
-    return {key.path: key.value for key in tree.walk(chosen)}
+    return {key.path: key.value for key in schema_tree.walk(chosen)}

@@ -9,10 +9,10 @@ from pathlib import Path
 from rlcore.checks import places
 from rlcore.checks.facts import Facts
 from rlcore.checks.rows import Row, row
-from rlcore.config import sentences
+from rlcore.config import instructions
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.env import CHECKPOINT, OWN
-from rlcore.track.env_facts import EnvFacts
+from rlcore.run_folder.env_facts import EnvFacts
 
 
 def notes(facts: Facts) -> Iterator[str]:
@@ -46,8 +46,8 @@ def findings(config: RunConfig) -> list[Row]:
     is still to be downloaded nobody knows."""
     unknown = CHECKPOINT if places.found(config.actor.model).model_path is None else None
     for side, env in config.played.items():
-        if env.sentences in sentences.LOOKED_FOR and env.sentences != unknown:
-            looked = sentences.places(env.sentences, env.env_type, config.actor.model.model_path)
+        if env.sentences in instructions.LOOKED_FOR and env.sentences != unknown:
+            looked = instructions.places(env.sentences, env.env_type, config.actor.model.model_path)
             lines = [
                 f"env.{side}.sentences={env.sentences}: no file says what the policy learned from:",
                 *(f"{where}: {', '.join(files) or 'none'}" for where, files in looked.items()),
@@ -70,7 +70,7 @@ def _untold(facts: Facts) -> bool:
 def _shared(facts: Facts) -> Iterator[str]:
     for path, config, spec in facts.sides:
         if isinstance(config.sentences, Mapping):
-            for sentence, tasks in sentences.shared(spec):
+            for sentence, tasks in instructions.shared(spec):
                 both = " and ".join(tasks)
                 yield f"{path}.sentences gives {both} the same sentence: {sentence!r}"
 
@@ -90,8 +90,8 @@ def _of_demonstrations(facts: Facts, train: EnvFacts) -> Iterator[str]:
     if path is None:
         return
     # tables of episodes are read by a library that takes its time to load
-    from rlcore.data.demonstrations import begun
-    from rlcore.data.layout import read_info
+    from rlcore.demonstrations.demonstrations import begun
+    from rlcore.demonstrations.layout import read_info
 
     if begun(Path(path)):
         info = read_info(Path(path))

@@ -8,7 +8,7 @@ from rlcore.cli.verbs import Verb, run_verb
 
 COLLECT = Verb(
     "collect",
-    "rlcore.loop.collect:run",
+    "rlcore.training.collect:run",
     require=("env",),
     makes="demonstrations",
     trains=lambda _: True,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rlcore import extras
 from rlcore.checks.ready import lacking_packages, look, of_row
 from rlcore.checks.rows import Row, row
 from rlcore.cli.request import Request, parse_request, print_help
@@ -16,11 +15,12 @@ from rlcore.cli.verbs import composed
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import chosen, compose
 from rlcore.config.schema import RunConfig
-from rlcore.installed import installed
-from rlcore.kernels import MKL, by_hand, in_effect, processor
-from rlcore.moved import outdated_imports
-from rlcore.plugins import Registry, load_plugins
-from rlcore.text import some
+from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
+from rlcore.plugins import extras
+from rlcore.plugins.entry_points import installed
+from rlcore.plugins.moved import outdated_imports
+from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.terminal.text import some
 
 BATCHES = (4, 8, 16, 64)  # of which rows are compared
 
@@ -82,7 +82,7 @@ def _outdated() -> list[Row]:
 def _kernels() -> Row:
     """Whether this machine can keep what `rollout.forward_batch` promises. Where it can't, nothing
     is missing that a run needs."""
-    from rlcore.rollout.rounding import kernels_alone
+    from rlcore.numerics.batch_invariance import kernels_alone
 
     mkl, by_user = in_effect().get(MKL), by_hand() is not None
     using = f"{MKL}={mkl}{' (set by hand)' if by_user else ''}" if mkl else f"no {MKL}"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from rlcore.config.differences import differences
 from rlcore.config.old_names import warn
 from rlcore.config.recipes import read_mapping
-from rlcore.errors import ConfigError
-from rlcore.text import short, some
+from rlcore.contracts.errors import ConfigError
+from rlcore.terminal.text import short, some
 
 if TYPE_CHECKING:
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
 
 SHOWN = 5  # keys that the warning names
 
@@ -28,7 +28,7 @@ def warn_of_edits(run: RunFolder) -> None:
     Raises:
         ConfigError: the configuration can't be read.
     """
-    from rlcore.track import attempts
+    from rlcore.run_folder import attempts
 
     now = read_mapping(run.config)
     found: list[str] = []

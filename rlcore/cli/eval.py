@@ -21,17 +21,17 @@ from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
 from rlcore.config.compose import load
 from rlcore.config.overrides import keys_given, quote
 from rlcore.config.schema import RunConfig
-from rlcore.errors import CheckpointError, ConfigError, did_you_mean
-from rlcore.plugins import load_plugins
+from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
+from rlcore.plugins.registry import load_plugins
 
 if TYPE_CHECKING:
-    from rlcore.track.checkpoint import Checkpoint
+    from rlcore.run_folder.checkpoint import Checkpoint
 
 PROTOCOL = "protocol="
 VERIFY = "--verify"
 EVAL = Verb(
     "eval",
-    "rlcore.loop.evaluate:run",
+    "rlcore.evaluation.evaluate:run",
     form=Form(
         "[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]",
         flags={
@@ -48,13 +48,13 @@ EVAL = Verb(
 )
 UNDER = replace(
     EVAL,
-    loop="rlcore.loop.protocol:run",
+    loop="rlcore.evaluation.protocol:run",
     form=replace(
         EVAL.form,
         flags={**TRUST, "--protocol": {"metavar": "NAME", "help": "settings to evaluate with"}},
     ),
     passed=("protocol",),
-    further="rlcore.loop.rows:rows_of",
+    further="rlcore.evaluation.protocol_rows:rows_of",
 )
 
 
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         rest = [word for word in arguments if not word.startswith(PROTOCOL)]
         return run_verb(UNDER, [*rest, f"--protocol={_known(names)}"], under_protocol)
     if VERIFY in arguments:
-        return run_verb(replace(EVAL, loop="rlcore.loop.verify:run"), arguments, of_named_run)
+        return run_verb(replace(EVAL, loop="rlcore.evaluation.verify:run"), arguments, of_named_run)
     return run_verb(EVAL, arguments, configure)
 
 
@@ -98,8 +98,8 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         UserError: as there, or a row of the protocol is on starts that the run trained on.
     """
-    from rlcore.loop.rows import rows_of
-    from rlcore.track.folder import RunFolder
+    from rlcore.evaluation.protocol_rows import rows_of
+    from rlcore.run_folder.folder import RunFolder
 
     name = request.options["protocol"]
     first = overrides[0].removeprefix(BY_RECIPE) if overrides else ""
@@ -116,8 +116,8 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
 
 
 def _check_untrained(config: RunConfig, folder: Path) -> None:
-    from rlcore.loop.trained import check_untrained
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
+    from rlcore.session.trained_on import check_untrained
 
     check_untrained(config, RunFolder.containing(folder.resolve()))
 
@@ -135,7 +135,7 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         ConfigError: none is named.
     """
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
 
     if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError("which run should be verified?", hint="rlcore eval RUN --verify")
@@ -151,9 +151,9 @@ def of_run(
 ) -> RunConfig:
     """As :func:`of_checkpoint`, for the latest checkpoint of a run, or the one that is named.
 
-    For `verify` see :func:`rlcore.track.checkpoint.load_checkpoint`.
+    For `verify` see :func:`rlcore.run_folder.checkpoint.load_checkpoint`.
     """
-    from rlcore.track.checkpoint import load_checkpoint
+    from rlcore.run_folder.checkpoint import load_checkpoint
 
     return of_checkpoint(load_checkpoint(folder.resolve(), verify=verify), overrides, trust=trust)
 
@@ -171,7 +171,7 @@ def of_checkpoint(
         overrides: changes, which also decide where it is written.
         trust: see :func:`rlcore.config.compose.load`.
     """
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
 
     run = RunFolder.containing(checkpoint.path)
     own = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,6 +1,7 @@
 """`rlcore COMMAND ...`: finds the command, turns errors into sentences and exit codes.
 
-All commands come from plugins, core's own too (:mod:`rlcore.builtin`). Only the module of the one
+All commands come from plugins, core's own too (:mod:`rlcore.plugins.builtin`). Only the module of
+the one
 that is called is imported, so that `rlcore plugins` pays for nothing else.
 """
 
@@ -15,12 +16,12 @@ from collections.abc import Sequence
 from typing import TextIO
 
 import rlcore
-from rlcore import signals, watchdog
-from rlcore.errors import PluginError, RunWarning, UserError, file_trouble
-from rlcore.extras import DISTRIBUTION
-from rlcore.output import print_plainly
-from rlcore.plugins import Component, load_plugins
-from rlcore.targets import load_target
+from rlcore.contracts.errors import PluginError, RunWarning, UserError, file_trouble
+from rlcore.plugins.extras import DISTRIBUTION
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import Component, load_plugins
+from rlcore.process import signals, watchdog
+from rlcore.terminal.stdio import print_plainly
 
 AGAIN = "give the command again"
 GONE = (OSError, ValueError)  # nobody reads standard error any more; or an env has closed it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 class Parser(argparse.ArgumentParser):

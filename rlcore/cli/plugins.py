@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rlcore import extras
 from rlcore.cli.parser import Parser
-from rlcore.plugins import PluginRow, load_plugins
+from rlcore.plugins import extras
+from rlcore.plugins.registry import PluginRow, load_plugins
 
 COLUMNS = ("kind", "name", "distribution", "version", "status")
 

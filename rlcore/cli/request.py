@@ -11,9 +11,9 @@ from typing import Any
 from rlcore.cli.parser import Parser
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
-from rlcore.plugins import load_plugins
-from rlcore.shipped import core_configs
+from rlcore.contracts.errors import ConfigError
+from rlcore.files.core_configs import core_configs
+from rlcore.plugins.registry import load_plugins
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import load
 from rlcore.config.overrides import quote
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
 
 RESUME = Verb(
     "resume",
-    "rlcore.loop.train:run",
+    "rlcore.training.train:run",
     form=Form(
         "RUN_FOLDER",
         flags={**TRUST, "--verify": {"action": "store_true", "help": ALL_FILES}},
@@ -46,7 +46,7 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         UserError: no run is named, or the folder holds none.
     """
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
 
     if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError(
@@ -76,8 +76,8 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
 
 def _verify(run: RunFolder, named: Path, seed: int) -> None:
     """Raise CheckpointError where a file of any size that the run goes on with is damaged."""
-    from rlcore.track.checkpoint import has_checkpoint, load_checkpoint
-    from rlcore.track.contents import check_seal
+    from rlcore.files.digests import check_seal
+    from rlcore.run_folder.checkpoint import has_checkpoint, load_checkpoint
 
     if named != run.path or has_checkpoint(run.checkpoints):
         load_checkpoint(named, verify=True)

@@ -8,7 +8,7 @@ from rlcore.cli.request import Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.schema import RunConfig
 
-SFT = Verb("sft", "rlcore.loop.sft:run", makes="supervised")
+SFT = Verb("sft", "rlcore.training.sft:run", makes="supervised")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job
-from rlcore.errors import UserError
+from rlcore.contracts.errors import UserError
 
 WIDTH = 160
 Place = Callable[[RunConfig], RunConfig]
@@ -102,7 +102,7 @@ class Sweep:
     def _place(self, outcome: Outcome, config: RunConfig) -> RunConfig:
         """The configuration with the job's folder, which nobody else has: the sweep's own folder
         is made by its first job, under a name that was free."""
-        from rlcore.track.folder import RunFolder
+        from rlcore.run_folder.folder import RunFolder
 
         logger = config.runner.logger
         wanted = str(Path(logger.experiment_name).parent)  # without the name of the job
@@ -119,7 +119,7 @@ class Sweep:
     def files(self) -> list[Path]:
         """Where the table goes: beside the runs, which lie in several folders where their place is
         swept; none before the first has one."""
-        from rlcore.track.folder import SWEEP
+        from rlcore.run_folder.folder import SWEEP
 
         return [parent / SWEEP for parent in self._parents.values()]
 
@@ -153,7 +153,7 @@ class Sweep:
         return lines
 
     def _write(self) -> None:
-        from rlcore.track.files import write_text
+        from rlcore.files.atomic import write_text
 
         for file in self.files():
             write_text(file, self.text() + self._errors())
@@ -161,7 +161,7 @@ class Sweep:
 
 def _figures(folder: Path) -> dict[str, Any]:
     from rlcore.results.summary import read_summary
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
 
     try:
         figures = read_summary(RunFolder(folder).summary)
@@ -173,7 +173,7 @@ def _figures(folder: Path) -> dict[str, Any]:
 def _table(outcomes: Sequence[Outcome]) -> str:
     from rich.table import Table
 
-    from rlcore.console import as_text
+    from rlcore.terminal.console import as_text
 
     table = Table(title="sweep", title_justify="left")
     for name in ("job", "swept", "before", "after", "difference", "seconds", "folder"):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rlcore.cli.verbs import Verb, run_verb
 
-TRAIN = Verb("train", "rlcore.loop.train:run", resumes=True)
+TRAIN = Verb("train", "rlcore.training.train:run", resumes=True)
 
 
 def main(arguments: Sequence[str]) -> int:

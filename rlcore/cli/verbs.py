@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rlcore import watchdog
 from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
 from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
 from rlcore.cli.sweeps import Place, Sweep
@@ -24,17 +23,18 @@ from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
 from rlcore.config.sweep import Job, expand
-from rlcore.errors import ConfigError, PluginError, UserError, file_trouble, joined
-from rlcore.installed import LEAVE_OUT
-from rlcore.output import lasting
-from rlcore.plugins import load_plugins
-from rlcore.targets import load_target
+from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_trouble, joined
+from rlcore.plugins.entry_points import LEAVE_OUT
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
+from rlcore.process import watchdog
+from rlcore.terminal.stdio import lasting
 
 if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
-CLUSTER_SESSION = "rlcore.workers.cluster:cluster_session"  # jobs of a sweep share one cluster
+CLUSTER_SESSION = "rlcore.cluster.cluster:cluster_session"  # jobs of a sweep share one cluster
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
@@ -44,7 +44,7 @@ class Verb:
 
     Attributes:
         name: of the command.
-        loop: `"module:function"` that takes the checked :class:`rlcore.loop.assembly.Assembly`.
+        loop: `"module:function"` that takes the checked :class:`rlcore.session.assembly.Assembly`.
         require: groups without which it can't run.
         form: what its command line has beyond what all have.
         passed: names of its own flags whose values the loop takes too.
@@ -145,7 +145,7 @@ def _run(
                     warn(f"{one.said}; {one.fix}" if one.fix else one.said)
             require(findings)
             # not before it is needed: a dry run is instant
-            from rlcore.loop.assembly import assemble
+            from rlcore.session.assembly import assemble
 
             assembly = assemble(config, registry, further, trains=trains, facts=facts)
             assembly = replace(assembly, config=place(config))

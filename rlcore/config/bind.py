@@ -16,7 +16,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, TYPE_KEYS
 from rlcore.config.old_names import Values, warn
 from rlcore.config.schema import (
@@ -27,11 +27,11 @@ from rlcore.config.schema import (
     RunConfig,
     Settings,
 )
-from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins import Registry
-from rlcore.specs import Kind
-from rlcore.targets import load_target
-from rlcore.text import short
+from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
+from rlcore.contracts.specs import Kind
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import Registry
+from rlcore.terminal.text import short
 
 MISSING = "???"
 
@@ -50,7 +50,7 @@ class Slot:
 
     @property
     def type_key(self) -> str:
-        return tree.join(self.section, TYPE_KEYS[self.kind])
+        return schema_tree.join(self.section, TYPE_KEYS[self.kind])
 
     @property
     def group(self) -> str:
@@ -77,7 +77,7 @@ def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
     names: dict[str, str] = {}
     for layer in layers:
         for slot in SLOTS:
-            found = tree.find(layer, slot.type_key)
+            found = schema_tree.find(layer, slot.type_key)
             if isinstance(found, str) and found != MISSING:
                 names[slot.section] = found
     train, evaluation, model, algorithm = (
@@ -122,14 +122,14 @@ def _merge(
 ) -> None:
     for raw, new in layer.items():
         name = _spelling(str(raw), section, path, root)
-        here, default = tree.join(path, name), getattr(section, name)
-        if tree.is_section(default):
+        here, default = schema_tree.join(path, name), getattr(section, name)
+        if schema_tree.is_section(default):
             if not isinstance(new, Mapping):
                 raise not_a_section(here, new, default)
             _merge(values.setdefault(name, {}), new, default, here, root)
         elif isinstance(new, Partial):
-            if not tree.is_open(section, name):
-                below = tree.join(here, next(iter(new)))
+            if not schema_tree.is_open(section, name):
+                below = schema_tree.join(here, next(iter(new)))
                 raise unknown(below, root)
             base = values.get(name, default)
             values[name] = _change_entries(base if isinstance(base, Mapping) else {}, new)
@@ -143,8 +143,8 @@ def _spelling(raw: str, section: Any, path: str, root: RunConfig) -> str:
         return raw
     near = [name for name in names if name.lower() == raw.lower()]
     if len(near) != 1:
-        raise unknown(tree.join(path, raw), root)
-    warn(f"{tree.join(path, raw)} is an old spelling of {tree.join(path, near[0])}")
+        raise unknown(schema_tree.join(path, raw), root)
+    warn(f"{schema_tree.join(path, raw)} is an old spelling of {schema_tree.join(path, near[0])}")
     return near[0]
 
 
@@ -170,7 +170,7 @@ def _names(joined: str) -> list[str]:
 def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigError:
     """The error for a key that does not exist, with the nearest that does, by its whole path, or
     one of the same name elsewhere; or with what else may be meant."""
-    known = tree.paths(root)
+    known = schema_tree.paths(root)
     leaf = path.rpartition(".")[2].lower()
     moved = [other for other in known if other.rpartition(".")[2].lower() == leaf]
     words = [*known, *COMPONENT_GROUPS, EXPERIMENT, *others]  # groups are chosen like keys
@@ -216,7 +216,9 @@ def _resolve(node: DictConfig, root: RunConfig) -> None:
         return
     except OmegaConfBaseException as error:
         problem: Exception = error
-    for key in tree.walk(root):  # the error names the key that is looked for, not the one at fault
+    for key in schema_tree.walk(
+        root
+    ):  # the error names the key that is looked for, not the one at fault
         if key.section:
             continue
         section, name = _parent(node, key.path)
@@ -240,12 +242,12 @@ def _parent(node: DictConfig, path: str) -> tuple[DictConfig, str]:
 
 def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str) -> None:
     for name, value in values.items():
-        here, default = tree.join(path, name), getattr(section, name)
-        if tree.is_section(default):
+        here, default = schema_tree.join(path, name), getattr(section, name)
+        if schema_tree.is_section(default):
             _assign(node[name], value, default, here)
             continue
         (field,) = (f for f in fields(section) if f.name == name)
-        wanted = tree.type_name(field)
+        wanted = schema_tree.type_name(field)
         try:
             _refuse_what_would_pass(wanted, value)
             node[name] = value
@@ -284,7 +286,7 @@ def check_choices(config: RunConfig) -> None:
     Raises:
         ConfigError: names the key, its value and the choices.
     """
-    for key in tree.walk(config):
+    for key in schema_tree.walk(config):
         if key.choices and key.value is not None and key.value not in key.choices:
             guess = did_you_mean(str(key.value), key.choices)
             listed = ", ".join(key.choices)

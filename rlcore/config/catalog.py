@@ -16,10 +16,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.errors import ConfigError, PluginError, did_you_mean, listing
-from rlcore.plugins import Registry
-from rlcore.shipped import core_configs
-from rlcore.specs import Kind
+from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean, listing
+from rlcore.contracts.specs import Kind
+from rlcore.files.core_configs import core_configs
+from rlcore.plugins.registry import Registry
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

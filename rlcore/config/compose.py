@@ -16,14 +16,13 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from rlcore import hub
-from rlcore.config import sentences, tree
+from rlcore.config import instructions, schema_tree
 from rlcore.config.bind import MISSING, bind, merge, schema_for
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
-from rlcore.config.exchange import fit_recipe
+from rlcore.config.choices import by_side, completed
+from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.files import FileValues, compose_files
 from rlcore.config.imports import drop_old_keys
-from rlcore.config.needs import algorithm_needs
 from rlcore.config.old_names import (
     CHUNK_STEPS,
     Values,
@@ -37,10 +36,11 @@ from rlcore.config.overrides import keys_of, nest, parse, split
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.env import OWN
-from rlcore.config.sides import by_side, completed
-from rlcore.config.trust import own_recipe, require_closed_doors, require_values
-from rlcore.errors import ConfigError, UserError, collecting, joined, listing
-from rlcore.plugins import Registry, load_plugins
+from rlcore.config.swap_component import fit_recipe
+from rlcore.config.trusted_keys import own_recipe, require_closed_doors, require_values
+from rlcore.contracts.errors import ConfigError, UserError, collecting, joined, listing
+from rlcore.files import hub
+from rlcore.plugins.registry import Registry, load_plugins
 
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
 
@@ -133,7 +133,7 @@ def load(
         overrides: `section.key=value`.
         registry: the plugins; None for those installed.
         require: groups of which the file must name a component.
-        trust: whether the file may let code in, see :mod:`rlcore.config.trust`.
+        trust: whether the file may let code in, see :mod:`rlcore.config.trusted_keys`.
 
     Raises:
         ConfigError: the file is missing or damaged, does not fit the installed plugins, or lets
@@ -178,7 +178,7 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
     folders, groups = config.recipe.config_dirs, experiments or choices
     registry = registry or load_plugins()
     files = _files(Catalog(registry, folders), groups)
-    given = [nest(path, tree.value_of(config, path)) for path in _left_open(files.values)]
+    given = [nest(path, schema_tree.value_of(config, path)) for path in _left_open(files.values)]
     return _finish(files, given, registry, _origin(groups, folders))
 
 
@@ -186,9 +186,9 @@ def _left_open(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Paths of keys that must be given."""
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _left_open(value, tree.join(path, name))
+            yield from _left_open(value, schema_tree.join(path, name))
         elif value == MISSING:
-            yield tree.join(path, name)
+            yield schema_tree.join(path, name)
 
 
 def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog) -> None:
@@ -237,7 +237,7 @@ def _finish(
         given, env.sentences = env.sentences, OWN
         with collecting(errors):
             key, checkpoint = f"env.{side}.sentences", config.actor.model.model_path
-            env.sentences = sentences.resolve(given, key, env.env_type, checkpoint)
+            env.sentences = instructions.resolve(given, key, env.env_type, checkpoint)
         if env.env_type in registry.names("env"):
             env.settle(registry.get("env", env.env_type).spec)
     _compare_chunk_steps(config, [count for count in steps if count is not None])
@@ -249,8 +249,8 @@ def _finish(
 
 def _ungiven(values: Values, root: RunConfig) -> Iterator[ConfigError]:
     """An error for each key that must be given and is not, which leaves the values."""
-    for key in tree.walk(root):
-        if tree.find(values, key.path) == MISSING:
+    for key in schema_tree.walk(root):
+        if schema_tree.find(values, key.path) == MISSING:
             take(values, key.path)
             said = f": {key.help}" if key.help else ""
             yield Ungiven(f"{key.path} must be given{said}", hint=f"rlcore train --help {key.path}")
@@ -313,12 +313,12 @@ def _make_paths_absolute(config: RunConfig) -> None:
     Raises:
         ConfigError: an empty path, which would be the folder the user stands in; a home of nobody.
     """
-    for key in tree.walk(config):
+    for key in schema_tree.walk(config):
         if key.place and key.value is not None:
-            tree.put(config, key.path, _put_absolute(key))
+            schema_tree.put(config, key.path, _put_absolute(key))
 
 
-def _put_absolute(key: tree.Key) -> str:
+def _put_absolute(key: schema_tree.Key) -> str:
     if key.place == "checkpoint" and hub.is_name(key.value):
         found = hub.find(key.value)
         if found is None:  # whether that matters is for the checks to say
@@ -332,14 +332,14 @@ def _put_absolute(key: tree.Key) -> str:
 
 def _follow(config: RunConfig, run: Path) -> None:
     """Paths into a run that was moved, found by its name, lead to where they lead now."""
-    for key in tree.walk(config):
+    for key in schema_tree.walk(config):
         if not key.place or key.value is None or Path(key.value).exists():
             continue
         parts = Path(key.value).parts
         inside = [run.joinpath(*parts[i + 1 :]) for i, name in enumerate(parts) if name == run.name]
         here = next((place for place in inside if place.exists()), None)
         if here is not None:
-            tree.put(config, key.path, str(here))
+            schema_tree.put(config, key.path, str(here))
 
 
 def _absolute(path: str, value: str) -> str:

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
-from rlcore.plugins import Registry
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import Registry
 
 FILE = "costs.yaml"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.tree import join
+from rlcore.config.schema_tree import join
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings, unknown
 from rlcore.config.catalog import EXPERIMENT, Catalog
 from rlcore.config.recipes import absent_parts, installing
 from rlcore.config.schema import Range, RunConfig
-from rlcore.config.tree import Key
-from rlcore.errors import UserError
-from rlcore.text import written
+from rlcore.config.schema_tree import Key
+from rlcore.contracts.errors import UserError
+from rlcore.terminal.text import written
 
 GROUPS = ("env", "model", "algorithm", EXPERIMENT)
 
@@ -36,7 +36,7 @@ def overview(catalog: Catalog, root: RunConfig) -> str:
         usable, *others = _options(catalog, group)
         lines += [f"  {group:<12}{usable}", *(f"  {'':<12}{line}" for line in others)]
     lines.append("  env/train, env/eval choose one side of env")
-    lines += ["", "Keys (key=value):", *_lines(Brought(key) for key in tree.walk(root))]
+    lines += ["", "Keys (key=value):", *_lines(Brought(key) for key in schema_tree.walk(root))]
     lines += ["", "--help KEY explains one key or section, also those only one component has."]
     return "\n".join(lines)
 
@@ -52,9 +52,9 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
     Raises:
         ConfigError: the key does not exist.
     """
-    if path in catalog.groups and path not in tree.paths(root):
+    if path in catalog.groups and path not in schema_tree.paths(root):
         return "\n".join(_options(catalog, path, f"{path}=NAME, one of: "))
-    keys = [Brought(key) for key in tree.walk(root)]
+    keys = [Brought(key) for key in schema_tree.walk(root)]
     found = _below(keys, path)
     if not found or found[0].key.section:
         found += [each for each in _below(_component_keys(catalog), path) if each not in found]
@@ -106,7 +106,7 @@ def _component_keys(catalog: Catalog) -> list[Brought]:
             except UserError:
                 continue
             choice = f"{slot.kind} {name}"
-            found += [Brought(key, choice) for key in tree.walk(section, slot.section)]
+            found += [Brought(key, choice) for key in schema_tree.walk(section, slot.section)]
     return found
 
 

@@ -18,10 +18,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from rlcore.config import source
+from rlcore.config import hydra_source
 from rlcore.config.catalog import Catalog
-from rlcore.errors import ConfigError
-from rlcore.shipped import PRIMARY, core_configs
+from rlcore.contracts.errors import ConfigError
+from rlcore.files.core_configs import PRIMARY, core_configs
 
 HYDRA_VERSION_BASE = "1.3"
 NOT_GROUPS = {"hydra"}
@@ -39,22 +39,22 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
     """Compose the root file with the chosen options.
 
     Args:
-        group_overrides: `group=option`, `~group`, by side (:mod:`rlcore.config.sides`).
+        group_overrides: `group=option`, `~group`, by side (:mod:`rlcore.config.choices`).
 
     Raises:
         ConfigError, PluginError: an option that does not exist, a file that can't be read, a
             defaults list that does not compose.
     """
-    Plugins.instance().register(source.ComponentSource)
+    Plugins.instance().register(hydra_source.ComponentSource)
     locations = [root.location for root in catalog.roots if root.location != str(core_configs())]
     searchpath = ",".join(f'"{location}"' for location in locations)
-    token = source.catalog.set(catalog)
+    token = hydra_source.catalog.set(catalog)
     try:
         with initialize_config_dir(str(core_configs()), version_base=HYDRA_VERSION_BASE):
             # before the folder of the root file, which holds recipes too; `hydra.searchpath`, which
             # is read after this, can only add behind it
             path = GlobalHydra.instance().config_loader().get_search_path()
-            path.prepend("rlcore", f"{source.SCHEME}://groups", anchor="main")
+            path.prepend("rlcore", f"{hydra_source.SCHEME}://groups", anchor="main")
             composed = compose(
                 config_name=PRIMARY,
                 overrides=[f"hydra.searchpath=[{searchpath}]", *group_overrides],
@@ -66,7 +66,7 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
     except (HydraException, OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
         raise ConfigError(f"the configuration does not compose: {_chain(error)}") from None
     finally:
-        source.catalog.reset(token)
+        hydra_source.catalog.reset(token)
     choices = {
         group: str(option)
         for group, option in composed.hydra.runtime.choices.items()

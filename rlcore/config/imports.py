@@ -1,6 +1,7 @@
 """How a configuration file of another system is read, key by key. Light.
 
-A component says it for its own section (:attr:`rlcore.specs.ComponentSpec.imports`). Keys that are
+A component says it for its own section (:attr:`rlcore.contracts.specs.ComponentSpec.imports`).
+Keys that are
 called the same and mean the same need no rule, and old spellings that every run understands stand
 in :mod:`rlcore.config.old_names`. Who reads the file, and what becomes of it, is not known here.
 """
@@ -12,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS
 from rlcore.config.old_names import Values, take, warn
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
-from rlcore.plugins import Registry
-from rlcore.targets import load_target
-from rlcore.text import some, written
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import Registry
+from rlcore.terminal.text import some, written
 
 UNSAID = object()
 """In place of a value: there is none."""
@@ -121,7 +122,7 @@ def drop_old_keys(values: Values, root: RunConfig, registry: Registry) -> None:
     Raises:
         ConfigError: a value whose meaning would be lost.
     """
-    components = {slot.section: tree.value_of(root, slot.type_key) for slot in SLOTS}
+    components = {slot.section: schema_tree.value_of(root, slot.type_key) for slot in SLOTS}
     chosen = {section: name for section, name in components.items() if name}
     dropped = []
     for rule in rules_of(chosen, registry):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config import tree
-from rlcore.errors import ConfigError, RunWarning
-from rlcore.text import written
+from rlcore.config import schema_tree
+from rlcore.contracts.errors import ConfigError, RunWarning
+from rlcore.terminal.text import written
 
 if TYPE_CHECKING:
     from rlcore.config.schema import RunConfig
@@ -59,7 +59,7 @@ def _modernise(values: Values, told: bool) -> Values:
             for new, mapped in found_new.items():
                 _put(values, new, mapped)
     for (path, old), new in OLD_VALUES.items():
-        if tree.find(values, path) == old:
+        if schema_tree.find(values, path) == old:
             warn(f"{path}={old} is no longer a way to send weights; {path}={new} is taken")
             take(values, path)
             _put(values, path, new)
@@ -77,7 +77,7 @@ def move(values: Values, root: RunConfig) -> None:
     Raises:
         ConfigError: no chosen component has what the key asks for.
     """
-    known = tree.paths(root)
+    known = schema_tree.paths(root)
     for old, new in MOVED.items():
         found, value = (False, None) if old in known else take(values, old)
         if not found:
@@ -162,7 +162,7 @@ OLD_VALUES = {("rollout.sync", "shared_memory"): "object_store"}
 
 
 def _has(values: Values, path: str) -> bool:
-    return tree.find(values, path) is not None
+    return schema_tree.find(values, path) is not None
 
 
 def take(values: Values, path: str) -> tuple[bool, Any]:

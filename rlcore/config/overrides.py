@@ -17,9 +17,9 @@ from rlcore.config.bind import Partial, unknown
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
 from rlcore.config.old_names import ConfigWarning, Values, modernise, warn
 from rlcore.config.schema import RunConfig
-from rlcore.config.tree import join
-from rlcore.errors import ConfigError
-from rlcore.reading import check_depth
+from rlcore.config.schema_tree import join
+from rlcore.contracts.errors import ConfigError
+from rlcore.files.reading import check_depth
 
 _OF_GRAMMAR = ",'\"[]{}()"  # more than a path: left to the grammar
 _BRACES = re.compile(r"""['"]?\{(.*)\}['"]?""", re.DOTALL)

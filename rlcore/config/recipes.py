@@ -16,14 +16,14 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import NodeEvent, ScalarEvent, YAMLError, parse  # type: ignore[import-untyped]
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
+from rlcore.config.choices import DEFAULTS, included
 from rlcore.config.schema import RunConfig
-from rlcore.config.sides import DEFAULTS, included
-from rlcore.errors import ConfigError, PluginError, UserError
-from rlcore.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
-from rlcore.text import short
+from rlcore.contracts.errors import ConfigError, PluginError, UserError
+from rlcore.files.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
+from rlcore.terminal.text import short
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -147,8 +147,8 @@ def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> No
     start at the root."""
     if HYDRA in content:
         raise ConfigError(f"{file}: unknown key {HYDRA!r}", hint="rlcore train --help")
-    for section in (key for key in tree.walk(RunConfig()) if key.section):
-        value = tree.find(content, section.path)
+    for section in (key for key in schema_tree.walk(RunConfig()) if key.section):
+        value = schema_tree.find(content, section.path)
         if value is not None and not isinstance(value, dict):
             error = not_a_section(section.path, value, section.value)
             raise ConfigError(f"{file}: {error.message}", hint=error.hint)

@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 
 from rlcore.config.overrides import parse
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 NAME_LENGTH = 100  # characters; the shortest limit of common file systems is 143 bytes
 

@@ -2,7 +2,7 @@
 
 A plugin's spec function may narrow its spec to `config.tasks`; where it does not, it is done here,
 for every env alike. Tasks are named, never counted: what is asked of the env itself is found by
-name again (:mod:`rlcore.workers.played`).
+name again (:mod:`rlcore.workers.checked_env`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
+from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
 
 
 def checked_spec(found: EnvSpec, path: str) -> EnvSpec:

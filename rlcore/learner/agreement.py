@@ -12,11 +12,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from rlcore.algo import metric
-from rlcore.algo.metric import Metric
-from rlcore.errors import PolicyError
-from rlcore.specs import PolicySpec
-from rlcore.text import some
+from rlcore.contracts import metric
+from rlcore.contracts.errors import PolicyError
+from rlcore.contracts.metric import Metric
+from rlcore.contracts.specs import PolicySpec
+from rlcore.terminal.text import some
 
 LOGPROB_GAP = "train/actor/logprob_gap"
 GROSS = 10.0

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from rlcore.config.schema import SFTConfig
-from rlcore.data.demonstrations import DemonstrationSet
+from rlcore.contracts.protocols import Demonstration, Policy
+from rlcore.demonstrations.demonstrations import DemonstrationSet
 from rlcore.learner.supervised import OnProgress, SupervisedSamples, SupervisedTrainer
-from rlcore.protocols import Demonstration, Policy
 
 
 def fit_demonstrations(

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from rlcore.learner import parts
+from rlcore.learner import dtensor
 
 
 class HostCopies:
@@ -37,7 +37,7 @@ class HostCopies:
         """
         left = {}
         for tensor in tensors:
-            storage = parts.part(tensor.detach()).untyped_storage()
+            storage = dtensor.part(tensor.detach()).untyped_storage()
             moves = storage.device.type == device.type and storage.resizable()
             if moves and storage.nbytes():
                 left[storage._cdata] = storage

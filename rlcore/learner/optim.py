@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.config.schema import OptimConfig
-from rlcore.errors import CheckpointError, ConfigError
-from rlcore.learner import parts
-from rlcore.track.learned import MASTER
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.learner import dtensor
+from rlcore.run_folder.learner_state import MASTER
 
 SAMPLE = 1024  # entries of a tensor that are looked at to see whether a step moved anything
 
@@ -87,14 +87,14 @@ class PolicyOptimizer:
         self._parameters = {name: list(parameters) for name, parameters in groups.items()}
         every = [one for parameters in self._parameters.values() for one in parameters]
         self._masters = {
-            parameter: nn.Parameter(parts.part(parameter.detach()).float())
+            parameter: nn.Parameter(dtensor.part(parameter.detach()).float())
             for parameter in every
             if parameter.element_size() < torch.float32.itemsize
         }
         self._parts = {
-            parameter: nn.Parameter(parts.part(parameter.detach()))
+            parameter: nn.Parameter(dtensor.part(parameter.detach()))
             for parameter in every
-            if parts.divided(parameter) and parameter not in self._masters
+            if dtensor.divided(parameter) and parameter not in self._masters
         }
         self._steps = dict.fromkeys(groups, 0)
         self.lr_factors: Mapping[str, float] = {}
@@ -144,10 +144,10 @@ class PolicyOptimizer:
         """Clip, and step every group that has gradients; others keep weights and moments."""
         for parameter, stepped in (*self._masters.items(), *self._parts.items()):
             if parameter.grad is not None:  # one by one, so that no second copy of all is held
-                stepped.grad, parameter.grad = parts.part(parameter.grad).to(stepped.dtype), None
+                stepped.grad, parameter.grad = dtensor.part(parameter.grad).to(stepped.dtype), None
         groups = {n: [self._stepped(p) for p in ps] for n, ps in self._parameters.items()}
         trained = [p for ps in groups.values() for p in ps if p.grad is not None]
-        total = parts.total_norm(
+        total = dtensor.total_norm(
             (parameter, stepped.grad)
             for parameters in self._parameters.values()
             for parameter in parameters
@@ -166,7 +166,7 @@ class PolicyOptimizer:
         with torch.no_grad():
             for parameter, master in self._masters.items():
                 if master.grad is not None:
-                    parts.part(parameter).copy_(master)
+                    dtensor.part(parameter).copy_(master)
         for name, parameters in groups.items():
             self._steps[name] += any(p.grad is not None for p in parameters)
         self.zero_grad()
@@ -201,7 +201,7 @@ class PolicyOptimizer:
                 if parameter in self._masters:
                     moments[MASTER] = self._masters[parameter]
                 for moment, value in moments.items():
-                    if parts.written(parameter, value):
+                    if dtensor.written(parameter, value):
                         tensors[f"{name}.{index}.{moment}"] = value.detach().cpu().clone()
         return {
             "tensors": tensors,
@@ -240,11 +240,11 @@ class PolicyOptimizer:
                         f"{parameter.dtype} and has none",
                         hint="set actor.model.precision as it was",
                     )
-                self._masters[parameter].data.copy_(parts.rows_for(tensor, parameter))
+                self._masters[parameter].data.copy_(dtensor.rows_for(tensor, parameter))
                 continue
             # AdamW keeps its step count on the host
             device = torch.device("cpu") if moment == "step" else parameter.device
-            held = tensor if moment == "step" else parts.rows_for(tensor, parameter)
+            held = tensor if moment == "step" else dtensor.rows_for(tensor, parameter)
             self._adam.state[self._stepped(parameter)][moment] = held.clone().to(device)
         self._steps = dict(saved["state"]["steps"])
         self.skipped_steps = saved["state"]["skipped_steps"]

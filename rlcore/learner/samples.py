@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rlcore.algo.advantage import Advantages
-from rlcore.algo.minibatch import Minibatch
-from rlcore.algo.reduce import Weights, batch_weights, valid_at_level
+from rlcore.algo.reduce import batch_weights, valid_at_level
 from rlcore.config.schema import AlgorithmConfig
-from rlcore.rng import generator
-from rlcore.trajectory import Trajectory
+from rlcore.contracts.minibatch import Advantages, Minibatch, Weights
+from rlcore.contracts.rng import generator
+from rlcore.contracts.trajectory import Trajectory
 
 
 @dataclass

@@ -5,7 +5,7 @@
     together   the whole weights on the host of rank 0, to be saved
 
 A divided policy runs in lockstep: each forward and backward is one of all ranks. Gradients come
-back summed, as those of undivided parameters do in :mod:`rlcore.learner.ranks`.
+back summed, as those of undivided parameters do in :mod:`rlcore.learner.collectives`.
 
 After "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel" (Zhao et al. 2023) and its
 second version in torch, `fully_shard`.
@@ -32,8 +32,8 @@ from torch.distributed.fsdp import (
 )
 
 from rlcore.config.schema import FSDPConfig
-from rlcore.learner import parts
-from rlcore.protocols import Policy
+from rlcore.contracts.protocols import Policy
+from rlcore.learner import dtensor
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -55,7 +55,7 @@ def divide(
     what nobody but several blocks holds.
 
     Args:
-        policy: on the host, alike on all ranks, which have met (:mod:`rlcore.learner.ranks`).
+        policy: on the host, alike on all ranks, which have met (:mod:`rlcore.learner.collectives`).
         config: how.
         among: how many ranks divide one copy; it divides the number of ranks.
         fill: gives parameters their numbers, a block at a time; None: they have them.
@@ -85,12 +85,12 @@ def divide(
             **shared,
         )
     if fill is not None:
-        fill(one for one in policy.parameters() if not parts.divided(one))
+        fill(one for one in policy.parameters() if not dtensor.divided(one))
     kept |= _kept_whole(one for one in policy.parameters() if one not in kept)
     # what is in no block is needed again when the backward pass begins
     fully_shard(policy, ignored_params=kept, reshard_after_forward=False, **shared)
     for parameter in policy.parameters():
-        if not parts.divided(parameter):
+        if not dtensor.divided(parameter):
             parameter.data = parameter.data.to(device)
     for module in policy.modules():
         if isinstance(module, FSDPModule):
@@ -125,7 +125,7 @@ def together(policy: Policy) -> Iterator[bool]:
     gathered: dict[nn.Parameter, nn.Parameter] = {}
     try:
         for parameter in dict.fromkeys(parameter for _, _, parameter in own):
-            full = parts.whole(parameter.detach())
+            full = dtensor.whole(parameter.detach())
             if first:
                 gathered[parameter] = nn.Parameter(full.cpu(), requires_grad=False)
         for module, name, parameter in own if first else ():
@@ -157,7 +157,7 @@ def _in_several(policy: nn.Module, blocks: Iterable[nn.Module]) -> set[nn.Parame
 
 def _kept_whole(parameters: Iterable[nn.Parameter]) -> set[nn.Parameter]:
     """Those of one block, not yet divided, that each rank keeps whole."""
-    own = [one for one in parameters if not parts.divided(one)]
+    own = [one for one in parameters if not dtensor.divided(one)]
     sizes: dict[torch.dtype, int] = {}
     for one in own:
         if one.requires_grad and one.dim():

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from rlcore.config.schema import OptimConfig, SFTConfig
-from rlcore.errors import ConfigError, TrainingError
-from rlcore.learner import parts, ranks
+from rlcore.contracts.errors import ConfigError, TrainingError
+from rlcore.contracts.protocols import Policy
+from rlcore.contracts.rng import RowKeys, generator
+from rlcore.learner import collectives, dtensor
 from rlcore.learner.optim import PolicyOptimizer, StepReport, cosine
-from rlcore.protocols import Policy
-from rlcore.rng import RowKeys, generator
-from rlcore.rollout.policy_answers import checked_groups
+from rlcore.validation.policy import checked_groups
 
 GRAD_NORM = 1.0
 """Norm to which supervised gradients are clipped."""
@@ -139,7 +139,7 @@ class SupervisedTrainer:
         self._policy, self._config, self._seed = policy, config, seed
         self._trained = parameters = checked_groups(policy)["policy"]
         self._device = device or parameters[0].device
-        self._divided = any(map(parts.divided, parameters))
+        self._divided = any(map(dtensor.divided, parameters))
         settings = OptimConfig(
             lr=config.lr,
             lr_warmup_steps=config.lr_warmup_steps,
@@ -199,7 +199,7 @@ class SupervisedTrainer:
             with torch.no_grad():
                 total += float(self._own_sum(samples, rows, "sft-validation", 0))
         self._settle()
-        return ranks.total(total) / len(samples)
+        return collectives.total(total) / len(samples)
 
     def _run(
         self,
@@ -225,7 +225,7 @@ class SupervisedTrainer:
             if len(val) and history.steps % self._config.val_interval == 0:
                 self._record_validation(history, val, first, latest)
             spent = time.monotonic() - started
-            reason, over = ranks.of_first((stop(history, spent), share(history, spent)))
+            reason, over = collectives.of_first((stop(history, spent), share(history, spent)))
             if reason is not None:
                 history.stopped = reason
                 break
@@ -249,7 +249,9 @@ class SupervisedTrainer:
         """Also where nothing is held back to validate on."""
         if history.steps and history.skipped_steps == history.steps:
             problem = f"the gradient of each of its {history.steps} steps"
-        elif ranks.most(not all(bool(parts.part(one).isfinite().all()) for one in self._trained)):
+        elif collectives.most(
+            not all(bool(dtensor.part(one).isfinite().all()) for one in self._trained)
+        ):
             problem = "a weight"
         else:
             return
@@ -284,14 +286,14 @@ class SupervisedTrainer:
         loss = self._own_sum(samples, torch.from_numpy(rows), "sft", step) / size
         loss.backward()
         self._settle()
-        ranks.add_gradients(self._trained)
+        collectives.add_gradients(self._trained)
         done = self._optimizer.step()
-        return ranks.total(float(loss.detach())), done
+        return collectives.total(float(loss.detach())), done
 
     def _own_sum(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
         """Sum of the losses of this rank's share of a batch. A rank whose share is empty makes the
         others' forward all the same, with a sample that does not count."""
-        own = rows[ranks.number() :: ranks.count()]
+        own = rows[collectives.number() :: collectives.count()]
         if not len(own):
             return self._losses(samples, rows[:1], phase, step)[:0].sum()
         return self._losses(samples, own, phase, step).sum()

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from rlcore.errors import CheckpointError
-from rlcore.learner import parts
-from rlcore.track.learned import Rows
+from rlcore.contracts.errors import CheckpointError
+from rlcore.learner import dtensor
+from rlcore.run_folder.learner_state import Rows
 
 PREFIX = "parameters."
 
@@ -19,9 +19,9 @@ Groups = Mapping[str, Sequence[nn.Parameter]]
 def kept(groups: Groups) -> dict[str, Tensor]:
     """Copies on the CPU, named by group and place: `parameters.policy.0`. Of divided parameters,
     the rows that are held here."""
-    held = {name: (one, parts.part(one.detach())) for name, one in _named(groups).items()}
+    held = {name: (one, dtensor.part(one.detach())) for name, one in _named(groups).items()}
     return {
-        name: rows.cpu().clone() for name, (one, rows) in held.items() if parts.written(one, rows)
+        name: rows.cpu().clone() for name, (one, rows) in held.items() if dtensor.written(one, rows)
     }
 
 
@@ -42,7 +42,7 @@ def restore(groups: Groups, tensors: Mapping[str, Tensor | Rows]) -> None:
         )
     with torch.no_grad():
         for name, parameter in trained.items():
-            parts.part(parameter).copy_(parts.rows_for(stored[name], parameter))
+            dtensor.part(parameter).copy_(dtensor.rows_for(stored[name], parameter))
 
 
 def _named(groups: Groups) -> dict[str, nn.Parameter]:

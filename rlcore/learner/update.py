@@ -17,24 +17,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore.algo import metric
-from rlcore.algo.advantage import Advantages
-from rlcore.algo.metric import Metrics
-from rlcore.algo.minibatch import Minibatch
 from rlcore.config.schema import ActorConfig, AlgorithmConfig
-from rlcore.errors import CheckpointError, ConfigError, TrainingError
-from rlcore.learner import agreement, parts, ranks, trained
+from rlcore.contracts import metric
+from rlcore.contracts.errors import CheckpointError, ConfigError, TrainingError
+from rlcore.contracts.metric import Metrics
+from rlcore.contracts.minibatch import Advantages, Minibatch
+from rlcore.contracts.protocols import Algorithm, Evaluation, Policy
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.learner import agreement, collectives, dtensor, trained
 from rlcore.learner.agreement import LOGPROB_GAP
-from rlcore.learner.algorithm_answers import checked_advantages, checked_loss
-from rlcore.learner.micro import MicroBatches
+from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.samples import Samples, make_samples, minibatches
-from rlcore.protocols import Algorithm, Evaluation, Policy
 from rlcore.rollout import columns
-from rlcore.rollout.policy_answers import checked_evaluation, checked_groups
-from rlcore.track.learned import REFERENCE, Below
-from rlcore.track.metrics import MICRO_BATCH_SIZE, advantage_metrics, rollout_metrics
-from rlcore.trajectory import Trajectory
+from rlcore.run_folder.learner_state import REFERENCE, Below
+from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, advantage_metrics, rollout_metrics
+from rlcore.validation.algorithm import checked_advantages, checked_loss
+from rlcore.validation.policy import checked_evaluation, checked_groups
 
 APPROX_KL = "train/actor/approx_kl"
 OPTIMIZER = "optimizer."  # how the names of its tensors begin
@@ -76,8 +75,8 @@ class Learner:
         every = [parameter for group in groups.values() for parameter in group]
         self._device = device or every[0].device
         # ranks that divide parameters gather them together, so all make the same forwards
-        self._lockstep = any(map(parts.divided, every))
-        most = min(actor.micro_batch_size, actor.share_of_each(ranks.count()))
+        self._lockstep = any(map(dtensor.divided, every))
+        most = min(actor.micro_batch_size, actor.share_of_each(collectives.count()))
         self._micro = MicroBatches(most, lockstep=self._lockstep)
         self.remarks: dict[str, str] = {}
         self._trains_policy = True
@@ -86,7 +85,7 @@ class Learner:
         self._watched = None if algorithm.target_kl is None else APPROX_KL
         self._reference: list[Tensor] | None = None
         if algorithm.needs.reference_logprobs:
-            self._reference = [parts.part(p.detach()).clone() for p in groups["policy"]]
+            self._reference = [dtensor.part(p.detach()).clone() for p in groups["policy"]]
 
     # -- one update ---------------------------------------------------------------------------
 
@@ -111,7 +110,7 @@ class Learner:
             AlgorithmError, PolicyError: an answer that breaks the contract.
         """
         self._optimizer.lr_factors, size_before = lr_factors or {}, self._micro.size
-        batch = ranks.whole_batch(trajectory)
+        batch = collectives.whole_batch(trajectory)
         advantages = self._advantages(batch)
         samples = make_samples(batch, advantages, self._config)
         if self._config.recompute_logprobs:
@@ -137,9 +136,12 @@ class Learner:
                 hint="rlcore resume goes on from the last checkpoint, e.g. with a lower "
                 "actor.optim.lr or actor.optim.clip_grad, or actor.model.precision=fp32",
             )
-        shrunk, least = ranks.most(size_before - self._micro.size), -ranks.most(-self._micro.size)
+        shrunk, least = (
+            collectives.most(size_before - self._micro.size),
+            -collectives.most(-self._micro.size),
+        )
         rates = self._optimizer.learning_rates()
-        numbers = ranks.merge_metrics(metrics).numbers(steps)
+        numbers = collectives.merge_metrics(metrics).numbers(steps)
         return {
             APPROX_KL: float("nan"),  # unless a step was made
             **numbers,
@@ -151,7 +153,7 @@ class Learner:
             "train/actor/skipped_steps": float(skipped),
             "train/actor/zero_gradient_steps": float(idle),
             "train/actor/weights_moved": float(
-                ranks.most(self._optimizer.moved_from(weights_before))
+                collectives.most(self._optimizer.moved_from(weights_before))
             ),
             "train/actor/trained_samples": float(samples.trained.sum()),
             "train/actor/trained_fraction": float(samples.trained.float().mean()),
@@ -186,7 +188,7 @@ class Learner:
                 backward = partial(self._backward, samples, places, batch, compared)
                 part = self._micro.fitting(backward, self._optimizer.zero_grad)
                 if compared:  # alike on all ranks
-                    gap = ranks.merge_metrics(part).numbers()[LOGPROB_GAP]
+                    gap = collectives.merge_metrics(part).numbers()[LOGPROB_GAP]
                     said = agreement.rough(self._policy, gap)
                     self.remarks["log-probs"] = self.remarks.get("log-probs") or said
                     compared = False
@@ -195,7 +197,7 @@ class Learner:
                     if not steps:  # what was measured is all there is to say
                         metrics.merge(part)
                     return metrics, steps, idle
-                ranks.add_gradients(self._trained_parameters())
+                collectives.add_gradients(self._trained_parameters())
                 if not self._trains_policy:
                     self._drop_gradients()
                 else:
@@ -262,7 +264,7 @@ class Learner:
         """
         if self._algorithm.target_kl is None:
             return False
-        return ranks.merge_metrics(minibatch).numbers()[APPROX_KL] > self._algorithm.target_kl
+        return collectives.merge_metrics(minibatch).numbers()[APPROX_KL] > self._algorithm.target_kl
 
     # -- evaluations --------------------------------------------------------------------------
 
@@ -305,7 +307,7 @@ class Learner:
         assert self._reference is not None
         policy = self._optimizer.parameters("policy")
         for parameter, reference in zip(policy, self._reference, strict=True):
-            held = parts.part(parameter)
+            held = dtensor.part(parameter)
             present = held.clone()
             held.copy_(reference)
             reference.copy_(present)
@@ -351,7 +353,7 @@ class Learner:
     @property
     def share(self) -> tuple[int, int] | None:
         """Which part of how many :meth:`state_dict` gives here; None: another rank gives it."""
-        return parts.share(parameter for group in self._groups.values() for parameter in group)
+        return dtensor.share(parameter for group in self._groups.values() for parameter in group)
 
     # -- state --------------------------------------------------------------------------------
 
@@ -366,7 +368,7 @@ class Learner:
         tensors = {f"{OPTIMIZER}{name}": tensor for name, tensor in saved["tensors"].items()}
         pairs = zip(self._groups["policy"], self._reference or [], strict=False)
         for index, (parameter, tensor) in enumerate(pairs):
-            if parts.written(parameter, tensor):
+            if dtensor.written(parameter, tensor):
                 tensors[f"{REFERENCE}{index}"] = tensor.cpu().clone()
         if self._actor.model.is_lora:
             tensors |= trained.kept(self._groups)
@@ -393,7 +395,7 @@ class Learner:
                 )
             assert self._reference is not None
             self._reference[index].copy_(
-                parts.rows_for(tensors[name], self._optimizer.parameters("policy")[index])
+                dtensor.rows_for(tensors[name], self._optimizer.parameters("policy")[index])
             )
 
 

@@ -3,15 +3,14 @@
 component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan --render--> table
 """
 
-from rlcore.placement.elsewhere import elsewhere
 from rlcore.placement.grammar import COMPONENTS, Placement, Process, parse
 from rlcore.placement.groups import NodeGroup
-from rlcore.placement.inventory import Inventory, Node
-from rlcore.placement.lanes import Lane, in_words, plan_lanes
+from rlcore.placement.inventory import Inventory, Node, joins
 from rlcore.placement.memory import Batch, Need, memory_per_process
 from rlcore.placement.plan import Plan, Seat, make_plan, parts, route
+from rlcore.placement.relocation import elsewhere
+from rlcore.placement.routes import Lane, in_words, plan_lanes
 from rlcore.placement.show import render
-from rlcore.placement.source import find_inventory, joins
 
 __all__ = [
     "COMPONENTS",
@@ -26,7 +25,6 @@ __all__ = [
     "Process",
     "Seat",
     "elsewhere",
-    "find_inventory",
     "in_words",
     "joins",
     "make_plan",

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.errors import PlacementError, did_you_mean
+from rlcore.contracts.errors import PlacementError, did_you_mean
 
 COMPONENTS = ("env", "rollout", "actor")
 KEY = "cluster.component_placement"

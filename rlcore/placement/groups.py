@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlcore.errors import PlacementError, did_you_mean
+from rlcore.contracts.errors import PlacementError, did_you_mean
 from rlcore.placement.grammar import parse_ranks
 from rlcore.placement.inventory import Inventory
 

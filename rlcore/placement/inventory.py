@@ -19,6 +19,8 @@ from typing import Literal
 
 import psutil
 
+from rlcore.config.schema import ClusterConfig
+
 MIB = 2**20
 _NVIDIA_SMI_SECONDS = 10.0  # a wedged driver must not hold up a command
 
@@ -193,3 +195,8 @@ def _nvidia_smi() -> list[int]:
     except (OSError, subprocess.SubprocessError):
         return []
     return [int(line) * MIB for line in answer.stdout.split("\n") if line.strip().isdigit()]
+
+
+def joins(cluster: ClusterConfig) -> bool:
+    """Whether a run joins a Ray cluster that others have started."""
+    return cluster.backend == "ray" and cluster.address not in (None, "local")

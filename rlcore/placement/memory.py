@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from rlcore.contracts.specs import PolicySpec
 from rlcore.placement.grammar import Process
 from rlcore.placement.plan import Plan
-from rlcore.specs import PolicySpec
 
 BYTES = {"fp32": 4, "bf16": 2}
 PROGRAM = 380 * 2**20

@@ -12,12 +12,12 @@ from functools import cached_property
 from math import lcm
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.errors import PlacementError, PluginError
+from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.placement.grammar import KEY, Placement, Process, parse
 from rlcore.placement.groups import NodeGroup, read_groups
 from rlcore.placement.inventory import Inventory
-from rlcore.plugins import Registry, load_plugins
-from rlcore.targets import load_target
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import Registry, load_plugins
 
 DIVIDED_BY_ALL = 0  # of the numbers of processes that divide one copy of the parameters
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.recipes import read_mapping
-from rlcore.errors import PlacementError, did_you_mean
+from rlcore.contracts.errors import PlacementError, did_you_mean
 from rlcore.placement.inventory import Inventory, Node
 
 KEY = "cluster.inventory"

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from rich.table import Table
 
-from rlcore.console import as_text
+from rlcore.contracts.specs import PolicySpec
 from rlcore.placement.grammar import Process
 from rlcore.placement.inventory import Inventory
-from rlcore.placement.lanes import Lane, in_words
 from rlcore.placement.memory import (
     BYTES,
     CONTEXT,
@@ -28,8 +27,9 @@ from rlcore.placement.memory import (
     worth_leaving,
 )
 from rlcore.placement.plan import Plan
-from rlcore.specs import PolicySpec
-from rlcore.text import spans
+from rlcore.placement.routes import Lane, in_words
+from rlcore.terminal.console import as_text
+from rlcore.terminal.text import spans
 
 GIB = 2**30
 WIDTH = 100

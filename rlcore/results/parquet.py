@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlcore.errors import CheckpointError
-from rlcore.reading import decode, open_regular, parse_json
-from rlcore.track.damage import damaged, of_another_version
-from rlcore.track.files import replacing
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.atomic import replacing
+from rlcore.files.damaged_files import damaged, of_another_version
+from rlcore.files.reading import decode, open_regular, parse_json
 
 NOTE = b"rlcore"
 MOST_ROWS = 1_000_000  # ours have one an episode

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.run import Totals
+from rlcore.files.atomic import write_text
+from rlcore.files.damaged_files import read_mapping
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
-from rlcore.run import Totals
-from rlcore.track.damage import read_mapping
-from rlcore.track.files import write_text
 
 DIGITS = 6  # decimals kept of rates; more is noise
 
@@ -89,12 +89,12 @@ def build_summary(
 
     Args:
         before, after, control: evaluated episodes; None where not measured.
-        groups: :attr:`rlcore.specs.EnvSpec.task_groups`.
+        groups: :attr:`rlcore.contracts.specs.EnvSpec.task_groups`.
         seed: root seed of the run.
         seconds: see :class:`Summary`.
         totals: of training.
-        versions: of what the run was made with, see :func:`rlcore.track.manifest.versions`.
-        caveat: :attr:`rlcore.specs.EnvSpec.caveat` of what was evaluated.
+        versions: of what the run was made with, see :func:`rlcore.run_folder.manifest.versions`.
+        caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat` of what was evaluated.
         stopped: why a plugin ended training; empty: none did.
 
     Raises:

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import pyarrow as pa
 from rich.table import Table
 
-from rlcore.console import as_text
-from rlcore.episodes import EpisodeOutcome
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.specs import ProtocolSpec
 from rlcore.results.parquet import read_rows, write_rows
 from rlcore.results.statistics import Passes, success_rate
-from rlcore.specs import ProtocolSpec
+from rlcore.terminal.console import as_text
 
 COLUMNS = pa.schema(
     [
@@ -40,9 +40,11 @@ class EpisodeResult:
         success: whether it succeeded at any step.
         episode_return: sum of rewards.
         length: env steps.
-        sampling: how actions were drawn, see :attr:`rlcore.track.protocol.EvaluationProtocol`.
+        sampling: how actions were drawn, see
+        :attr:`rlcore.run_folder.protocol_record.EvaluationProtocol`.
         protocol: digest of the evaluation's protocol
-            (:attr:`rlcore.track.protocol.EvaluationProtocol.digest`); empty outside of one.
+            (:attr:`rlcore.run_folder.protocol_record.EvaluationProtocol.digest`); empty outside of
+            one.
     """
 
     task: str
@@ -58,7 +60,7 @@ class EpisodeResult:
 def from_outcomes(
     outcomes: Iterable[EpisodeOutcome], tasks: Sequence[str], sampling: str, protocol: str = ""
 ) -> list[EpisodeResult]:
-    """Rows of what the workers report; `tasks` are :attr:`rlcore.specs.EnvSpec.tasks`."""
+    """Rows of what the workers report; `tasks` are :attr:`rlcore.contracts.specs.EnvSpec.tasks`."""
     return [
         EpisodeResult(
             task=tasks[outcome.episode.task],
@@ -126,7 +128,8 @@ def success_rows(
 
     Args:
         results: episodes, of at least one task.
-        groups: :attr:`rlcore.specs.EnvSpec.task_groups`; groups without episodes are left out.
+        groups: :attr:`rlcore.contracts.specs.EnvSpec.task_groups`; groups without episodes are
+        left out.
     """
     by_task: dict[str, list[Passes]] = {}
     for (task, _), passes in success_by_start(results).items():

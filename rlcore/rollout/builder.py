@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from rlcore.protocols import Inputs, PolicyOutput
+from rlcore.contracts.protocols import Inputs, PolicyOutput
+from rlcore.contracts.specs import Episode
+from rlcore.contracts.trajectory import Trajectory
 from rlcore.rollout.messages import ChunkOutcome
-from rlcore.specs import Episode
-from rlcore.trajectory import Trajectory
 
 
 @dataclass

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 
 import torch
 
-from rlcore.trajectory import Trajectory
+from rlcore.contracts.trajectory import Trajectory
 
 NO_DECISION = -1
 HEAVY = ("inputs", "replay")

@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from rlcore.episodes import EpisodeOutcome
-from rlcore.errors import WorkerError
-from rlcore.protocols import Inputs, Observation, Policy, PolicyOutput
-from rlcore.rng import RowKeys
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.protocols import Inputs, Observation, Policy, PolicyOutput
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import Episode
+from rlcore.contracts.trajectory import Trajectory
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.decide import decide
 from rlcore.rollout.messages import (
@@ -26,10 +28,8 @@ from rlcore.rollout.messages import (
     Send,
     Trace,
 )
-from rlcore.rollout.policy_answers import checked_inputs, checked_output
 from rlcore.rollout.trace import Tracer
-from rlcore.specs import Episode
-from rlcore.trajectory import Trajectory
+from rlcore.validation.policy import checked_inputs, checked_output
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from rlcore.protocols import Inputs, Policy, PolicyOutput
-from rlcore.rng import RowKeys
+from rlcore.contracts.protocols import Inputs, Policy, PolicyOutput
+from rlcore.contracts.rng import RowKeys
 
 PAD_KEY = ("pad",)  # rows that only fill a batch; their output is thrown away
 KERNEL_ROWS = 4

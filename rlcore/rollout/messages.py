@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlcore.episodes import EpisodeOutcome, Footage
-from rlcore.protocols import Observation
+from rlcore.contracts.episodes import EpisodeOutcome, Footage
+from rlcore.contracts.protocols import Observation
+from rlcore.contracts.specs import Episode
 from rlcore.rollout.schedule import Column
-from rlcore.specs import Episode
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,8 @@ class InteractReport:
         seconds: time spent in the simulator (reset, chunk), averaged over stages.
         videos: `{column number: its first episode}` of recorded columns.
         incidents: what befell its simulators and was survived, one text each.
-        render_settings: of the simulators it has (:attr:`rlcore.specs.EnvSpec.render_settings`).
+        render_settings: of the simulators it has
+        (:attr:`rlcore.contracts.specs.EnvSpec.render_settings`).
     """
 
     env_steps: int = 0

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlcore.config.schema import EnvConfig, VideoConfig
-from rlcore.rng import generator
-from rlcore.specs import EnvSpec, Episode
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import EnvSpec, Episode
 
 RUN = 8  # columns of a task that are dealt together
 

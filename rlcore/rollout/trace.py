@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import torch
 
-from rlcore.protocols import Inputs, Observation, Policy, PolicyOutput
+from rlcore.contracts.protocols import Inputs, Observation, Policy, PolicyOutput
 from rlcore.rollout.messages import ChunkOutcome, EnvMessage, Trace
 
 OUTCOME = ("rewards", "valid", "terminated", "truncated", "success")

@@ -10,22 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.answers import require_made
 from rlcore.config.schema import ModelConfig, SFTConfig
-from rlcore.errors import AlgorithmError
+from rlcore.contracts.errors import AlgorithmError
+from rlcore.contracts.specs import AlgorithmNeeds
+from rlcore.plugins.import_target import load_target
 from rlcore.rollout.messages import Conversation
-from rlcore.specs import AlgorithmNeeds
-from rlcore.targets import load_target
+from rlcore.validation.faults import require_made
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlcore.learner.postponed import Postponed
+    from rlcore.learner.lazy_init import Postponed
     from rlcore.learner.supervised import OnProgress
     from rlcore.learner.update import Learner
-    from rlcore.placement.lanes import Lane
-    from rlcore.sync.layout import Subset
+    from rlcore.placement.routes import Lane
+    from rlcore.transport.layout import Subset
 
 
 class ActorWorker(PolicyWorker):
@@ -46,8 +46,8 @@ class ActorWorker(PolicyWorker):
             from rlcore.learner.update import Learner
 
             if self._settings.actor.fsdp_config.gradient_checkpointing:
-                from rlcore.learner.heap import map_alone
-                from rlcore.learner.postponed import LEAST
+                from rlcore.learner.lazy_init import LEAST
+                from rlcore.learner.malloc import map_alone
 
                 map_alone(LEAST)  # it is slower, and who recomputes would rather have the memory
             config, target = self._settings.algorithm, self._settings.algorithm_target
@@ -76,9 +76,9 @@ class ActorWorker(PolicyWorker):
     def join(self, url: str, rank: int, world_size: int, timeout: float) -> None:
         """Form a process group with the other actor ranks, and divide the weights where the
         settings say so; a rank waits `timeout` seconds for the others, then and in every update."""
-        from rlcore.learner import ranks
+        from rlcore.learner import collectives
 
-        ranks.meet(self.device, url=url, rank=rank, world_size=world_size, timeout=timeout)
+        collectives.meet(self.device, url=url, rank=rank, world_size=world_size, timeout=timeout)
         if self._divides:
             self._place()
 
@@ -90,12 +90,12 @@ class ActorWorker(PolicyWorker):
         """On its device; a policy that ranks divide stays on the host until they have met."""
         if not self._divides:
             return super()._placed(policy)
-        from rlcore.learner import ranks
+        from rlcore.learner import collectives
 
-        if ranks.several():
-            from rlcore.learner.heap import USUAL, map_alone
+        if collectives.several():
+            from rlcore.learner.malloc import USUAL, map_alone
             from rlcore.learner.shard import divide
-            from rlcore.sync.checksums import checksums
+            from rlcore.transport.checksums import checksums
 
             settings, postponed = self._settings, self._postponed
             assert postponed is not None  # as it was made before
@@ -121,8 +121,8 @@ class ActorWorker(PolicyWorker):
         """Of a policy that ranks divide, large weights get their numbers when they are divided."""
         if not self._divides:
             return super()._make(model)
-        from rlcore.learner.heap import map_alone
-        from rlcore.learner.postponed import LEAST, Postponed
+        from rlcore.learner.lazy_init import LEAST, Postponed
+        from rlcore.learner.malloc import map_alone
 
         map_alone(LEAST)  # what is drawn and given up is to be gone, until the parts are there
         with Postponed() as postponed:
@@ -162,7 +162,7 @@ class ActorWorker(PolicyWorker):
                 instead of `sft.max_steps` steps from the start.
             on_progress: called after each step; of several ranks, the first one's.
         """
-        from rlcore.learner import ranks
+        from rlcore.learner import collectives
         from rlcore.learner.demonstrations import fit_demonstrations
 
         self._changed("all")
@@ -173,27 +173,27 @@ class ActorWorker(PolicyWorker):
             seed=self._settings.seed,
             device=self.device,
             continue_seconds=continue_seconds,
-            on_progress=None if ranks.number() else on_progress,
+            on_progress=None if collectives.number() else on_progress,
         )
 
     def save(self, path: str) -> None:
         """See :meth:`PolicyWorker.save`: asked of all ranks, of which the first one writes."""
-        from rlcore.learner import ranks
+        from rlcore.learner import collectives
 
-        if self._divides and ranks.several():
+        if self._divides and collectives.several():
             from rlcore.learner.shard import together
 
             with together(self.policy) as first:
                 if first:
                     super().save(path)
-        elif ranks.number() == 0:
+        elif collectives.number() == 0:
             super().save(path)
 
     def save_learner(self, path: str) -> None:
         """Optimizer, scheduler and counters, into a checkpoint's folder; asked of all ranks, of
         which each writes what it has in its keeping."""
-        from rlcore.track.checkpoint import writing
-        from rlcore.track.learned import write_learner
+        from rlcore.run_folder.checkpoint import writing
+        from rlcore.run_folder.learner_state import write_learner
 
         share = self.learner.share
         if share is None:
@@ -203,7 +203,7 @@ class ActorWorker(PolicyWorker):
 
     def load_learner(self, path: str) -> None:
         """Go on from what :meth:`save_learner` wrote."""
-        from rlcore.track.learned import read_learner
+        from rlcore.run_folder.learner_state import read_learner
 
         self._changed("all")
         self.learner.load_state_dict(read_learner(Path(path)))
@@ -229,7 +229,7 @@ class ActorWorker(PolicyWorker):
             timeout: seconds to wait for a bucket to be taken.
             bucket: bytes of one.
         """
-        from rlcore.sync.weights import publish
+        from rlcore.transport.weights import publish
 
         wiring = self._wired(timeout, bucket)
         if any(lane.way == "broadcast" for lane in lanes):
@@ -245,7 +245,7 @@ class ActorWorker(PolicyWorker):
 
     def take_over(self, keys: Sequence[str], timeout: float) -> Conversation:
         """Receive this rank's columns through the queues `keys`, one for each rollout worker."""
-        from rlcore.sync.trajectory import take_over
+        from rlcore.transport.trajectory import take_over
 
         self._trajectory = yield from take_over(keys, timeout)
         self._gathered = True

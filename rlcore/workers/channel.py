@@ -6,7 +6,7 @@
     rollout worker <-- weights/LANE/RANK ------ actor worker     of their own)
 
 Neither end knows where the other one runs. Under Ray the queues live in actors that pass
-references (:mod:`rlcore.workers.queues`), so arrays go through shared memory once and are never
+references (:mod:`rlcore.cluster.queues`), so arrays go through shared memory once and are never
 copied by them. In one process they are deques, and :func:`interleave` runs the conversations in
 turn.
 """
@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol
 
-from rlcore.errors import StuckError, WorkerError
+from rlcore.contracts.errors import StuckError, WorkerError
 from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send, env_rank_of
 
 TELL_SECONDS = 0.5

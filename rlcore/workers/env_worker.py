@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.answers import require_made
 from rlcore.config.schema import EnvConfig
-from rlcore.errors import EnvError, WorkerError
-from rlcore.protocols import Demonstration, Env
+from rlcore.contracts.errors import EnvError, WorkerError
+from rlcore.contracts.protocols import Demonstration, Env
+from rlcore.contracts.specs import EnvSpec, Episode
+from rlcore.plugins.import_target import load_target
 from rlcore.rollout.messages import (
     ActionMessage,
     Conversation,
@@ -31,11 +32,10 @@ from rlcore.rollout.messages import (
     Route,
     Send,
 )
-from rlcore.specs import EnvSpec, Episode
-from rlcore.targets import load_target
-from rlcore.workers.played import PlayedEnv
+from rlcore.validation.faults import require_made
+from rlcore.workers.checked_env import PlayedEnv
+from rlcore.workers.restarting_env import SurvivingEnv
 from rlcore.workers.stage import StagePlayer
-from rlcore.workers.survive import SurvivingEnv
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,8 @@ class EnvWorker:
         seed: int,
         max_steps: int | None = None,
     ) -> list[Demonstration]:
-        """Expert episodes of the given addresses (see :meth:`rlcore.protocols.Env.demonstrate`)."""
+        """Expert episodes of the given addresses (see
+        :meth:`rlcore.contracts.protocols.Env.demonstrate`)."""
         self.start("train")
         envs = self._envs["train"]  # of all stages, so that no process is idle
         courses = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rlcore.protocols import Policy
+from rlcore.contracts.protocols import Policy
 from rlcore.workers.actor_worker import ActorWorker
 from rlcore.workers.rollout_worker import RolloutWorker
 

@@ -4,7 +4,7 @@ Two backends run the same worker classes. Whoever uses a group can't tell which 
 
     local   all workers in this process, conversations interleaved: pdb works, starts at once
             (rlcore.workers.local_group)
-    ray     a process per worker, conversations over a channel (rlcore.workers.ray_group)
+    ray     a process per worker, conversations over a channel (rlcore.cluster.ray_group)
 
 One update, where rollout and actor are one process, and where they are not:
 
@@ -20,15 +20,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from rlcore.errors import WorkerError
-from rlcore.kernels import Rounding, processor, settle
+from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.numerics.mkl import Rounding, processor, settle
 from rlcore.placement import Lane
-from rlcore.protocols import Demonstration
 from rlcore.rollout.messages import InteractJob, InteractReport
-from rlcore.text import some
+from rlcore.terminal.text import some
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.rollout_worker import RolloutSummary
-from rlcore.workers.roster import OnCount, Part, Roster
+from rlcore.workers.worker_specs import OnCount, Part, Roster
 
 BUCKET_BYTES = 64 * 2**20
 
@@ -249,7 +249,7 @@ class WorkerGroup(ABC):
 
     def weight_sync(self) -> list[str]:
         """Over what weights go from actor to rollout workers: ways of
-        :mod:`rlcore.placement.lanes`; empty where they don't."""
+        :mod:`rlcore.placement.routes`; empty where they don't."""
         return sorted({lane.way for lane in self.lanes}) if self._roster.separate else []
 
     def _lanes_from(self, component: str, rank: int) -> list[Lane]:

@@ -9,17 +9,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from rlcore import watchdog
-from rlcore.errors import UserError, WorkerError
-from rlcore.kernels import adopt
-from rlcore.placement.lanes import IN_PROCESS
+from rlcore.contracts.errors import UserError, WorkerError
+from rlcore.numerics.mkl import adopt
+from rlcore.placement.routes import IN_PROCESS
+from rlcore.process import watchdog
 from rlcore.rollout.messages import Conversation
 from rlcore.workers.channel import interleave
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, START, has_component
-from rlcore.workers.roster import OnCount, Part, Roster
 from rlcore.workers.torch_settings import apart
+from rlcore.workers.worker_specs import OnCount, Part, Roster
 
 
 class LocalGroup(WorkerGroup):

@@ -16,21 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.answers import require_made
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
-from rlcore.errors import PolicyError, WorkerError
-from rlcore.kernels import Rounding
-from rlcore.specs import EnvSpec, PolicySpec
-from rlcore.targets import load_target
+from rlcore.contracts.errors import PolicyError, WorkerError
+from rlcore.contracts.specs import EnvSpec, PolicySpec
+from rlcore.numerics.mkl import Rounding
+from rlcore.plugins.import_target import load_target
+from rlcore.validation.faults import require_made
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from rlcore.contracts.protocols import Policy
+    from rlcore.contracts.trajectory import Trajectory
     from rlcore.learner.host_copies import HostCopies
-    from rlcore.protocols import Policy
-    from rlcore.sync.ways import Wiring
-    from rlcore.trajectory import Trajectory
+    from rlcore.transport.transports import Wiring
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ class PolicyWorker:
 
     def save(self, path: str) -> None:
         """The policy alone, loadable as `actor.model.model_path`."""
-        from rlcore.rollout.policy_answers import checked_files
-        from rlcore.track.checkpoint import writing
-        from rlcore.track.env_facts import write_env_facts
+        from rlcore.run_folder.checkpoint import writing
+        from rlcore.run_folder.env_facts import write_env_facts
+        from rlcore.validation.policy import checked_files
 
         with writing(Path(path)):
             self.policy.save_pretrained(Path(path))
@@ -136,7 +136,7 @@ class PolicyWorker:
         import torch
 
         from rlcore.placement.inventory import free_memory
-        from rlcore.rollout.policy_answers import checked_saved
+        from rlcore.validation.policy import checked_saved
 
         size = sum(file.stat().st_size for file in Path(path).rglob("*"))
         if free_memory() < 2 * size:
@@ -161,8 +161,8 @@ class PolicyWorker:
         settings, statistics and tokenizers beside the weights by path."""
         from torch import nn
 
-        from rlcore.sync.checksums import checksums
-        from rlcore.track.contents import digests
+        from rlcore.files.digests import digests
+        from rlcore.transport.checksums import checksums
 
         policy = self._held
         assert isinstance(policy, nn.Module)  # as every policy is
@@ -172,13 +172,14 @@ class PolicyWorker:
         return beside | self._divided | checksums(here)
 
     def check_rounding(self, forward_batch: int | None) -> Rounding:
-        """Whether rows come out the same at every place here; see :mod:`rlcore.rollout.rounding`.
+        """Whether rows come out the same at every place here; see
+        :mod:`rlcore.numerics.batch_invariance`.
 
         Args:
             forward_batch: rows of a forward, where decisions are made at a fixed number; None: it
                 only learns, or they are not.
         """
-        from rlcore.rollout.rounding import look
+        from rlcore.numerics.batch_invariance import look
 
         return look(self.policy, self._settings.env_spec, self.device.type, forward_batch)
 
@@ -195,7 +196,7 @@ class PolicyWorker:
 
     def _wired(self, timeout: float, bucket: int) -> Wiring:
         """This process's end of its lanes; groups that were formed are kept."""
-        from rlcore.sync.ways import Wiring
+        from rlcore.transport.transports import Wiring
 
         if self._wiring is None:
             self._wiring = Wiring(timeout, bucket)
@@ -265,7 +266,7 @@ class PolicyWorker:
         whatever was drawn in this process before. Typed loosely, as it is a module too."""
         import torch
 
-        from rlcore.rng import generator
+        from rlcore.contracts.rng import generator
 
         settings, self._folder = self._settings, model.model_path
         torch.manual_seed(int(generator(settings.seed, "weights").integers(2**31)))

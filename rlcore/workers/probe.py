@@ -12,7 +12,7 @@ import platform
 import sys
 from typing import Any
 
-GROUP = "rlcore.plugins"  # as rlcore.installed has it
+GROUP = "rlcore.plugins"  # as rlcore.plugins.entry_points has it
 
 
 def look() -> dict[str, Any]:
@@ -85,12 +85,12 @@ def ailing(config: bytes, plugins: set[str], targets: list[str], packages: list[
     missing = [line for name in packages for line in _gone(name)]
     for target in targets:
         try:
-            importlib.import_module("rlcore.targets").load_target(target)
+            importlib.import_module("rlcore.plugins.import_target").load_target(target)
         except Exception as error:  # a plugin may fail in any way
             missing.append(f"code: {str(error).splitlines()[0]}")
     if missing:
         return missing
-    registry = importlib.import_module("rlcore.plugins").load_plugins()
+    registry = importlib.import_module("rlcore.plugins.registry").load_plugins()
     found = registry.doctor(pickle.loads(config), plugins)
     return [f"{item['name']}: {item['detail']}" for item in found if item["status"] == "missing"]
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlcore.episodes import EpisodeOutcome
-from rlcore.errors import WorkerError
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.errors import WorkerError
 from rlcore.rollout.messages import Conversation, Trace
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
-    from rlcore.placement.lanes import Lane
+    from rlcore.placement.routes import Lane
     from rlcore.rollout.converse import RolloutJob, RolloutResult
 
 
@@ -103,7 +103,7 @@ class RolloutWorker(PolicyWorker):
             patience: seconds to wait until the first one is announced.
             bucket: bytes of one that is handed on.
         """
-        from rlcore.sync.weights import publish, pull
+        from rlcore.transport.weights import publish, pull
 
         self._pulled = None  # a transfer that breaks off leaves neither the old nor the new ones
         wiring, at_hand = self._wired(timeout, bucket), self._copies.at_hand
@@ -125,7 +125,7 @@ class RolloutWorker(PolicyWorker):
     def hand_over(self, keys: Sequence[str]) -> Conversation:
         """Send the trajectory's columns through the queues `keys`, one for each actor rank, and
         let go of them."""
-        from rlcore.sync.trajectory import hand_over
+        from rlcore.transport.trajectory import hand_over
 
         yield from hand_over(self._use_up("hand over"), self._columns, keys)
 

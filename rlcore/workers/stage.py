@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlcore.episodes import EpisodeOutcome, Footage
-from rlcore.protocols import ChunkResult, Observation, take_rows
+from rlcore.contracts.episodes import EpisodeOutcome, Footage
+from rlcore.contracts.protocols import ChunkResult, Observation, take_rows
+from rlcore.contracts.specs import Episode
 from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob
 from rlcore.rollout.schedule import Column
-from rlcore.specs import Episode
-from rlcore.workers.played import PlayedEnv
+from rlcore.workers.checked_env import PlayedEnv
 from rlcore.workers.queue import ColumnQueue
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
-from rlcore.errors import WorkerError
+from rlcore.contracts.errors import WorkerError
 
 
 @cache

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from rlcore.rng import generator
-from rlcore.track.state import OWN_DIGEST, own_digest
+from rlcore.contracts.rng import generator
+from rlcore.run_folder.state import OWN_DIGEST, own_digest
 
 WEIGHTS, HEADS, STATS = "model.safetensors", "rl_heads.safetensors", "norm_stats.json"
 TOKENIZER = "paligemma_tokenizer.model"

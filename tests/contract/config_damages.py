@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.schema import RunConfig
-from rlcore.plugins import load_plugins
-from rlcore.rng import generator
+from rlcore.contracts.rng import generator
+from rlcore.plugins.registry import load_plugins
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo")
 METAWORLD = ("env=metaworld", "model=pi0_tiny", "algorithm=ppo")
@@ -91,7 +91,7 @@ class Draw:
 # -- what there is to damage --------------------------------------------------------------------
 
 
-def keys_of(base: tuple[str, ...]) -> list[tree.Key]:
+def keys_of(base: tuple[str, ...]) -> list[schema_tree.Key]:
     """All keys of the configuration that a base line composes."""
     env, model = BASES[base]
     names = {"env.train": env, "env.eval": env, "actor.model": model, "algorithm": "ppo"}
@@ -100,14 +100,16 @@ def keys_of(base: tuple[str, ...]) -> list[tree.Key]:
     settings = {s.section: default_settings(registry, s, names[s.section]) for s in SLOTS}
     root.env.train, root.env.eval = settings["env.train"], settings["env.eval"]  # type: ignore[assignment]
     root.actor.model, root.algorithm = settings["actor.model"], settings["algorithm"]  # type: ignore[assignment]
-    return list(tree.walk(root))
+    return list(schema_tree.walk(root))
 
 
 KEYS = {base: keys_of(base) for base in BASES}
 
 
-def some_key(draw: Draw, base: tuple[str, ...], wanted: Callable[[tree.Key], bool]) -> tree.Key:
-    key: tree.Key = draw.pick([key for key in KEYS[base] if wanted(key)])
+def some_key(
+    draw: Draw, base: tuple[str, ...], wanted: Callable[[schema_tree.Key], bool]
+) -> schema_tree.Key:
+    key: schema_tree.Key = draw.pick([key for key in KEYS[base] if wanted(key)])
     return key
 
 
@@ -224,7 +226,7 @@ def as_python(text: str) -> str:
     return {"true": "True", "false": "False", "null": "None"}.get(text, text)
 
 
-def first(key: tree.Key) -> str:
+def first(key: schema_tree.Key) -> str:
     return key.type.split(" |")[0]
 
 
@@ -236,7 +238,7 @@ def null(draw: Draw) -> Damage:
     return given(draw, base, key.path, "null", key.path)
 
 
-def number(key: tree.Key) -> bool:
+def number(key: schema_tree.Key) -> bool:
     return not key.section and first(key) in ("int", "float")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from refused import refuse
 
-from rlcore.loop import session
+from rlcore.session import session
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.errors import UserError
+from rlcore.contracts.errors import UserError
 
 LONGEST = 1500  # characters of an error that one still reads
 

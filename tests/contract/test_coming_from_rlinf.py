@@ -11,12 +11,12 @@ from pathlib import Path
 
 from rlcore_tools.rlinf import shared
 
-from rlcore.config import old_names, tree
+from rlcore.config import old_names, schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.imports import ImportRule
 from rlcore.config.schema import RunConfig
-from rlcore.plugins import load_plugins
-from rlcore.targets import load_target
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 PAGE = Path(__file__).parents[2] / "docs/coming-from-rlinf.md"
 BEGIN, END = "<!-- the tables begin -->", "<!-- the tables end -->"
@@ -79,10 +79,10 @@ def test_keys_that_are_said_to_be_the_same_are():
     same = re.findall(r"`([\w.*]+\.[\w.*]+)`", section)
     assert len(same) > 60
     registry, rules = load_plugins(), [*shared.RULES]
-    keys = [*tree.walk(RunConfig())]
+    keys = [*schema_tree.walk(RunConfig())]
     for slot in SLOTS:
         for name in registry.names(slot.kind):
-            keys += tree.walk(default_settings(registry, slot, name), slot.section)
+            keys += schema_tree.walk(default_settings(registry, slot, name), slot.section)
     for _, target in rules_of_components():
         rules += load_target(target)
     known = {key.path for key in keys}

@@ -7,10 +7,10 @@ from math import inf
 from pathlib import Path
 
 import rlcore
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.schema import Range, RunConfig
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 
 CORE = Path(rlcore.__file__).parent
 PLUGINS = CORE.parent / "plugins"
@@ -31,12 +31,12 @@ def names_read() -> set[str]:
     }
 
 
-def all_keys() -> list[tree.Key]:
+def all_keys() -> list[schema_tree.Key]:
     registry = load_plugins()
-    keys = list(tree.walk(RunConfig()))
+    keys = list(schema_tree.walk(RunConfig()))
     for slot in SLOTS:
         for name in registry.names(slot.kind):
-            keys += tree.walk(default_settings(registry, slot, name), slot.section)
+            keys += schema_tree.walk(default_settings(registry, slot, name), slot.section)
     return [key for key in keys if not key.section]
 
 
@@ -58,7 +58,7 @@ def test_a_default_lies_among_its_choices():
 
 def test_every_number_has_a_range_and_its_default_lies_in_it():
     for key in all_keys():
-        numbers = [n for n in tree.values_of(key.value)
+        numbers = [n for n in schema_tree.values_of(key.value)
                    if isinstance(n, (int, float)) and not isinstance(n, bool)]  # fmt: skip
         if "int" in key.type or "float" in key.type:
             free = key.path.rpartition(".")[2] in ANY_NUMBER

@@ -16,15 +16,15 @@ import yaml
 from rlcore.checks import check, places, words
 from rlcore.checks.facts import env_spec
 from rlcore.cli.main import main
-from rlcore.config import sentences
+from rlcore.config import instructions
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.differences import differences
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.plugins import load_plugins
-from rlcore.targets import load_target
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 
@@ -238,7 +238,7 @@ def test_recipes_of_published_runs_name_their_checkpoint():
 def test_recipes_of_published_checkpoints_look_for_their_sentences(name, tmp_path, monkeypatch):
     """Which are not the env's; a file that has those of all fifty tasks serves both sides. It is
     LeRobot's, beside the checkpoint."""
-    monkeypatch.setattr(sentences, "find_spec", lambda name: None)  # there may be a LeRobot here
+    monkeypatch.setattr(instructions, "find_spec", lambda name: None)  # there may be a LeRobot here
     config = compose([f"experiment={name}"])
     assert config.env.train.sentences == config.env.eval.sentences == "checkpoint"
     assert words.findings(config) == []  # that its checkpoint is not here is said already

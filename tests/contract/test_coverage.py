@@ -18,10 +18,10 @@ from typing import NamedTuple
 import pytest
 
 from rlcore.config.compose import compose
-from rlcore.errors import ConfigError
-from rlcore.plugins import load_plugins
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore.targets import load_target
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 ROOT = Path(__file__).parents[2]
 PAGE, DATA = ROOT / "docs/coverage.md", ROOT / "docs/coverage.csv"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import hookspecs
-from rlcore.specs import KINDS
+from rlcore.contracts import hookspecs
+from rlcore.contracts.specs import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

@@ -13,8 +13,8 @@ from rlcore.checks import room
 from rlcore.checks.ready import OF_THE_USER, Finding
 from rlcore.cli import doctor, verbs
 from rlcore.cli.main import main
+from rlcore.files.core_configs import core_configs
 from rlcore.placement import Inventory, Node
-from rlcore.shipped import core_configs
 
 RECIPES = sorted(path.stem for path in (core_configs() / "experiment").iterdir())
 QUICK = (

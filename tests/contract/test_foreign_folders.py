@@ -16,9 +16,9 @@ from rlcore.cli.eval import of_run
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
-from rlcore.loop import train
-from rlcore.loop.assembly import Assembly, assemble
+from rlcore.contracts.errors import ConfigError
+from rlcore.session.assembly import Assembly, assemble
+from rlcore.training import train
 
 RUN = [
     "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",

@@ -18,7 +18,17 @@ from typing import Any
 
 import pytest
 
-from rlcore.kernels import AVX2, AVX512, COMPATIBLE, LEVELS, MKL, NONE, OURS, VARIABLES, processor
+from rlcore.numerics.mkl import (
+    AVX2,
+    AVX512,
+    COMPATIBLE,
+    LEVELS,
+    MKL,
+    NONE,
+    OURS,
+    VARIABLES,
+    processor,
+)
 
 HERE = processor()
 PROGRAM = Path(__file__).with_name("kernels_here.py")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 
 ROOT = Path(__file__).parents[2]
 KEY = "cluster.component_placement"
@@ -34,7 +34,7 @@ def typed() -> list[str]:
 
 def mapped() -> list[str]:
     """Maps that README and help print as values."""
-    (key,) = (key for key in tree.walk(RunConfig()) if key.path == KEY)
+    (key,) = (key for key in schema_tree.walk(RunConfig()) if key.path == KEY)
     texts = [key.help, (ROOT / "README.md").read_text(encoding="utf-8")]
     blocks = re.findall(r"component_placement: .*\n    (\S+: \w+)\n", texts[1])
     assert blocks == ["env,rollout,actor: all"]

@@ -1,7 +1,8 @@
 """What other distributions import of core is public, written down, and changes on purpose.
 
 To write the signatures anew: `python tests/contract/test_public.py`. A change that breaks a plugin
-also needs another `API_VERSION` (rlcore/plugin_answers.py), and a row of `MOVED` (rlcore/moved.py).
+also needs another `API_VERSION` (rlcore/plugins/validate.py), and a row of `MOVED`
+(rlcore/plugins/moved.py).
 The list is docs/api.md itself.
 """
 
@@ -13,8 +14,8 @@ from pathlib import Path
 import pytest
 from public_api import MODULES, PAGE, definition, file_of, imported, is_public, names_of, signatures
 
-from rlcore.moved import MOVED
-from rlcore.plugin_answers import API_VERSION
+from rlcore.plugins.moved import MOVED
+from rlcore.plugins.validate import API_VERSION
 
 ROOT = Path(__file__).parents[2]
 SIGNATURES = ROOT / "docs/api-signatures.txt"
@@ -28,9 +29,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # checks a plugin with what checks it in a run
     "plugins/testing/rlcore_testing/conformance": (
-        "rlcore.answers", "rlcore.config.bind", "rlcore.config.catalog", "rlcore.env_answers",
-        "rlcore.learner.algorithm_answers", "rlcore.learner.samples", "rlcore.learner.update",
-        "rlcore.rollout.policy_answers", "rlcore.rollout.rounding",
+        "rlcore.validation.faults", "rlcore.config.bind", "rlcore.config.catalog",
+        "rlcore.validation.env",
+        "rlcore.validation.algorithm", "rlcore.learner.samples", "rlcore.learner.update",
+        "rlcore.validation.policy", "rlcore.numerics.batch_invariance",
     ),
     # lays out processes and counts memory as a run does
     "plugins/tools/rlcore_tools/cli/cluster.py": (
@@ -46,21 +48,22 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # composes a recipe from a file of another system, step by step as core does
     "plugins/tools/rlcore_tools/rlinf": (
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.old_names",
-        "rlcore.config.recipes", "rlcore.config.sides",
+        "rlcore.config.recipes", "rlcore.config.choices",
     ),
     # holds the files of a run against each other, those of core's own bookkeeping included
     "plugins/tools/rlcore_tools/report/doubts.py": (
-        "rlcore.results.summary", "rlcore.track.course",
-        "rlcore.track.imitation", "rlcore.track.state",
+        "rlcore.results.summary", "rlcore.run_folder.history",
+        "rlcore.run_folder.sft_record", "rlcore.run_folder.state",
     ),
     # a library of core's own in another distribution: processes, interpreters, their signals
     "plugins/simulation/rlcore_simulation": (
-        "rlcore.answers", "rlcore.config.catalog", "rlcore.config.compose", "rlcore.signals",
+        "rlcore.validation.faults", "rlcore.config.catalog", "rlcore.config.compose",
+        "rlcore.process.signals",
     ),
     # reads the headers of safetensors files as core does
-    "plugins/models/weights": ("rlcore.reading", "rlcore.track.headers"),
-    "plugins/models": ("rlcore.track.adapters",),
-    "plugins/tools/rlcore_tools/export.py": ("rlcore.track.adapters",),
+    "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
+    "plugins/models": ("rlcore.run_folder.adapters",),
+    "plugins/tools/rlcore_tools/export.py": ("rlcore.run_folder.adapters",),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 
@@ -148,12 +151,13 @@ def test_the_page_tells_what_has_moved():
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("from rlcore.specs import Episode", [("rlcore.specs", "Episode")]),
-        ("import rlcore.specs", [("rlcore.specs", "")]),
-        ("from rlcore.config import tree\ntree.walk(x)", [("rlcore.config.tree", "walk")]),
+        ("from rlcore.contracts.specs import Episode", [("rlcore.contracts.specs", "Episode")]),
+        ("import rlcore.contracts.specs", [("rlcore.contracts.specs", "")]),
+        ("from rlcore.config import schema_tree as t\nt.walk(x)",
+         [("rlcore.config.schema_tree", "walk")]),
         ("from rlcore import hookimpl", [("rlcore", "hookimpl")]),
-        ("def f():\n    from rlcore.loop import train\n    train.run()",
-         [("rlcore.loop.train", "run")]),
+        ("def f():\n    from rlcore.training import train\n    train.run()",
+         [("rlcore.training.train", "run")]),
         ("from rlcore_testing import toy_env\nimport numpy", []),
     ],
 )  # fmt: skip
@@ -164,11 +168,11 @@ def test_the_reader_of_imports(source, expected):
 @pytest.mark.parametrize(
     ("module", "name", "public"),
     [
-        ("rlcore.specs", "Episode", True),
-        ("rlcore.specs", "no_such_name", False),
-        ("rlcore.track.files", "write_text", True),
-        ("rlcore.track.files", "sweep", False),  # the module offers others only
-        ("rlcore.loop.train", "train", False),
+        ("rlcore.contracts.specs", "Episode", True),
+        ("rlcore.contracts.specs", "no_such_name", False),
+        ("rlcore.files.atomic", "write_text", True),
+        ("rlcore.files.atomic", "sweep", False),  # the module offers others only
+        ("rlcore.training.train", "train", False),
     ],
 )
 def test_what_is_public(module, name, public):

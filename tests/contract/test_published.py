@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.loop.rows import protocol_spec
-from rlcore.plugins import load_plugins
+from rlcore.contracts.specs import ProtocolSpec
+from rlcore.evaluation.protocol_rows import protocol_spec
+from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import headline, protocol_rows
-from rlcore.specs import ProtocolSpec
 
 ROOT = Path(__file__).parents[2]
 SPECS = {name: protocol_spec(load_plugins(), name) for name in load_plugins().names("protocol")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.schema import FSDPConfig
 
 PAGE = (Path(__file__).parents[2] / "docs/sharding.md").read_text()
@@ -19,4 +19,4 @@ def rows(heading: str) -> list[list[str]]:
 
 def test_every_key_is_there():
     named = {re.split("[:`]", cells[0])[1] for cells in rows("| key of `actor.fsdp_config` | |")}
-    assert named == {key.path for key in tree.walk(FSDPConfig()) if not key.section}
+    assert named == {key.path for key in schema_tree.walk(FSDPConfig()) if not key.section}

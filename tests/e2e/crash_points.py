@@ -48,7 +48,7 @@ IMPORTED = (
     "rlcore_tools.cli.report",
     "rlcore.learner.supervised",
     "rlcore.learner.update",
-    "rlcore.loop.train",
+    "rlcore.training.train",
     "rlcore_testing.toy_env",
     "rlcore_testing.toy_policy",
     "rlcore_tools.report",
@@ -288,7 +288,7 @@ def warm_up() -> None:
     """Have in memory whatever a command would take time to get."""
     for name in IMPORTED:
         importlib.import_module(name)
-    manifest = importlib.import_module("rlcore.track.manifest")
+    manifest = importlib.import_module("rlcore.run_folder.manifest")
     toy = importlib.import_module("rlcore_testing.toy_settings")
     specs = {"eval": toy.env_spec(toy.ToyEnvConfig())}
     manifest.build_manifest(seeds={}, device="", protocol=None, specs=specs, code=manifest.code())

@@ -19,10 +19,10 @@ from robotwin_cases import write_repository
 from safetensors.torch import load_file
 
 from rlcore.config.compose import compose
-from rlcore.plugins import load_plugins
-from rlcore.protocols import Policy
-from rlcore.specs import EnvSpec
-from rlcore.targets import load_target
+from rlcore.contracts.protocols import Policy
+from rlcore.contracts.specs import EnvSpec
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = "metaworld_config.json"

@@ -22,14 +22,14 @@ from rlcore_model_openpi.policy import make as make_openpi
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from torch import Tensor
 
-from rlcore.algo.advantage import Advantages
-from rlcore.loop.assembly import Assembly
-from rlcore.protocols import Inputs, PolicyOutput
-from rlcore.rng import RowKeys
+from rlcore.contracts.minibatch import Advantages
+from rlcore.contracts.protocols import Inputs, PolicyOutput
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.numerics.batch_invariance import MARK
 from rlcore.rollout.decide import PAD_KEY
-from rlcore.rollout.rounding import MARK
-from rlcore.specs import EnvSpec
-from rlcore.trajectory import Trajectory
+from rlcore.session.assembly import Assembly
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 Key = tuple[int | str, ...]

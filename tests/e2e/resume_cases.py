@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.compose import load
-from rlcore.errors import WorkerError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.loop.session import Session
-from rlcore.plugins import load_plugins
+from rlcore.contracts.errors import WorkerError
+from rlcore.plugins.registry import load_plugins
+from rlcore.session.assembly import assemble
+from rlcore.session.session import Session
+from rlcore.training import train
 
 COMMON = [
     "env=toy",

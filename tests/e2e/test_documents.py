@@ -31,12 +31,12 @@ from rlcore_simulation.known_interpreters import note
 from test_metaworld_pi0 import PUBLISHED_METRICS
 
 from rlcore.cli.main import main
-from rlcore.loop import session
 from rlcore.placement import inventory
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import read_results
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.trackers import read_metrics
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.trackers import read_metrics
+from rlcore.session import session
 
 ROOT = Path(__file__).parents[2]
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -281,7 +281,7 @@ class Situation:
 
     def sentences(self) -> tuple[str, ...]:
         (self.folder / SENTENCES).unlink()
-        self.monkeypatch.setattr("rlcore.config.sentences.find_spec", lambda name: None)
+        self.monkeypatch.setattr("rlcore.config.instructions.find_spec", lambda name: None)
         places = "the checkpoint", "beside it", "lerobot"
         return "env.train.sentences", SENTENCES, *places, "env.train.sentences=own", "pip install"
 

@@ -21,14 +21,14 @@ from sameness import assert_same, numbers
 
 from rlcore import hookimpl
 from rlcore.config.compose import compose
-from rlcore.episodes import EpisodeOutcome
-from rlcore.errors import WorkerError
-from rlcore.installed import GROUP
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.plugins import Registry
-from rlcore.run import Run
-from rlcore.track.checkpoint import load_checkpoint
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.run import Run
+from rlcore.plugins.entry_points import GROUP
+from rlcore.plugins.registry import Registry
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 EXAMPLES = Path(minimal.__file__).parent
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "actor.optim.lr_warmup_steps=0"]

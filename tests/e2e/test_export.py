@@ -15,15 +15,15 @@ from rlcore_testing.conformance.paper import paper_observation
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.schema import RunConfig
+from rlcore.contracts.rng import RowKeys
+from rlcore.files.safetensors_header import read_headers
 from rlcore.learner.update import Learner
-from rlcore.plugins import load_plugins
-from rlcore.rng import RowKeys
-from rlcore.targets import load_target
-from rlcore.track.checkpoint import POLICY, save_checkpoint
-from rlcore.track.env_facts import write_env_facts
-from rlcore.track.folder import RunFolder
-from rlcore.track.headers import read_headers
-from rlcore.track.learned import write_learner
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
+from rlcore.run_folder.checkpoint import POLICY, save_checkpoint
+from rlcore.run_folder.env_facts import write_env_facts
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.learner_state import write_learner
 
 ROWS = 2
 KEYS = RowKeys(tuple((7, row) for row in range(ROWS)))

@@ -18,12 +18,12 @@ import ray
 from resume_cases import COMMON, go_on
 from sameness import assert_same
 
+from rlcore.cluster.ray_group import RayGroup
 from rlcore.config.compose import compose
-from rlcore.errors import StuckError, WorkerError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.workers.ray_group import RayGroup
+from rlcore.contracts.errors import StuckError, WorkerError
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 ONE_EACH = "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}"
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
@@ -199,7 +199,7 @@ def called(process: psutil.Process) -> str:
 
 
 def test_an_address_where_nobody_answers_is_refused_at_once():
-    from rlcore.workers.cluster import require_answer
+    from rlcore.cluster.cluster import require_answer
 
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))  # taken, but nobody listens

@@ -13,10 +13,10 @@ from rlcore_tools.report.record import read_run
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.errors import CheckpointError, WorkerError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.track.folder import RunFolder
+from rlcore.contracts.errors import CheckpointError, WorkerError
+from rlcore.run_folder.folder import RunFolder
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:

@@ -17,12 +17,12 @@ from sameness import assert_same, numbers
 
 from rlcore.algo import group
 from rlcore.config.compose import compose
-from rlcore.errors import WorkerError
+from rlcore.contracts.errors import WorkerError
 from rlcore.learner.update import Learner
-from rlcore.loop import batch, train
-from rlcore.loop.assembly import assemble
 from rlcore.rollout.columns import canonical
-from rlcore.track.checkpoint import load_checkpoint
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.training import batch, train
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 SIZE, COLUMNS = 4, 24

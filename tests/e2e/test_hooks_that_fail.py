@@ -19,13 +19,14 @@ from sameness import assert_same
 from rlcore import hookimpl, observer
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.errors import ConfigError
-from rlcore.loop import aside, train
-from rlcore.loop.assembly import assemble
-from rlcore.loop.hooks import HookError, ObserverWarning
-from rlcore.run import Run
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.trackers import read_metrics
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.run import Run
+from rlcore.process import call_with_timeout
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.trackers import read_metrics
+from rlcore.session.assembly import assemble
+from rlcore.session.callbacks import HookError, ObserverWarning
+from rlcore.training import train
 
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "runner.save_interval=-1"]
 
@@ -214,7 +215,7 @@ def test_an_observer_that_hangs_costs_no_run(
 ):
     """What it kept before it hung stays; nothing that it does afterwards reaches the run."""
     stuck = Stuck(update=1)
-    monkeypatch.setattr(aside, "Countdown", stuck.countdown)
+    monkeypatch.setattr(call_with_timeout, "Countdown", stuck.countdown)
 
     def let_go(run: Run) -> None:
         if run.update == 2:

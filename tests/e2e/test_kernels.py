@@ -13,9 +13,9 @@ import pytest
 from resume_cases import COMMON, go_on
 
 from rlcore.config.compose import compose
-from rlcore.kernels import MKL, OURS, in_effect, processor
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
+from rlcore.numerics.mkl import MKL, OURS, in_effect, processor
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 needs_mkl = pytest.mark.skipif(not processor().setting, reason="no MKL for this processor")
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.protocols import Observation, Policy
-from rlcore.rng import RowKeys
-from rlcore.specs import Episode
+from rlcore.contracts.protocols import Observation, Policy
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import Episode
 
 pytest.importorskip("rlcore_env_libero")
 pytest.importorskip("rlcore_model_openvla_oft")

@@ -8,12 +8,12 @@ import pytest
 from rlcore_testing.conformance.paper import paper_observation
 
 from rlcore.config.compose import compose
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.rng import RowKeys
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.env_facts import FILE, EnvFacts, read_env_facts
-from rlcore.track.trackers import read_metrics
+from rlcore.contracts.rng import RowKeys
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.env_facts import FILE, EnvFacts, read_env_facts
+from rlcore.run_folder.trackers import read_metrics
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 SMALL = [
     "env=metaworld",

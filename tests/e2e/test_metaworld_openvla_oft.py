@@ -7,9 +7,9 @@ import json
 import pytest
 
 from rlcore.config.compose import compose
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.track.trackers import read_metrics
+from rlcore.run_folder.trackers import read_metrics
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 TASKS = "[button-press-topdown-v3,faucet-open-v3]"
 SMALL = [

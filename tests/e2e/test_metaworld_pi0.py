@@ -12,12 +12,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from rlcore.config.compose import compose
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
 from rlcore.results.tables import read_results
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.learned import read_learner
-from rlcore.track.trackers import read_metrics
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.learner_state import read_learner
+from rlcore.run_folder.trackers import read_metrics
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 PUBLISHED_METRICS = {
     f"{family}/{name}"

@@ -20,11 +20,11 @@ from sameness import assert_same, numbers
 from simulated_nodes import MOST_SECONDS, nodes, run, start
 
 from rlcore.cli.main import main
+from rlcore.cluster.cluster import cluster_session
 from rlcore.config.compose import compose
-from rlcore.errors import WorkerError
-from rlcore.loop.assembly import assemble
-from rlcore.workers.backends import make_group
-from rlcore.workers.cluster import cluster_session
+from rlcore.contracts.errors import WorkerError
+from rlcore.session.assembly import assemble
+from rlcore.session.backends import make_group
 
 TOY = [
     "train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=2",

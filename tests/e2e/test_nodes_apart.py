@@ -1,7 +1,7 @@
 """Nodes that don't share a disk: what policies there read and write is sent.
 
 `pytest -m long -n0 tests/e2e/test_nodes_apart.py`. What travels how is tested in
-tests/unit/workers/test_depot.py.
+tests/unit/cluster/test_file_transfer.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sameness import assert_same
 from simulated_nodes import may_mount, node_with_a_disk_of_its_own, nodes, one_error, run
 
 from rlcore.cli.main import main
-from rlcore.track.checkpoint import load_checkpoint
+from rlcore.run_folder.checkpoint import load_checkpoint
 
 WORDS = [
     "env=toy", "model=toy", "algorithm=ppo", "algorithm.kl_beta=0.01", "sft.enabled=true",

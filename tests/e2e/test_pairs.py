@@ -9,10 +9,10 @@ import pytest
 
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.plugins import load_plugins
-from rlcore.track.trackers import read_metrics
+from rlcore.plugins.registry import load_plugins
+from rlcore.run_folder.trackers import read_metrics
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 REGISTRY = load_plugins()
 SMALL = [name for name in Catalog(REGISTRY).options("model") if name.endswith("_tiny")]

@@ -12,12 +12,13 @@ from rlcore_testing import toy_env, toy_settings
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.loop import protocol, train
-from rlcore.loop.assembly import assemble
-from rlcore.loop.rows import protocol_spec, row_configs
-from rlcore.plugins import load_plugins
+from rlcore.contracts.specs import Published
+from rlcore.evaluation import protocol
+from rlcore.evaluation.protocol_rows import protocol_spec, row_configs
+from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import read_results
-from rlcore.specs import Published
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 from rlcore.workers.env_worker import EnvWorker
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]

@@ -9,9 +9,9 @@ import pytest
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.plugins import load_plugins
-from rlcore.specs import EnvSpec
-from rlcore.targets import load_target
+from rlcore.contracts.specs import EnvSpec
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 pytest.importorskip("rlcore_model_openpi")
 

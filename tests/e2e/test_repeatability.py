@@ -21,16 +21,16 @@ from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 
 from rlcore.config.compose import compose
-from rlcore.errors import WorkerError
-from rlcore.kernels import in_effect
-from rlcore.loop import sft, train
-from rlcore.loop.assembly import assemble
-from rlcore.loop.evaluate import evaluate
-from rlcore.loop.session import open_session
+from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.evaluation.evaluate import evaluate
+from rlcore.numerics.batch_invariance import kernels_alone
+from rlcore.numerics.mkl import in_effect
 from rlcore.rollout.columns import HEAVY, LIGHT
-from rlcore.rollout.rounding import kernels_alone
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.trajectory import Trajectory
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.session.session import open_session
+from rlcore.training import sft, train
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 TASKS = "[button-press-topdown-v3,reach-v3,drawer-close-v3]"

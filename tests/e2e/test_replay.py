@@ -19,15 +19,15 @@ from safetensors.numpy import load_file
 from rlcore.cli.eval import of_run
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.loop.gather import GatherOrder, gather
+from rlcore.contracts.specs import Episode
 from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.rollout.messages import Trace
 from rlcore.rollout.schedule import Column, evaluation_columns, training_columns
-from rlcore.specs import Episode
-from rlcore.track.checkpoint import find_checkpoint
-from rlcore.workers.backends import make_group
+from rlcore.run_folder.checkpoint import find_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.session.backends import make_group
+from rlcore.session.gather import GatherOrder, gather
+from rlcore.training import train
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -75,7 +75,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise Started
 
-    monkeypatch.setattr("rlcore.workers.backends.make_group", refuse)
+    monkeypatch.setattr("rlcore.session.backends.make_group", refuse)
 
 
 def played(run: Path, *arguments: str, task: str, trial: int) -> tuple[Arrays, dict]:

@@ -22,14 +22,15 @@ from sameness import assert_same, numbers
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.config.recipes import read_mapping
-from rlcore.errors import CheckpointError, ConfigError, RunWarning, WorkerError
-from rlcore.learner.micro import MicroBatches
-from rlcore.loop import session, train
-from rlcore.loop.assembly import assemble
-from rlcore.track import lock
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.course import read_history
-from rlcore.track.folder import RunFolder
+from rlcore.contracts.errors import CheckpointError, ConfigError, RunWarning, WorkerError
+from rlcore.files import lock
+from rlcore.learner.micro_batches import MicroBatches
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.history import read_history
+from rlcore.session import session
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 FULL = "whole"
 
@@ -502,7 +503,7 @@ def test_a_full_disk(log_path: Path, whole: Path):
     size = (load_checkpoint(whole).path / "learner.safetensors").stat().st_size
     code = (
         "import resource, signal, sys; from rlcore.cli.main import main; "
-        "from rlcore.loop import train; make = train.checkpoint\n"
+        "from rlcore.training import train; make = train.checkpoint\n"
         "def full(session, update):\n"
         "    if update == 3:\n"
         "        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"

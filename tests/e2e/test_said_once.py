@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.errors import WorkerError
+from rlcore.contracts.errors import WorkerError
 
 SMALL = (
     "env=toy",

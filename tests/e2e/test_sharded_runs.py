@@ -23,10 +23,10 @@ from safetensors.torch import load_file
 from sameness import assert_same, numbers
 
 from rlcore.cli.main import main
+from rlcore.cluster.ray_group import RayGroup
 from rlcore.config.recipes import read_mapping
-from rlcore.errors import CheckpointError
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.workers.ray_group import RayGroup
+from rlcore.contracts.errors import CheckpointError
+from rlcore.run_folder.checkpoint import load_checkpoint
 
 pytestmark = [
     pytest.mark.long,

@@ -16,13 +16,13 @@ from sameness import assert_same, numbers
 from rlcore import hookimpl
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.episodes import EpisodeOutcome
-from rlcore.errors import ConfigError, WorkerError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.loop.hooks import HookError
-from rlcore.run import Run
-from rlcore.track.checkpoint import load_checkpoint
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.contracts.run import Run
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.session.callbacks import HookError
+from rlcore.training import train
 
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "actor.optim.lr=0.01"]
 LEFT_OUT = "reach-down"

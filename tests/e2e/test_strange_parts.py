@@ -15,10 +15,10 @@ from rlcore_testing.toy_policy import ToyPolicy
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.errors import PolicyError, WorkerError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.track.checkpoint import has_checkpoint
+from rlcore.contracts.errors import PolicyError, WorkerError
+from rlcore.run_folder.checkpoint import has_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 LONGEST = 400.0
 QUICK = ["sft.enabled=false", "runner.max_epochs=1", "runner.val_before_train=false"]

@@ -16,12 +16,13 @@ from sameness import numbers
 from rlcore.cli.eval import EVAL
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.errors import ConfigError, WorkerError
-from rlcore.loop import evaluate, train
-from rlcore.loop.assembly import assemble
+from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.evaluation import evaluate
 from rlcore.results.tables import read_results
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.trackers import read_metrics
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.trackers import read_metrics
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 SMALL = [
@@ -224,8 +225,8 @@ def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
     import os
     import signal
 
+    from rlcore.cluster.ray_group import RayGroup
     from rlcore.rollout.messages import InteractJob
-    from rlcore.workers.ray_group import RayGroup
 
     def kill_first(self, interact: list[InteractJob], collect, on_count=None):
         ref = self._workers["env"][0].call.remote("process_id", {})

@@ -11,10 +11,11 @@ from resume_cases import COMMON, go_on
 from rlcore.cli.eval import of_run
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.errors import ConfigError
-from rlcore.loop import collect, evaluate, train
-from rlcore.loop.assembly import assemble
+from rlcore.contracts.errors import ConfigError
+from rlcore.evaluation import evaluate
 from rlcore.results.summary import read_summary
+from rlcore.session.assembly import assemble
+from rlcore.training import collect, train
 
 SWAPPED = ["env.train.split=heldout", "env.eval.split=train"]
 

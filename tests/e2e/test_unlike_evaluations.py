@@ -11,13 +11,13 @@ from rlcore_tools.report.record import read_run
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
 from rlcore.results.parquet import read_note
 from rlcore.results.summary import read_summary
 from rlcore.results.tables import comparable, read_results
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.folder import RunFolder
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.folder import RunFolder
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 
 @pytest.fixture(scope="module")

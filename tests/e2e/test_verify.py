@@ -11,13 +11,13 @@ import pytest
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.errors import CheckpointError, VerificationError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
+from rlcore.contracts.errors import CheckpointError, VerificationError
+from rlcore.files import digests
+from rlcore.files.digests import seal
 from rlcore.results.tables import read_results
-from rlcore.track import contents
-from rlcore.track.checkpoint import find_checkpoint
-from rlcore.track.contents import seal
+from rlcore.run_folder.checkpoint import find_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_large_files_are_compared_with_their_digests(
     own = Path(shutil.copytree(run, tmp_path / "own"))
     file = find_checkpoint(own) / "learner.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"\1")
-    monkeypatch.setattr(contents, "READ_ALWAYS", file.stat().st_size)
+    monkeypatch.setattr(digests, "READ_ALWAYS", file.stat().st_size)
     resume = ["resume", str(own), "runner.max_epochs=3", "--cfg=job"]
     assert main(resume) == 0
     for verified in ([*resume, "--verify"], ["eval", str(own), "--verify"]):

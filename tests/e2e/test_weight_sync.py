@@ -14,10 +14,10 @@ from simulated_nodes import STORE, nodes
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
-from rlcore.loop.assembly import assemble
 from rlcore.placement import plan_lanes
-from rlcore.plugins import load_plugins
-from rlcore.workers.backends import make_group
+from rlcore.plugins.registry import load_plugins
+from rlcore.session.assembly import assemble
+from rlcore.session.backends import make_group
 
 HIDDEN = 9000  # a layer of 9000 x 9000 numbers: 324 MB, four times the store
 

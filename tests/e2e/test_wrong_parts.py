@@ -14,11 +14,11 @@ from rlcore_testing.toy_policy import ToyPolicy
 from safetensors.torch import load_file, save_file
 
 from rlcore.config.compose import compose
-from rlcore.errors import PolicyError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.rollout import policy_answers
-from rlcore.track.checkpoint import has_checkpoint
+from rlcore.contracts.errors import PolicyError
+from rlcore.run_folder.checkpoint import has_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.training import train
+from rlcore.validation import policy as policy_answers
 
 QUICK = ["sft.enabled=false", "runner.max_epochs=2", "runner.val_before_train=false"]
 

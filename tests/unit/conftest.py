@@ -15,11 +15,11 @@ import pytest
 from rlcore_testing.conformance.trajectories import random_trajectory
 
 from rlcore.config.schema import AlgorithmConfig, key
-from rlcore.hookspecs import hookimpl
-from rlcore.installed import GROUP
-from rlcore.plugins import Registry
-from rlcore.specs import AlgorithmNeeds, ComponentSpec
-from rlcore.trajectory import Trajectory
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.specs import AlgorithmNeeds, ComponentSpec
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.plugins.entry_points import GROUP
+from rlcore.plugins.registry import Registry
 
 Install = Callable[..., Path]
 
@@ -96,14 +96,14 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     """Core, the toy and the algorithm `plain`."""
     module = ModuleType("fake_algorithm")
     vars(module).update(
-        RLCORE_API=(0, 2),
+        RLCORE_API=(0, 3),
         PlainConfig=PlainConfig,
         needs=needs,
         rlcore_components=rlcore_components,
     )
     monkeypatch.setitem(sys.modules, "fake_algorithm", module)
     points = [
-        EntryPoint("core", "rlcore.builtin", GROUP),
+        EntryPoint("core", "rlcore.plugins.builtin", GROUP),
         EntryPoint("testing", "rlcore_testing.plugin", GROUP),
         EntryPoint("plain", "fake_algorithm", GROUP),
     ]

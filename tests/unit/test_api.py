@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlcore import api
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.track.checkpoint import Checkpoint
+from rlcore.run_folder.checkpoint import Checkpoint
 
 ROW = EpisodeResult("reach", 3, 0, True, 1.5, 7, "deterministic")
 

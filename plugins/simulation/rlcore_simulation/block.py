@@ -14,7 +14,7 @@ import tempfile
 
 import numpy as np
 
-from rlcore.specs import EnvSpec
+from rlcore.contracts.specs import EnvSpec
 
 
 class ObservationBlock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rlcore.specs import UNKNOWN
+from rlcore.contracts.specs import UNKNOWN
 
 COMMIT = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")  # SHA-1 or SHA-256
 REFERENCE = "ref:"

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.answers import NUMBERS, described, kind_of
-from rlcore.errors import ConfigError, EnvError
-from rlcore.specs import EnvSpec, Episode
+from rlcore.contracts.errors import ConfigError, EnvError
+from rlcore.contracts.specs import EnvSpec, Episode
+from rlcore.validation.faults import NUMBERS, described, kind_of
 from rlcore_simulation.simulator import AnySimulator, Step
 
 STEP = "the env is at fault: see rlcore_simulation.simulator.Step"

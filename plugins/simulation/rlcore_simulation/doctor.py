@@ -12,8 +12,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from rlcore.config.schema import EnvConfig
-from rlcore.errors import AssetError
-from rlcore.specs import ComponentSpec, OtherInterpreter
+from rlcore.contracts.errors import AssetError
+from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
 from rlcore_simulation.interpreters import (
     Interpreter,
     executable_of,
@@ -24,7 +24,7 @@ from rlcore_simulation.interpreters import (
 from rlcore_simulation.requirements import lacking, of_note
 
 if TYPE_CHECKING:
-    from rlcore.plugins import Registry
+    from rlcore.plugins.registry import Registry
 
 Row = dict[str, str]
 

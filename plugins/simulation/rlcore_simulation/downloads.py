@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from rlcore import hub
+from rlcore.files import hub
 
 TRY_OUT = "(or env.train.stand_ins=true env.eval.stand_ins=true to try things out)"
 """Behind the command that brings an env's assets."""
-# how a file begins that Git LFS has not downloaded yet; rlcore.reading, which has it too, loads
+# how a file begins that Git LFS has not downloaded yet; rlcore.files.reading, which has it too,
+# loads
 # yaml, and a simulator's interpreter may have none
 POINTER = b"version https://git-lfs"
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.env_answers import checked_actions
-from rlcore.errors import ConfigError, UserError, WorkerError
-from rlcore.protocols import ChunkResult, Demonstration, Observation
-from rlcore.specs import EnvSpec, Episode
+from rlcore.contracts.errors import ConfigError, UserError, WorkerError
+from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
+from rlcore.contracts.specs import EnvSpec, Episode
+from rlcore.validation.env import checked_actions
 from rlcore_simulation import interpreters
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_episode, counted_episodes
@@ -28,7 +28,7 @@ from rlcore_simulation.simulator import SimulatorSource
 
 
 class SimulatedEnv:
-    """A vector env of CPU simulators (see :class:`rlcore.protocols.Env`).
+    """A vector env of CPU simulators (see :class:`rlcore.contracts.protocols.Env`).
 
     A terminated row keeps the frame from before its last chunk, since nobody acts on its end; a
     truncated one is rendered unless `render_final` is false. Videos show the first camera.

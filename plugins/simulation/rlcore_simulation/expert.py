@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.protocols import Demonstration
-from rlcore.rng import generator
-from rlcore.specs import EnvSpec
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import EnvSpec
 from rlcore_simulation.checks import checked_states, checked_step, draw_into, floats, started
 from rlcore_simulation.messages import Demonstrate
 from rlcore_simulation.simulator import AnySimulator, ChunkSimulator, play

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from rlcore.errors import UserError
-from rlcore.protocols import Demonstration
-from rlcore.specs import EnvSpec
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import EnvSpec
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.inprocess import InProcessSimulators
 from rlcore_simulation.messages import Command, Demonstrate, Hosting, Reply

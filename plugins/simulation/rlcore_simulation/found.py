@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from rlcore.config.old_names import warn
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 from rlcore_simulation.interpreters import Interpreter, executable_of, venv_of
 from rlcore_simulation.known_interpreters import noted
 from rlcore_simulation.requirements import lacking

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from rlcore.protocols import Demonstration
-from rlcore.targets import load_target
+from rlcore.contracts.protocols import Demonstration
+from rlcore.plugins.import_target import load_target
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_states, draw_into
 from rlcore_simulation.expert import play_expert

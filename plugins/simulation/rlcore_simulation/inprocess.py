@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.host import RowHost
 from rlcore_simulation.messages import Command, Hosting, Reply

@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import AssetError, RunWarning
+from rlcore.contracts.errors import AssetError, RunWarning
 
 OLDEST = (3, 10)
 """Of Python, for whatever runs our code."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlcore.errors import PluginError, UserError
-from rlcore.protocols import Demonstration
-from rlcore.specs import EnvSpec, Episode
+from rlcore.contracts.errors import PluginError, UserError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import SimulatorSource
 
@@ -66,7 +66,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Demonstrate:
-    """Play an expert episode; answered by a :class:`rlcore.protocols.Demonstration`."""
+    """Play an expert episode; answered by a :class:`rlcore.contracts.protocols.Demonstration`."""
 
     episode: Episode
     action_noise: float
@@ -101,7 +101,7 @@ class Failure:
     Attributes:
         summary, traceback: the exception in words.
         error: the exception itself where a user can mend it, as the nearest class of
-            :mod:`rlcore.errors`: reading a plugin's own class would import the plugin.
+            :mod:`rlcore.contracts.errors`: reading a plugin's own class would import the plugin.
         missing: the module that was not found, where that is why and nobody said what brings it;
             else empty.
     """

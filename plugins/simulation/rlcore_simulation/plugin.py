@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rlcore import hookimpl
-from rlcore.plugins import load_plugins
-from rlcore.specs import ComponentSpec, OtherInterpreter
+from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
+from rlcore.plugins.registry import load_plugins
 
 if TYPE_CHECKING:
     from rlcore.config.schema import EnvConfig, RunConfig
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 
 
 @hookimpl

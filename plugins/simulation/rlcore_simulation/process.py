@@ -18,8 +18,8 @@ import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-from rlcore.errors import AssetError, SimulatorError, WorkerError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError, SimulatorError, WorkerError
+from rlcore.contracts.specs import Episode
 from rlcore_simulation import interpreters
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset

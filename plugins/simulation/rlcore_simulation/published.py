@@ -14,12 +14,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlcore.reading import read_yaml
-from rlcore.specs import Published
+from rlcore.contracts.specs import Published
+from rlcore.files.reading import read_yaml
 
 
 def published(module: str, protocol: str) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-    """:attr:`rlcore.specs.ProtocolSpec.published` and `differs` of a protocol. What a table says
+    """:attr:`rlcore.contracts.specs.ProtocolSpec.published` and `differs` of a protocol. What a
+    table says
     holds for each of its rows.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 from rlcore_simulation.interpreters import Interpreter
 
 ALONE = " --no-deps"

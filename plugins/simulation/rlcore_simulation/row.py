@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlcore.errors import EnvError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import EnvError
+from rlcore.contracts.specs import Episode
 from rlcore_simulation.checks import checked_step, started
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import AnySimulator, Step, play

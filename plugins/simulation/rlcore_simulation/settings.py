@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcore.config.schema import Door, EnvConfig, key
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 
 
 @dataclass

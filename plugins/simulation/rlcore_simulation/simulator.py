@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,22 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import rlcore
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore_simulation.interpreters import cache_folder
 
 CORE = (
-    *("__init__", "answers", "decisions", "env_answers", "errors", "kernels"),
-    *("libraries", "output", "protocols", "reading", "rng", "signals", "specs", "targets"),
-    *("config/__init__", "config/schema"),
+    *("__init__", "config/__init__", "config/schema", "files/__init__", "files/reading"),
+    *(
+        f"contracts/{name}"
+        for name in ("__init__", "decisions", "errors", "protocols", "rng", "specs")
+    ),
+    *("numerics/__init__", "numerics/mkl", "process/__init__", "process/signals"),
+    *("plugins/__init__", "plugins/import_target", "plugins/system_libraries"),
+    *("terminal/__init__", "terminal/stdio", "terminal/text"),
+    *("validation/__init__", "validation/env", "validation/faults"),
 )
 """What a simulator process may import of rlcore: modules, and a folder of them. They need the
-standard library and numpy, but for `reading`, which needs PyYAML."""
+standard library and numpy, but for `files/reading`, which needs PyYAML."""
 LIBRARY = "rlcore_simulation"
 KEPT = 30 * 86400.0
 """Seconds for which a copy is kept that nobody uses."""

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.protocols import ChunkResult, Observation
-from rlcore.specs import Episode
+from rlcore.contracts.protocols import ChunkResult, Observation
+from rlcore.contracts.specs import Episode
 from rlcore_simulation.env import SimulatedEnv
 
 
 class SuspendingEnv(SimulatedEnv):
-    """A :class:`SimulatedEnv` that is a :class:`rlcore.protocols.SuspendableEnv`; for envs whose
+    """A :class:`SimulatedEnv` that is a :class:`rlcore.contracts.protocols.SuspendableEnv`; for
+    envs whose
     course repeats to the bit (`spec.course_repeats`)."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:

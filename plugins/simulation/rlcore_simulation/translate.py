@@ -14,12 +14,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from rlcore import errors
 from rlcore.config.schema import Settings
-from rlcore.errors import UserError
-from rlcore.protocols import Demonstration
-from rlcore.specs import Episode
-from rlcore.targets import load_target
+from rlcore.contracts import errors
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import Episode
+from rlcore.plugins.import_target import load_target
 from rlcore_simulation.messages import (
     Command,
     Demonstrate,

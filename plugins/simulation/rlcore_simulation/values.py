@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.errors import ConfigError
-from rlcore.targets import load_target
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.import_target import load_target
 
 MARK = "!"
 """The beginning of the names that say what a value is."""

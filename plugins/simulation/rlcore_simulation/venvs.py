@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rlcore.errors import AssetError, ConfigError
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.errors import AssetError, ConfigError
+from rlcore.contracts.specs import ComponentSpec
 from rlcore_simulation import interpreters
 from rlcore_simulation.interpreters import Interpreter
 from rlcore_simulation.known_interpreters import home, note

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.errors import WorkerError
+from rlcore.contracts.errors import WorkerError
 
 MAGIC = b"RLCS"
 VERSION = 1

@@ -21,9 +21,9 @@ from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import SimulatorSource, Step
 
 from rlcore.config.schema import key
-from rlcore.errors import AssetError
-from rlcore.rng import generator
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+from rlcore.contracts.errors import AssetError
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
 
 GOALS = (-1.0, 1.0)
 SPEED = 0.1  # distance of a full action

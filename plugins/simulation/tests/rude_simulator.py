@@ -19,8 +19,8 @@ from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource, Step
 
 from rlcore.config.schema import key
-from rlcore.errors import AssetError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError
+from rlcore.contracts.specs import Episode
 
 
 @dataclass

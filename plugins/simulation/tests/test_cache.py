@@ -11,7 +11,7 @@ from rlcore_simulation.cache import SimulatorCache
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 
 @pytest.fixture

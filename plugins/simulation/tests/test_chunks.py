@@ -10,8 +10,8 @@ import pytest
 from line_simulator import LineSimulator
 from rlcore_simulation.simulator import Step
 
-from rlcore.errors import ConfigError, EnvError, UserError, WorkerError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import ConfigError, EnvError, UserError, WorkerError
+from rlcore.contracts.specs import Episode
 
 RIGHT = Episode(1, 11)
 

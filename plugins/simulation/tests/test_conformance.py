@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rlcore_testing import EnvConformance
 
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 
 
 class LineConformance(EnvConformance):

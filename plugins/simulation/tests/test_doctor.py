@@ -20,10 +20,10 @@ from rlcore_simulation.known_interpreters import noted
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.config.schema import EnvConfig
-from rlcore.errors import AssetError, RunWarning
-from rlcore.plugins import Component
-from rlcore.specs import ComponentSpec
-from rlcore.track.manifest import build_manifest, code, versions
+from rlcore.contracts.errors import AssetError, RunWarning
+from rlcore.contracts.specs import ComponentSpec
+from rlcore.plugins.registry import Component
+from rlcore.run_folder.manifest import build_manifest, code, versions
 
 NUMPY = version("numpy")
 

@@ -11,7 +11,7 @@ from rlcore_simulation.expert import play_expert
 from rlcore_simulation.messages import Demonstrate
 from rlcore_simulation.simulator import Step
 
-from rlcore.specs import ActionChannel, Episode
+from rlcore.contracts.specs import ActionChannel, Episode
 
 MIDDLE = np.array([0.0, 0.5, 2.0], dtype=np.float32)
 STEPS = 2000

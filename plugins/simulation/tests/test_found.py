@@ -15,8 +15,8 @@ from rlcore_simulation.found import environment_for
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, to_yaml
 from rlcore.config.old_names import ConfigWarning
-from rlcore.plugins import load_plugins
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
+from rlcore.plugins.registry import load_plugins
 
 SLIDER = ComponentSpec("env", "slider", "x:y", requirements=("acme-slider==1.0", "numpy"))
 

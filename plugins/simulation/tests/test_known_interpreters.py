@@ -11,8 +11,8 @@ from rlcore_simulation.interpreters import look
 
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.keys import Door
-from rlcore.config.trust import require_closed_doors
-from rlcore.errors import AssetError, ConfigError
+from rlcore.config.trusted_keys import require_closed_doors
+from rlcore.contracts.errors import AssetError, ConfigError
 
 
 @pytest.fixture

@@ -34,4 +34,4 @@ def test_a_simulator_process_needs_numpy_alone():
 
 
 def test_the_check_sees_what_is_loaded():
-    assert "pluggy is neither" in run(f"{SCRIPT}\nimport rlcore.hookspecs").stderr
+    assert "pluggy is neither" in run(f"{SCRIPT}\nimport rlcore.contracts.hookspecs").stderr

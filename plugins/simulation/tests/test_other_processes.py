@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rlcore_simulation import interpreters
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 STANDARD = ("json", "runpy", "signal", "threading")
 OTHERS = ("numpy", "rlcore", "ray", "torch", "sitecustomize")

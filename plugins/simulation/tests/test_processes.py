@@ -16,8 +16,8 @@ import pytest
 from line_simulator import LineConfig, make_env
 from rlcore_simulation.process import SimulatorProcess
 
-from rlcore.errors import AssetError, SimulatorError, WorkerError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError, SimulatorError, WorkerError
+from rlcore.contracts.specs import Episode
 
 LONGEST = 60.0  # seconds
 EPISODES = [Episode(0, 21), Episode(1, 22)]

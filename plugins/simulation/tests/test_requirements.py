@@ -8,7 +8,7 @@ from pathlib import Path
 from rlcore_simulation.interpreters import look
 from rlcore_simulation.requirements import lacking
 
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 
 
 def test_what_an_environment_lacks(twin_venv: Path) -> None:

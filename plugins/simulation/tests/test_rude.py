@@ -30,8 +30,8 @@ from rlcore_simulation.wire import pack, unpack
 from rude_simulator import Empty, RudeConfig, Speechless, Wordy, make_env
 from test_processes import wait_gone
 
-from rlcore.errors import AssetError, SimulatorError, WorkerError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError, SimulatorError, WorkerError
+from rlcore.contracts.specs import Episode
 
 STILL = np.zeros((1, 2, 1), dtype=np.float32)
 EPISODES = [Episode(1, 7)]

@@ -17,12 +17,12 @@ from rlcore_tools.report.sameness import untimed
 from safetensors.numpy import load_file
 
 from rlcore.cli.main import main
-from rlcore.hookspecs import hookimpl
-from rlcore.plugins import load_plugins
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.run import Run
+from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import read_results
-from rlcore.run import Run
-from rlcore.track.checkpoint import load_checkpoint
-from rlcore.track.trackers import read_metrics
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.run_folder.trackers import read_metrics
 
 WORDS = [
     *("env=line", "model=toy", "algorithm=ppo", "runner.max_epochs=2", "runner.save_interval=1"),

@@ -15,7 +15,7 @@ import pytest
 from rlcore_simulation import staging
 from rlcore_simulation.staging import staged
 
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from rlcore_simulation.env import SimulatedEnv
 
-from rlcore.protocols import ChunkResult
-from rlcore.specs import Episode
-from rlcore.workers.survive import SurvivingEnv
+from rlcore.contracts.protocols import ChunkResult
+from rlcore.contracts.specs import Episode
+from rlcore.workers.restarting_env import SurvivingEnv
 
 ROWS, CHUNKS, STEPS = 4, 4, 5
 

@@ -14,8 +14,8 @@ from line_simulator import LineConfig, env_spec
 from rlcore_simulation.simulator import SimulatorSource
 from rlcore_simulation.suspending import SuspendingEnv
 
-from rlcore.specs import Episode
-from rlcore.workers.survive import SurvivingEnv
+from rlcore.contracts.specs import Episode
+from rlcore.workers.restarting_env import SurvivingEnv
 
 EPISODES = [Episode(0, 3), Episode(1, 11), Episode(1, 5)]
 

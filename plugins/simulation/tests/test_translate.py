@@ -24,9 +24,9 @@ from rlcore_simulation.translate import ANSWERS, COMMANDS, settings_from, told, 
 from rlcore_simulation.wire import Message, WireError, pack, unpack
 
 from rlcore.config.schema import VideoConfig
-from rlcore.errors import AssetError
-from rlcore.protocols import Demonstration
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import Episode
 
 SOURCE = SimulatorSource(
     "line_simulator:make_pool",

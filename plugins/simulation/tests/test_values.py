@@ -19,7 +19,7 @@ from rlcore_simulation.translate import COMMANDS, told, understood
 from rlcore_simulation.values import plain, restored
 from rlcore_simulation.wire import pack, unpack
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 class Side(Enum):

@@ -16,8 +16,8 @@ from rlcore_simulation.cli import venv as command
 from rlcore_simulation.interpreters import Interpreter, look
 
 from rlcore.config.compose import compose
-from rlcore.errors import AssetError, ConfigError, PluginError
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.errors import AssetError, ConfigError, PluginError
+from rlcore.contracts.specs import ComponentSpec
 
 
 def spec_of(*requirements: str, **facts: str) -> ComponentSpec:

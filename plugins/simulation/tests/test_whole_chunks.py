@@ -15,8 +15,8 @@ from rlcore_simulation.messages import Demonstrate, Hosting, Play, Played, Recor
 from rlcore_simulation.row import EpisodeRules, Row
 from rlcore_simulation.simulator import ChunkSimulator, SimulatorSource, Step
 
-from rlcore.errors import EnvError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import EnvError
+from rlcore.contracts.specs import Episode
 
 CONFIG = LineConfig(max_episode_steps=10, cameras=1, extra_states=0)
 SPEC = replace(env_spec(CONFIG), whole_chunks=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rlcore import hookimpl
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 
 
 @hookimpl

@@ -1,6 +1,7 @@
 """A vector env in numpy: a point in a square, seen by a 16 px camera. Runs in microseconds.
 
-The smallest complete implementation of :class:`rlcore.protocols.Env`, to test against and to
+The smallest complete implementation of :class:`rlcore.contracts.protocols.Env`, to test against
+and to
 copy from when writing one.
 """
 
@@ -14,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.protocols import ChunkResult, Demonstration, Observation
-from rlcore.rng import generator
-from rlcore.specs import Episode
+from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import Episode
 from rlcore_testing.toy_settings import GOALS, IMAGE_SIZE, ToyEnvConfig, env_spec
 
 SPEED = 0.15  # distance covered by a full action in one step
@@ -31,7 +32,7 @@ def make(
 
 
 class ToyEnv:
-    """See :class:`rlcore.protocols.Env`."""
+    """See :class:`rlcore.contracts.protocols.Env`."""
 
     def __init__(self, config: ToyEnvConfig, num_envs: int) -> None:
         self.spec = env_spec(config)

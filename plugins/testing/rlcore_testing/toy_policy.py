@@ -1,6 +1,7 @@
 """A Gaussian policy small enough to train in a second.
 
-The smallest complete implementation of :class:`rlcore.protocols.Policy`, to test against and to
+The smallest complete implementation of :class:`rlcore.contracts.protocols.Policy`, to test against
+and to
 copy from when writing one. Its log-prob is that of N(mean, std) before the env clips the action.
 """
 
@@ -17,9 +18,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
-from rlcore.rng import RowKeys
-from rlcore.specs import EnvSpec
+from rlcore.contracts.protocols import (
+    Demonstration,
+    Evaluation,
+    Inputs,
+    Observation,
+    PolicyOutput,
+)
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
 from rlcore_testing.toy_settings import (
     GOALS,
     WEIGHTS,
@@ -45,7 +52,7 @@ def make(config: ToyModelConfig, *, env_spec: EnvSpec) -> ToyPolicy:
 
 
 class ToyPolicy(nn.Module):
-    """See :class:`rlcore.protocols.Policy`."""
+    """See :class:`rlcore.contracts.protocols.Policy`."""
 
     def __init__(self, config: ToyModelConfig, env_spec: EnvSpec) -> None:
         super().__init__()

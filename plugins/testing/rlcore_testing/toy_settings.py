@@ -9,8 +9,8 @@ from pathlib import Path
 from rlcore_weights.headers import check_fit, read_headers
 
 from rlcore.config.schema import EnvConfig, ModelConfig, When, key
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import (
+from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.specs import (
     ActionChannel,
     Activations,
     CameraSpec,

@@ -6,7 +6,7 @@ import pytest
 from rlcore_testing import EnvConformance, PolicyConformance, check_env
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 class TestToyEnv(EnvConformance):

@@ -16,8 +16,8 @@ from rlcore_testing.toy_policy import ToyPolicy, _logprob
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.algo.advantage import NORMALIZATION_EPS
-from rlcore.rng import generator
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import ComponentSpec
 
 
 class QuickChecks:
@@ -359,7 +359,7 @@ GROUP_RELATIVE = '''
 """Advantages relative to a group, without a critic."""
 from rlcore.algo.group import group_relative
 from rlcore.algo.surrogate import ClippedSurrogate
-from rlcore.specs import AlgorithmNeeds
+from rlcore.contracts.specs import AlgorithmNeeds
 
 def needs(config):
     return AlgorithmNeeds(groups=True)

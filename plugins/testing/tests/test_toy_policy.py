@@ -6,7 +6,7 @@ import torch
 from rlcore_testing.toy_policy import ToyPolicy
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
-from rlcore.rng import RowKeys
+from rlcore.contracts.rng import RowKeys
 
 KEYS = RowKeys(((0, 0), (0, 1)))
 OBSERVATION = {

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rlcore.api import Trace
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import EnvSpec, Episode
+from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.specs import EnvSpec, Episode
 
 ROWS_SHOWN = 60  # of a table; the middle of a longer episode is left out
 

@@ -26,13 +26,13 @@ from rlcore.api import (
     writing,
 )
 from rlcore.config.schema import ModelConfig, RunConfig
-from rlcore.errors import ConfigError
-from rlcore.plugins import Registry
-from rlcore.targets import load_target
-from rlcore.track.adapters import ADAPTERS_CONFIG, base_of_adapters
-from rlcore.track.files import new_folder
-from rlcore.track.folder import RunFolder
-from rlcore.track.links import require_no_way_out
+from rlcore.contracts.errors import ConfigError
+from rlcore.files.atomic import new_folder
+from rlcore.files.symlinks import require_no_way_out
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import Registry
+from rlcore.run_folder.adapters import ADAPTERS_CONFIG, base_of_adapters
+from rlcore.run_folder.folder import RunFolder
 
 ELSEWHERE = "name a folder elsewhere"
 

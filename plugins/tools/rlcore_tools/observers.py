@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.hookspecs import observer
+from rlcore.contracts.hookspecs import observer
 
 if TYPE_CHECKING:
     import numpy as np
 
     from rlcore.config.schema import VideoConfig
-    from rlcore.episodes import Film
-    from rlcore.run import Run
+    from rlcore.contracts.episodes import Film
+    from rlcore.contracts.run import Run
 
 
 @observer
@@ -32,7 +32,7 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
     """`video/eval/LABEL.mp4`: the filmed episodes side by side; for the report each of them by
     itself too, in `video/eval/LABEL/`."""
     if films:
-        from rlcore.track.folder import RunFolder
+        from rlcore.run_folder.folder import RunFolder
         from rlcore_tools.video import write_video
 
         video = run.config.env.eval.video_cfg
@@ -45,7 +45,7 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 @observer
 def rlcore_after_run(run: Run) -> None:
     """`report.html`."""
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
     from rlcore_tools.report import write_report
 
     run.line(f"report: {write_report(RunFolder(run.folder))}")
@@ -55,7 +55,7 @@ def _write_mosaic(
     run: Run, films: Sequence[Film], video: VideoConfig, side: str, label: str
 ) -> list[list[np.ndarray]]:
     """Write the films as one; returns their frames, as they are shown."""
-    from rlcore.track.folder import RunFolder
+    from rlcore.run_folder.folder import RunFolder
     from rlcore_tools.video import caption, mosaic, write_video
 
     folder = RunFolder(run.folder)

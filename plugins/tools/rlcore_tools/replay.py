@@ -21,13 +21,13 @@ import numpy as np
 
 from rlcore.api import Assembly, Checkpoint, Phase, Played, Trace, open_run, play_episode
 from rlcore.config.schema import VideoConfig
-from rlcore.console import Canvas
-from rlcore.episodes import Film
-from rlcore.errors import ConfigError
+from rlcore.contracts.episodes import Film
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import Episode
+from rlcore.files.atomic import replacing, write_text
+from rlcore.files.symlinks import require_inside
 from rlcore.results.tables import EpisodeResult
-from rlcore.specs import Episode
-from rlcore.track.files import replacing, write_text
-from rlcore.track.links import require_inside
+from rlcore.terminal.console import Canvas
 from rlcore_tools.episode import address, split_of, trace_table
 from rlcore_tools.video import caption, write_video
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from rlcore.config.schema import LoggerConfig
-from rlcore.errors import PluginError
+from rlcore.contracts.errors import PluginError
 
 
 class TensorBoardTracker:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlcore.episodes import Film
-from rlcore.errors import AssetError
-from rlcore.track.files import replacing
+from rlcore.contracts.episodes import Film
+from rlcore.contracts.errors import AssetError
+from rlcore.files.atomic import replacing
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont

@@ -20,7 +20,7 @@ from rlinf_checkout import (
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 

@@ -8,9 +8,9 @@ from rich.console import Console
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore_tools.episode import ROWS_SHOWN, address, split_of, trace_table
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import Episode
 from rlcore.rollout.messages import Trace
-from rlcore.specs import Episode
 
 SPEC = env_spec(ToyEnvConfig(env_type="toy", tasks=["reach-up", "reach-left"]))
 EVALUATED = range(1000, 1010)

@@ -11,9 +11,9 @@ from rlcore_tools.export import export
 
 from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
-from rlcore.errors import CheckpointError, ConfigError, UserError
-from rlcore.plugins import load_plugins
-from rlcore.track.checkpoint import POLICY, Checkpoint, load_checkpoint, save_checkpoint
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError
+from rlcore.plugins.registry import load_plugins
+from rlcore.run_folder.checkpoint import POLICY, Checkpoint, load_checkpoint, save_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 import torch
 from rlcore_tools.rlinf.observation import as_printed
 
-from rlcore.errors import ConfigError
-from rlcore.specs import CameraSpec, EnvSpec, StateChannel
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import CameraSpec, EnvSpec, StateChannel
 
 SPEC = EnvSpec(
     name="two_arms",

@@ -13,7 +13,7 @@ from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Inventory, Need, Node, make_plan, memory
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 
 GIB = 2**30
 TOY = ["plan", "env=toy", "model=toy", "algorithm=ppo"]

@@ -26,15 +26,15 @@ from rlcore_tools.report.text import duration
 from rlcore_tools.video import write_video
 
 from rlcore.config.compose import compose, recipe_of, to_yaml
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.run import Totals
+from rlcore.files.atomic import write_text
 from rlcore.results.summary import build_summary, write_summary
 from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.run import Totals
-from rlcore.track.files import write_text
-from rlcore.track.folder import RunFolder
-from rlcore.track.manifest import build_manifest, code, write_manifest
-from rlcore.track.protocol import EvaluationProtocol
-from rlcore.track.trackers import MetricsLog
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.manifest import build_manifest, code, write_manifest
+from rlcore.run_folder.protocol_record import EvaluationProtocol
+from rlcore.run_folder.trackers import MetricsLog
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 NAN = float("nan")

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlcore import extras
 from rlcore.cli.main import main
 from rlcore.config.schema import LoggerConfig
-from rlcore.errors import PluginError
-from rlcore.plugins import Registry
-from rlcore.track.folder import RunFolder
-from rlcore.track.trackers import open_trackers, read_metrics
+from rlcore.contracts.errors import PluginError
+from rlcore.plugins import extras
+from rlcore.plugins.registry import Registry
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.trackers import open_trackers, read_metrics
 
 
 @pytest.fixture
@@ -90,9 +90,9 @@ PLAY = """
 import sys
 from pathlib import Path
 from rlcore.config.schema import LoggerConfig
-from rlcore.plugins import Registry
-from rlcore.track.folder import RunFolder
-from rlcore.track.trackers import open_trackers
+from rlcore.plugins.registry import Registry
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.trackers import open_trackers
 asked = LoggerConfig(logger_backends=[sys.argv[1]], project_name="project")
 folder = RunFolder.create(Path.cwd(), "run")
 with open_trackers(asked, folder, Registry.load()) as trackers:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rlcore_tools.video import GREEN, RED, caption, mosaic, write_video
 
-from rlcore.episodes import Film, Footage
-from rlcore.errors import AssetError
-from rlcore.specs import Episode
+from rlcore.contracts.episodes import Film, Footage
+from rlcore.contracts.errors import AssetError
+from rlcore.contracts.specs import Episode
 
 
 def film(frames, size=(8, 6), value=0):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.config.schema.keys import Settings, When, key
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 
 
 @dataclass

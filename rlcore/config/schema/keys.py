@@ -10,7 +10,8 @@ from typing import Any, Literal
 Place = Literal["read", "checkpoint", "written", "read or written", "path", "program"]
 """What a run does with the folder that a key names, and so what it must be before a run starts:
 one that is there, one that can be written to, or, if it is there, either. A "checkpoint" is read,
-and may be given by its name on a hub (:mod:`rlcore.hub`). Of a "path" nothing is asked; who reads
+and may be given by its name on a hub (:mod:`rlcore.files.hub`). Of a "path" nothing is asked; who
+reads
 it says what is wrong with it. Nor of a "program", which may be a name on PATH."""
 
 Fixed = Literal["weights", "initial", "start", "no"]

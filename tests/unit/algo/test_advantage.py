@@ -13,7 +13,7 @@ from rlcore.algo.advantage import (
     normalized,
     steps,
 )
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 def column(*, rewards, values, terminated=(), truncated=(), invalid=(), bootstrap=None):

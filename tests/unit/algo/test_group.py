@@ -8,8 +8,8 @@ import torch
 from rlcore_testing.conformance.trajectories import random_trajectory, reordered
 
 from rlcore.algo.group import episode_scores, group_relative
-from rlcore.errors import ConfigError, WorkerError
-from rlcore.specs import GroupFilter
+from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.contracts.specs import GroupFilter
 
 
 def grouped(scores, *, group_size):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlcore.algo.loss import entropy_mean, kl_to_reference, policy_loss, value_loss
-from rlcore.algo.metric import Metrics, explained_variance
+from rlcore.contracts.metric import Metrics, explained_variance
 
 
 def ratios(*values):

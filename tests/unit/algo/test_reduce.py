@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.algo.reduce import (
-    Weights,
-    at_level,
-    batch_weights,
-    entropy_at_level,
-    valid_at_level,
-)
-from rlcore.errors import ConfigError
+from rlcore.algo.reduce import at_level, batch_weights, entropy_at_level, valid_at_level
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.minibatch import Weights
 
 LEVELS = ("token_level", "action_level", "chunk_level")
 

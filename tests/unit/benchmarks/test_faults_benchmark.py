@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import save_file
 
 from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.track.checkpoint import save_checkpoint
-from rlcore.track.learned import write_learner
+from rlcore.run_folder.checkpoint import save_checkpoint
+from rlcore.run_folder.learner_state import write_learner
 
 pytest.importorskip("rlcore_algo_ppo")
 ROOT = Path(__file__).parents[3]

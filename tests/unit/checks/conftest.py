@@ -11,7 +11,7 @@ from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, Plan, make_plan
-from rlcore.plugins import Registry
+from rlcore.plugins.registry import Registry
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 SHARED = "cluster.component_placement={env: 0-1, rollout: 2-3, actor: 2-3}"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlcore.specs import AlgorithmNeeds, StateChannel
-from rlcore.track.env_facts import EnvFacts
+from rlcore.contracts.specs import AlgorithmNeeds, StateChannel
+from rlcore.run_folder.env_facts import EnvFacts
 
 
 @pytest.mark.parametrize(

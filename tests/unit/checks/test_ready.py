@@ -8,16 +8,16 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from rlcore import extras
 from rlcore.checks import ready, room, run
 from rlcore.checks.ready import Finding, Makes, look, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.config.compose import Unfinished, Ungiven, compose
 from rlcore.config.old_names import ConfigWarning
-from rlcore.errors import AssetError, ConfigError, UserError
-from rlcore.hookspecs import hookimpl
-from rlcore.plugins import Registry, load_plugins
+from rlcore.contracts.errors import AssetError, ConfigError, UserError
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.plugins import extras
+from rlcore.plugins.registry import Registry, load_plugins
 
 WORDS = [
     *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"),

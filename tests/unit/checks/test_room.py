@@ -14,7 +14,7 @@ from rlcore.checks import room
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.plugins import Registry
+from rlcore.plugins.registry import Registry
 
 GIB = 2**30
 ALONE = "cluster.component_placement={env: 0, rollout: 0, actor: 0}"

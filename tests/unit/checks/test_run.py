@@ -10,8 +10,8 @@ from rlcore_tools import plugin as TOOLS
 from rlcore.checks import announce, check
 from rlcore.checks.facts import gather_facts
 from rlcore.config.old_names import ConfigWarning
-from rlcore.errors import CheckpointError, ConfigError, PluginError
-from rlcore.track.env_facts import EnvFacts
+from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
+from rlcore.run_folder.env_facts import EnvFacts
 
 
 def test_a_good_configuration_passes(facts, problems):

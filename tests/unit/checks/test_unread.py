@@ -7,10 +7,10 @@ import warnings
 import pytest
 
 from rlcore.checks.unread import SIDES_OF_ONE, unread
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 
@@ -90,13 +90,13 @@ def test_every_condition_names_a_key_that_there_is():
     for group, beside in (("model", "algorithm=ppo"), ("algorithm", "model=toy")):
         for option in catalog.options(group):
             config = compose(["env=toy", beside, f"{group}={option}"], registry=registry)
-            for key in tree.walk(config):
+            for key in schema_tree.walk(config):
                 for when in key.when:
-                    beside_it = tree.join(key.path.rpartition(".")[0], when.key)
-                    tree.value_of(config, when.key if "." in when.key else beside_it)
+                    beside_it = schema_tree.join(key.path.rpartition(".")[0], when.key)
+                    schema_tree.value_of(config, when.key if "." in when.key else beside_it)
                     conditions += 1
     assert conditions > 100
-    assert set(SIDES_OF_ONE) <= set(tree.paths(compose(TOY, registry=registry)))
+    assert set(SIDES_OF_ONE) <= set(schema_tree.paths(compose(TOY, registry=registry)))
 
 
 def test_what_was_warned_of_is_not_warned_of_again():

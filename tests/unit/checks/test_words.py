@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.checks import announce, check
 from rlcore.config.old_names import ConfigWarning
-from rlcore.track.env_facts import EnvFacts
+from rlcore.run_folder.env_facts import EnvFacts
 
 GIVEN = {
     "reach-left": "Go to the left", "reach-right": "Go to the right",
@@ -53,7 +53,7 @@ def test_a_checkpoint_that_does_not_say_is_announced(registry, toy_run, tmp_path
 
 def test_demonstrations_under_other_words_are_announced(registry, toy_run, tmp_path):
     from rlcore.config.schema import CollectConfig
-    from rlcore.data.layout import DataInfo, write_info
+    from rlcore.demonstrations.layout import DataInfo, write_info
 
     config, plan = toy_run("sft.enabled=true", f"collect.path={tmp_path}")
     facts = check(config, registry, plan)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from rlcore.cli.main import main
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 
 PLUGIN = """
     from rlcore import hookimpl
-    from rlcore.specs import ComponentSpec
-    RLCORE_API = (0, 2)
+    from rlcore.contracts.specs import ComponentSpec
+    RLCORE_API = (0, 3)
 
     @hookimpl
     def rlcore_components():
@@ -92,7 +92,7 @@ def test_a_command_of_ours_cannot_be_taken_over_unseen(wander, capsys):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("(0, 2)", "(0, 1)"), "plugin 'acme_walks' ACME is BAD: asks for plugin API 0.1"),
+        (("(0, 3)", "(0, 1)"), "plugin 'acme_walks' ACME is BAD: asks for plugin API 0.1"),
         (('"MODULE:main"', '"MODULE"'), "command 'wander' ACME is BAD: target must read"),
         (('"command"', '"comand"'), "component 'wander' ACME is BAD: kind must be one of"),
     ],
@@ -113,7 +113,7 @@ def test_a_module_that_is_not_there(wander, capsys):
     ("body", "code", "said"),
     [
         (
-            "from rlcore.errors import ConfigError; raise ConfigError('no path', hint='walk')",
+            "import rlcore.contracts.errors as e; raise e.ConfigError('no path', hint='walk')",
             2,
             "error: no path\n  hint: walk\n",
         ),

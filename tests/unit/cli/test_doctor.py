@@ -7,9 +7,9 @@ import pytest
 from rlcore.cli import doctor
 from rlcore.cli.doctor import BATCHES
 from rlcore.cli.main import main
-from rlcore.kernels import MKL, processor
-from rlcore.plugins import Registry
-from rlcore.rollout import rounding
+from rlcore.numerics import batch_invariance
+from rlcore.numerics.mkl import MKL, processor
+from rlcore.plugins.registry import Registry
 
 HOLD: tuple[tuple[str, ...], str] = ((), "digest")
 
@@ -17,7 +17,7 @@ HOLD: tuple[tuple[str, ...], str] = ((), "digest")
 def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], moved: int) -> str:
     """What it prints where batches of `moved` rows don't keep rows apart."""
     found = {moved: (("linear 39 to 2",), "digest")}
-    monkeypatch.setattr(rounding, "kernels_alone", lambda rows: found.get(rows, HOLD))
+    monkeypatch.setattr(batch_invariance, "kernels_alone", lambda rows: found.get(rows, HOLD))
     assert main(["doctor", "env=toy"]) == 0  # nothing is missing that a run needs
     return capsys.readouterr().out
 

@@ -13,17 +13,17 @@ import rlcore
 from rlcore.cli import verbs
 from rlcore.cli.main import main
 from rlcore.config.schema import RunConfig
-from rlcore.errors import RunWarning, WorkerError
-from rlcore.loop.assembly import Assembly
-from rlcore.plugins import Component, load_plugins
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.errors import RunWarning, WorkerError
+from rlcore.contracts.specs import ComponentSpec
+from rlcore.plugins.registry import Component, load_plugins
+from rlcore.session.assembly import Assembly
 
 COLLECT = ["collect", "env=toy", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"]
 
 
 @dataclass
 class Loop:
-    """Stands for rlcore.loop: remembers what it was called with."""
+    """Stands for rlcore.training: remembers what it was called with."""
 
     configs: list[RunConfig] = field(default_factory=list)
     error: BaseException | None = None
@@ -193,7 +193,7 @@ def test_old_spellings_warn_in_one_line(loop, capsys):
 @pytest.fixture
 def sick_plugin(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A plugin, registered, whose doctor misses something."""
-    from rlcore.hookspecs import hookimpl
+    from rlcore.contracts.hookspecs import hookimpl
 
     @hookimpl
     def rlcore_doctor(config):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlcore.cli.request import Form, Request, parse_request
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 CLONE = Path(__file__).parents[3]
 

@@ -12,9 +12,9 @@ from rlcore.cli import verbs
 from rlcore.cli.main import main
 from rlcore.config.compose import load, to_yaml
 from rlcore.config.schema import RunConfig
-from rlcore.errors import WorkerError
-from rlcore.loop.assembly import Assembly
-from rlcore.track.folder import RunFolder
+from rlcore.contracts.errors import WorkerError
+from rlcore.run_folder.folder import RunFolder
+from rlcore.session.assembly import Assembly
 
 TRAIN = [
     *("train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=1"),
@@ -33,7 +33,7 @@ FIGURES = {
 
 
 class Loop:
-    """Stands for rlcore.loop: makes a run's folder and its summary, unless it is to fail."""
+    """Stands for rlcore.training: makes a run's folder and its summary, unless it is to fail."""
 
     def __init__(self) -> None:
         self.configs: list[RunConfig] = []

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig
 
-from rlcore import extras
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose, load, to_yaml
 from rlcore.config.explain import explain
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError, PluginError
+from rlcore.contracts.errors import ConfigError, PluginError
+from rlcore.plugins import extras
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 

@@ -11,8 +11,8 @@ from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose
 from rlcore.config.costs import cost_of, said_costs
-from rlcore.errors import ConfigError
-from rlcore.plugins import load_plugins
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import load_plugins
 
 COSTS = """
 quickstart: {hardware: a toaster, time: 3 CPU-minutes, memory: 1 GiB, curve: 0.2 -> 0.9,

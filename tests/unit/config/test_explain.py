@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.catalog import Catalog
 from rlcore.config.explain import explain, overview
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def catalog(registry) -> Catalog:
 
 def test_every_key_is_listed_with_a_sentence(catalog):
     text = overview(catalog, RunConfig())
-    for key in tree.walk(RunConfig()):
+    for key in schema_tree.walk(RunConfig()):
         assert key.help, key.path
         assert f"{key.path}: " in text
     assert "env         toy" in text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rlcore.config.imports import Foreign, ImportRule
-from rlcore.plugins import load_plugins
-from rlcore.targets import load_target
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 
 @pytest.mark.parametrize(

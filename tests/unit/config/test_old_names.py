@@ -6,7 +6,7 @@ import pytest
 
 from rlcore.config.compose import compose
 from rlcore.config.old_names import ConfigWarning
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 

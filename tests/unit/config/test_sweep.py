@@ -6,7 +6,7 @@ import pytest
 
 from rlcore.config.compose import compose
 from rlcore.config.sweep import expand
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 def test_the_product_in_the_order_written():

@@ -12,8 +12,8 @@ from rlcore.checks import check
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
 from rlcore.config.tasks import checked_spec, narrowed
-from rlcore.errors import ConfigError, PluginError
-from rlcore.specs import ActionChannel, CameraSpec, PolicySpec
+from rlcore.contracts.errors import ConfigError, PluginError
+from rlcore.contracts.specs import ActionChannel, CameraSpec, PolicySpec
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 ALL = env_spec(ToyEnvConfig())

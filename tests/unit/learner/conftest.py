@@ -10,14 +10,15 @@ import pytest
 import torch
 from torch import nn
 
-from rlcore.algo.advantage import Advantages, gae
+from rlcore.algo.advantage import gae
 from rlcore.algo.loss import value_loss
 from rlcore.algo.surrogate import ClippedSurrogate
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, OptimConfig
+from rlcore.contracts.minibatch import Advantages
+from rlcore.contracts.protocols import Evaluation
+from rlcore.contracts.specs import AlgorithmNeeds, PolicySpec
+from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.update import Learner
-from rlcore.protocols import Evaluation
-from rlcore.specs import AlgorithmNeeds, PolicySpec
-from rlcore.trajectory import Trajectory
 
 
 class LinearPolicy(nn.Module):

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from rlcore.config.schema import ActorConfig, OptimConfig
-from rlcore.errors import PolicyError
-from rlcore.learner import ranks
+from rlcore.contracts.errors import PolicyError
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.learner import collectives
 from rlcore.learner.update import Learner
-from rlcore.trajectory import Trajectory
 
 SETTINGS = {"global_batch_size": 16, "micro_batch_size": 4}
 OPTIM = {"lr": 1e-2, "value_lr": 1e-2, "adam_eps": 1e-4}
@@ -39,7 +39,7 @@ def main(rank: int, size: int, url: str, folder: Path) -> None:
     config = parts.ToyConfig(name="toy", update_epoch=EPOCHS)
     actor = ActorConfig(optim=OptimConfig(**OPTIM), **SETTINGS)
     learner = Learner(policy, parts.ToyActorCritic(config), actor, config, seed=0)
-    ranks.meet(torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=300.0)
+    collectives.meet(torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=300.0)
     mine = folder / f"{rank}.pt"
     gathered = Trajectory(**torch.load(mine)) if mine.is_file() else None
     metrics = learner.update(gathered, 0)

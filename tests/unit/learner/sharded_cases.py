@@ -34,14 +34,14 @@ from rlcore.config.schema import (
     OptimConfig,
     SFTConfig,
 )
-from rlcore.learner import parts, ranks
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.learner import collectives, dtensor
 from rlcore.learner.host_copies import HostCopies
 from rlcore.learner.supervised import SupervisedSamples, SupervisedTrainer
 from rlcore.learner.update import Learner
-from rlcore.rng import RowKeys
 from rlcore.rollout.columns import take
-from rlcore.track.learned import read_learner, write_learner
-from rlcore.trajectory import Trajectory
+from rlcore.run_folder.learner_state import read_learner, write_learner
 
 CPU = torch.device("cpu")
 HERE = Path(__file__).parent
@@ -348,7 +348,7 @@ def be_away(policy: nn.Module, trainer: Learner) -> None:
     copies = HostCopies()
     copies.leave(everything, CPU)
     assert len(copies) and not any(
-        parts.part(one.detach()).untyped_storage().nbytes() for one in everything
+        dtensor.part(one.detach()).untyped_storage().nbytes() for one in everything
     )
     copies.back()
 
@@ -372,7 +372,7 @@ def supervised(policy: Any) -> dict[str, Any]:
     config = SFTConfig(enabled=True, max_steps=4, batch_size=2, val_interval=2, lr_warmup_steps=0)
     history = SupervisedTrainer(policy, config, seed=0).fit(samples(20), samples(5))
     losses = [loss for _, loss in (*history.train_loss, *history.val_loss)]
-    weights = {name: parts.whole(one.detach()) for name, one in policy.named_parameters()}
+    weights = {name: dtensor.whole(one.detach()) for name, one in policy.named_parameters()}
     return {"losses": losses, "weights": weights}
 
 
@@ -391,7 +391,7 @@ def keep(policy: Any, trainer: Learner, folder: Path) -> None:
 
 def whole(policy: Any) -> AbstractContextManager[bool]:
     """Inside, the first rank has all weights; gives whether this is it."""
-    if not ranks.several():
+    if not collectives.several():
         return nullcontext(True)
     from rlcore.learner.shard import together
 
@@ -400,7 +400,7 @@ def whole(policy: Any) -> AbstractContextManager[bool]:
 
 def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:
     """Whole weights by name, and whole moments in the order of the parameters."""
-    weights = {name: parts.whole(one.detach()).float() for name, one in policy.named_parameters()}
+    weights = {name: dtensor.whole(one.detach()).float() for name, one in policy.named_parameters()}
     optimizer = trainer._optimizer
     moments = []
     for group in ("policy", "value"):
@@ -413,7 +413,7 @@ def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:
 
 
 def _like(moment: torch.Tensor, parameter: Any) -> torch.Tensor:
-    if not parts.divided(parameter):
+    if not dtensor.divided(parameter):
         return moment.float()
     from torch.distributed.tensor import DTensor
 
@@ -431,7 +431,7 @@ def _like(moment: torch.Tensor, parameter: Any) -> torch.Tensor:
 def main(rank: int, size: int, folder: Path, names: Sequence[str]) -> None:
     """Run cases as one rank of several, divided and not (`NAME:copies`)."""
     torch.set_num_threads(1)
-    ranks.meet(
+    collectives.meet(
         CPU, url=f"file://{folder}/meet-{size}", rank=rank, world_size=size, timeout=PATIENCE
     )
     for name in names:

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from rlcore.errors import AlgorithmError, PolicyError
-from rlcore.protocols import Evaluation
+from rlcore.contracts.errors import AlgorithmError, PolicyError
+from rlcore.contracts.protocols import Evaluation
 
 ONE_BATCH = {"global_batch_size": 10_000, "micro_batch_size": 10_000}
 SMALL = {"global_batch_size": 8, "micro_batch_size": 3}

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from rlcore.config.schema import OptimConfig
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.learner.optim import PolicyOptimizer, learning_rate_factor
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rlcore.config.schema import SFTConfig
-from rlcore.errors import ConfigError, PolicyError, TrainingError
+from rlcore.contracts.errors import ConfigError, PolicyError, TrainingError
 from rlcore.learner.supervised import SupervisedHistory, SupervisedSamples, SupervisedTrainer
 
 CONFIG = SFTConfig(max_steps=60, batch_size=16, lr=0.02, lr_warmup_steps=5, val_interval=10)

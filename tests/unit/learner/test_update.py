@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.algo import metric
 from rlcore.algo.reduce import at_level, batch_weights, valid_at_level
-from rlcore.errors import CheckpointError, ConfigError, TrainingError
+from rlcore.contracts import metric
+from rlcore.contracts.errors import CheckpointError, ConfigError, TrainingError
+from rlcore.contracts.rng import generator
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.samples import make_samples, minibatches
-from rlcore.loop.nothing import nothing_learned
-from rlcore.rng import generator
+from rlcore.session.no_progress import nothing_learned
 
 ONE_BATCH = {"global_batch_size": 10_000, "micro_batch_size": 10_000}
 LEVELS = ("token_level", "action_level", "chunk_level")

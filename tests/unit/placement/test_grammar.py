@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from rlcore.errors import PlacementError
+from rlcore.contracts.errors import PlacementError
 from rlcore.placement import parse
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.errors import PlacementError
+from rlcore.contracts.errors import PlacementError
 from rlcore.placement import Inventory, Node, make_plan
 
 SIM = Node(cpus=16, labels={"pool": "sim"})

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rlcore.config.schema import ClusterConfig
+from rlcore.contracts.specs import Activations, PolicySpec
 from rlcore.placement import Batch, Inventory, Need, Node, make_plan, render
 from rlcore.placement.memory import (
     LEARNING,
@@ -19,7 +20,6 @@ from rlcore.placement.memory import (
     of_driver,
     worth_leaving,
 )
-from rlcore.specs import Activations, PolicySpec
 
 GIB = 2**30
 BOTH = ("rollout", "actor")

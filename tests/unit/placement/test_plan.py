@@ -11,10 +11,10 @@ import pytest
 
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
-from rlcore.errors import PlacementError, PluginError
+from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.placement import Inventory, Need, Node, Seat, make_plan, parts, route
 from rlcore.placement.memory import worth_leaving
-from rlcore.plugins import Registry, load_plugins
+from rlcore.plugins.registry import Registry, load_plugins
 
 EIGHT_GPUS = Node(cpus=32, gpus=8, memory=256 * 2**30, gpu_memory=80 * 2**30)
 HYBRID = {"env": "0-3", "rollout": "4-7", "actor": "0-7"}
@@ -261,9 +261,9 @@ def test_a_placement_that_a_plugin_registered(tmp_path, monkeypatch):
     (tmp_path / "acme_halves.py").write_text(
         """
 from rlcore import hookimpl
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 
 
 @hookimpl
@@ -290,9 +290,9 @@ def test_a_registered_placement_on_the_command_line(install, monkeypatch, capsys
         "acme_placement",
         """
         from rlcore import hookimpl
-        from rlcore.specs import ComponentSpec
+        from rlcore.contracts.specs import ComponentSpec
 
-        RLCORE_API = (0, 2)
+        RLCORE_API = (0, 3)
 
 
         @hookimpl

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rlcore.config.schema import ClusterConfig
+from rlcore.contracts.specs import PolicySpec, gathered
 from rlcore.placement import (
     Batch,
     Inventory,
@@ -15,7 +16,6 @@ from rlcore.placement import (
     render,
 )
 from rlcore.placement.memory import LEARNING, PROGRAM
-from rlcore.specs import PolicySpec, gathered
 
 GIB = 2**30
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore import extras
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
-from rlcore.errors import PluginError
-from rlcore.plugins import Registry, load_plugins
-from rlcore.specs import KINDS
+from rlcore.contracts.errors import PluginError
+from rlcore.contracts.specs import KINDS
+from rlcore.plugins import extras
+from rlcore.plugins.registry import Registry, load_plugins
 
 REQUIRES = [
     "numpy>=1.26",

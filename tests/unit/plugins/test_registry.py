@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from rlcore.errors import PluginError
-from rlcore.plugins import Registry
-from rlcore.targets import load_target
+from rlcore.contracts.errors import PluginError
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import Registry
 
 GOOD = """
-    from rlcore.hookspecs import hookimpl
-    from rlcore.specs import ComponentSpec
-    RLCORE_API = (0, 2)
+    from rlcore.contracts.hookspecs import hookimpl
+    from rlcore.contracts.specs import ComponentSpec
+    RLCORE_API = (0, 3)
 
     @hookimpl
     def rlcore_components():
@@ -46,13 +46,13 @@ def test_a_stranger_is_found_through_its_entry_point_alone(install):
         ("RLCORE_API = '0.1'", "found '0.1'"),
         (
             "RLCORE_API = (0, 1)",  # while the major number is 0, minor ones must be equal
-            "asks for plugin API 0.1, this rlcore offers 0.2: pip install --upgrade bad-one",
+            "asks for plugin API 0.1, this rlcore offers 0.3: pip install --upgrade bad-one",
         ),
         (
             "RLCORE_API = (0, 3)",
-            "asks for plugin API 0.3, this rlcore offers 0.2: pip install --upgrade rlcore",
+            "asks for plugin API 0.3, this rlcore offers 0.3: pip install --upgrade rlcore",
         ),
-        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.2"),
+        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.3"),
         (
             GOOD.replace("rlcore_components", "rlcore_component"),
             "unknown hook rlcore_component. Did you mean 'rlcore_components'?",
@@ -246,8 +246,8 @@ def test_a_plugin_that_is_left_out_is_named(install, variable, named):
 
 def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
     doctor = """
-        from rlcore.hookspecs import hookimpl
-        RLCORE_API = (0, 2)
+        from rlcore.contracts.hookspecs import hookimpl
+        RLCORE_API = (0, 3)
 
         @hookimpl
         def rlcore_doctor(config):
@@ -267,9 +267,9 @@ def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
 
 def test_the_versions_of_all_plugins_are_asked_for(install):
     text = """
-        from rlcore.hookspecs import hookimpl
-        from rlcore.specs import OtherInterpreter
-        RLCORE_API = (0, 2)
+        from rlcore.contracts.hookspecs import hookimpl
+        from rlcore.contracts.specs import OtherInterpreter
+        RLCORE_API = (0, 3)
 
         @hookimpl
         def rlcore_versions(envs):
@@ -285,9 +285,9 @@ def test_the_versions_of_all_plugins_are_asked_for(install):
 
 
 def test_load_target():
-    assert load_target("rlcore.errors:PluginError") is PluginError
+    assert load_target("rlcore.contracts.errors:PluginError") is PluginError
     with pytest.raises(PluginError, match=r"no 'PlugingError'. Did you mean 'PluginError'"):
-        load_target("rlcore.errors:PlugingError")
+        load_target("rlcore.contracts.errors:PlugingError")
     with pytest.raises(PluginError, match=r"No module named 'rlcore.nothing'"):
         load_target("rlcore.nothing:x")
 
@@ -315,8 +315,8 @@ def test_a_plugin_that_hangs_at_its_import_is_named(tmp_path):
     (folder / "entry_points.txt").write_text("[rlcore.plugins]\nsleepy = sleepy_plugin\n")
     (tmp_path / "sleepy_plugin.py").write_text("import time; time.sleep(600)\n")
     code = (
-        "import sys; from rlcore import installed; from rlcore.cli.main import main\n"
-        "installed.IMPORT_SECONDS = 3; sys.exit(main(['plugins']))"
+        "import sys; from rlcore.plugins import entry_points; from rlcore.cli.main import main\n"
+        "entry_points.IMPORT_SECONDS = 3; sys.exit(main(['plugins']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

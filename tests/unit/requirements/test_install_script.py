@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import extras, libraries
+from rlcore.plugins import extras, system_libraries
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {"PATH": os.environ["PATH"], "INSTALL_SYSTEM": "no"}
@@ -209,7 +209,7 @@ def linked_libraries() -> dict[str, str]:
 
 
 def test_the_libraries_of_the_system_are_those_that_an_error_names():
-    assert linked_libraries() == libraries.PACKAGES
+    assert linked_libraries() == system_libraries.PACKAGES
 
 
 def test_a_library_is_found_however_long_the_linkers_list_is(tmp_path):

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.run import Totals
 from rlcore.results.summary import build_summary, read_summary, write_summary
 from rlcore.results.tables import EpisodeResult
-from rlcore.run import Totals
 
 KEYS = [
     "success_before", "success_after", "paired_difference", "seed", "seconds", "env_steps",

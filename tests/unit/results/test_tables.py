@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlcore.episodes import EpisodeOutcome
-from rlcore.errors import CheckpointError
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.specs import Episode, ProtocolSpec, Published
 from rlcore.results.tables import (
     EpisodeResult,
     from_outcomes,
@@ -19,7 +20,6 @@ from rlcore.results.tables import (
     success_rows,
     write_results,
 )
-from rlcore.specs import Episode, ProtocolSpec, Published
 
 
 def results(**wins):

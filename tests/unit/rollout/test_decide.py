@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.protocols import PolicyOutput
-from rlcore.rng import RowKeys
+from rlcore.contracts.protocols import PolicyOutput
+from rlcore.contracts.rng import RowKeys
 from rlcore.rollout.decide import decide
 
 

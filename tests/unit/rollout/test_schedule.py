@@ -4,6 +4,7 @@ from dataclasses import replace
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.config.schema import VideoConfig
+from rlcore.contracts.specs import Episode
 from rlcore.rollout.schedule import (
     Column,
     deal,
@@ -11,7 +12,6 @@ from rlcore.rollout.schedule import (
     filmed_columns,
     training_columns,
 )
-from rlcore.specs import Episode
 
 
 def toy(**changes):

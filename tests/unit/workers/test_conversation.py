@@ -11,8 +11,9 @@ from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
-from rlcore.episodes import Footage
-from rlcore.errors import WorkerError
+from rlcore.contracts.episodes import Footage
+from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.specs import Episode
 from rlcore.rollout.converse import RolloutJob, converse
 from rlcore.rollout.messages import InteractJob, Receive, Route, Send
 from rlcore.rollout.schedule import (
@@ -20,7 +21,6 @@ from rlcore.rollout.schedule import (
     evaluation_columns,
     training_columns,
 )
-from rlcore.specs import Episode
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 

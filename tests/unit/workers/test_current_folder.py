@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from rlcore.workers.cluster import without_current_folder
+from rlcore.cluster.cluster import without_current_folder
 
 
 def test_a_path_without_the_current_folder(tmp_path, monkeypatch):
@@ -26,7 +26,7 @@ if sys.platform == "linux":
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import ray
 from rlcore.config.schema import ClusterConfig
-from rlcore.workers.cluster import cluster_session
+from rlcore.cluster.cluster import cluster_session
 
 @ray.remote(num_cpus=0)
 def look():

@@ -7,7 +7,7 @@ import pytest
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_settings import ToyEnvConfig
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
 SETTINGS = {"action_noise": 0.1, "speed": 1.0, "stride": 1, "seed": 0, "max_steps": 5}

@@ -14,9 +14,9 @@ from rlcore_testing.toy_settings import ToyEnvConfig
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
-from rlcore.errors import ConfigError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
+from rlcore.contracts.errors import ConfigError
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]

@@ -13,11 +13,11 @@ import torch
 from rlcore_testing.toy_env import ToyEnv
 
 from rlcore.config.compose import compose
+from rlcore.contracts.specs import Episode
 from rlcore.learner.update import Learner
-from rlcore.loop import train
-from rlcore.loop.assembly import Assembly, assemble
 from rlcore.rollout import converse
-from rlcore.specs import Episode
+from rlcore.session.assembly import Assembly, assemble
+from rlcore.training import train
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorker
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlcore.contracts.specs import Episode
 from rlcore.rollout.schedule import Column
-from rlcore.specs import Episode
 from rlcore.workers.queue import ColumnQueue
 
 

@@ -12,14 +12,14 @@ from rlcore_testing.toy_policy import ToyPolicy
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
-from rlcore.errors import WorkerError
+from rlcore.contracts.errors import WorkerError
 from rlcore.placement import Seat, parts, route
-from rlcore.plugins import load_plugins
+from rlcore.plugins.registry import load_plugins
 from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.converse import RolloutJob
 from rlcore.rollout.messages import InteractJob, Route
 from rlcore.rollout.schedule import deal, training_columns
-from rlcore.sync.layout import weights
+from rlcore.transport.layout import weights
 from rlcore.workers.actor_worker import ActorWorker
 from rlcore.workers.channel import interleave
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
@@ -27,7 +27,7 @@ from rlcore.workers.fused_worker import FusedWorker
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.rollout_worker import RolloutWorker
-from rlcore.workers.roster import Member, Roster
+from rlcore.workers.worker_specs import Member, Roster
 
 ENV = ToyEnvConfig(env_type="toy", total_num_envs=12)
 MODEL = ToyModelConfig(model_type="toy", num_action_chunks=2, add_value_head=True)
@@ -331,7 +331,7 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
 @pytest.mark.parametrize("recomputes", [False, True])
 def test_who_recomputes_gives_freed_memory_back(recomputes, monkeypatch: pytest.MonkeyPatch):
     sizes = []
-    monkeypatch.setattr("rlcore.learner.heap.map_alone", sizes.append)
+    monkeypatch.setattr("rlcore.learner.malloc.map_alone", sizes.append)
     monkeypatch.setattr(ToyPolicy, "set_checkpointing", lambda *_: None, raising=False)
     settings = policy_settings()
     fsdp = replace(settings.actor.fsdp_config, gradient_checkpointing=recomputes)

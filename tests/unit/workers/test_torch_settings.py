@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlcore.errors import WorkerError
+from rlcore.contracts.errors import WorkerError
 from rlcore.workers.torch_settings import apart
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcore.config.schema import AlgorithmConfig, When, key
-from rlcore.errors import ConfigError
-from rlcore.specs import AlgorithmNeeds, GroupFilter
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import AlgorithmNeeds, GroupFilter
 
 
 @dataclass

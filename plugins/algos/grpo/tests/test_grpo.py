@@ -12,18 +12,18 @@ from rlcore_algo_grpo.settings import GRPOConfig, needs
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout, random_trajectory
 from torch import Tensor, nn
 
-from rlcore.algo.minibatch import Minibatch
-from rlcore.algo.reduce import Weights, at_level
+from rlcore.algo.reduce import at_level
 from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
-from rlcore.errors import ConfigError, WorkerError
+from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.contracts.minibatch import Minibatch, Weights
+from rlcore.contracts.protocols import Evaluation
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import GroupFilter, PolicySpec
+from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.update import Learner
-from rlcore.plugin_answers import API_VERSION
-from rlcore.protocols import Evaluation
-from rlcore.rng import generator
-from rlcore.specs import GroupFilter, PolicySpec
-from rlcore.trajectory import Trajectory
+from rlcore.plugins.validate import API_VERSION
 
 ACTIONS, ENTRIES = 3, 2
 

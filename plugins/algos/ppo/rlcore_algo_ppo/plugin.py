@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rlcore.hookspecs import hookimpl
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 
 
 @hookimpl

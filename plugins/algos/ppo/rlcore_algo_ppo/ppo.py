@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from rlcore.algo.advantage import Advantages, gae
+from rlcore.algo.advantage import gae
 from rlcore.algo.loss import value_loss
-from rlcore.algo.metric import Metric
-from rlcore.algo.minibatch import Minibatch
 from rlcore.algo.surrogate import ClippedSurrogate
-from rlcore.protocols import Evaluation
-from rlcore.trajectory import Trajectory
+from rlcore.contracts.metric import Metric
+from rlcore.contracts.minibatch import Advantages, Minibatch
+from rlcore.contracts.protocols import Evaluation
+from rlcore.contracts.trajectory import Trajectory
 from rlcore_algo_ppo.settings import PPOConfig, needs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcore.config.schema import AlgorithmConfig, key
-from rlcore.specs import AlgorithmNeeds
+from rlcore.contracts.specs import AlgorithmNeeds
 
 
 @dataclass

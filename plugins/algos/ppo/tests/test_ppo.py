@@ -9,18 +9,17 @@ from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 
-from rlcore.algo.minibatch import Minibatch
-from rlcore.algo.reduce import Weights
 from rlcore.checks import check
 from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
-from rlcore.episodes import EpisodeOutcome
-from rlcore.errors import ConfigError
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.minibatch import Minibatch, Weights
+from rlcore.contracts.protocols import Evaluation
+from rlcore.contracts.specs import Episode
 from rlcore.learner.update import Learner
-from rlcore.plugin_answers import API_VERSION
-from rlcore.protocols import Evaluation
-from rlcore.specs import Episode
-from rlcore.track.metrics import env_metrics, rollout_metrics, with_aliases
+from rlcore.plugins.validate import API_VERSION
+from rlcore.run_folder.metrics import env_metrics, rollout_metrics, with_aliases
 
 PUBLISHED = {
     *(

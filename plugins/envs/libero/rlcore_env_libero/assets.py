@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rlcore_simulation.downloads import TRY_OUT, download_command, is_whole
 
-from rlcore import hub
-from rlcore.errors import AssetError
-from rlcore.text import some
+from rlcore.contracts.errors import AssetError
+from rlcore.files import hub
+from rlcore.terminal.text import some
 from rlcore_env_libero.installed import ASSETS_PACKAGE, COMMAND, REPAIR, libero_folder
 from rlcore_env_libero.problem import Problem, read_problem, task_file
 

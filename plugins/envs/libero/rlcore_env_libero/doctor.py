@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlcore_mujoco.gl import doctor_checks as gl_checks
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore_env_libero.assets import (
     assets_folder,
     command_for,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore_env_libero.installed import REPAIR
 
 

@@ -15,7 +15,7 @@ from importlib import invalidate_caches, util
 
 from rlcore_simulation.downloads import TRY_OUT, download_command
 
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore_env_libero.assets import (
     DATA_SET,
     assets_folder,

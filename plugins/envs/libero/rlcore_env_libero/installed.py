@@ -12,7 +12,7 @@ import sys
 from importlib import metadata, util
 from pathlib import Path
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 DISTRIBUTION = "hf-libero"
 VERSION = "0.1.4"

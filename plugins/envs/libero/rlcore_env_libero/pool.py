@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from rlcore_mujoco.render import Renderers, prepare_model
 from rlcore_simulation.cache import SimulatorCache
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore_env_libero.assets import assets_folder
 from rlcore_env_libero.cameras import view_of
 from rlcore_env_libero.init_states import read_init_states

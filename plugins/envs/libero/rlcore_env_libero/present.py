@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore_env_libero.assets import assets_folder, require_assets
 from rlcore_env_libero.init_states import read_init_states
 from rlcore_env_libero.installed import REPAIR, libero_folder

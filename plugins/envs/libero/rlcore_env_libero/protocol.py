@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlcore_simulation.published import published
 
-from rlcore.specs import ProtocolSpec
+from rlcore.contracts.specs import ProtocolSpec
 from rlcore_env_libero.suites import STEPS
 
 # The columns of published tables.

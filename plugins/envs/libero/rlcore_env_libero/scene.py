@@ -19,7 +19,7 @@ import numpy as np
 from rlcore_mujoco.model import Kept
 from rlcore_mujoco.physics import forward_again, step_again
 
-from rlcore.rng import generator
+from rlcore.contracts.rng import generator
 from rlcore_env_libero.problem import Problem
 from rlcore_env_libero.quiet import load_libero
 

@@ -12,7 +12,7 @@ import numpy as np
 from rlcore_mujoco.render import Renderers
 from rlcore_simulation.simulator import Step
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 from rlcore_env_libero.expert import PickAndPlace
 from rlcore_env_libero.scene import Scene, Seat
 from rlcore_env_libero.suites import sentence

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_libero.cameras import CAMERAS, view_of
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.suites import FOLDERS, SUITES, sentence

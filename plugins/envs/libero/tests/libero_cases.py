@@ -11,7 +11,7 @@ from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.suites import ALL, SUITES
 from rlcore_simulation.env import SimulatedEnv
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 SOUP = "pick_up_the_alphabet_soup_and_place_it_in_the_basket"
 MILK = "pick_up_the_milk_and_place_it_in_the_basket"

@@ -13,8 +13,8 @@ from rlcore_env_libero.quiet import assets_from, load_libero
 from rlcore_env_libero.simulator import OPENING, LiberoSimulator
 from rlcore_env_libero.suites import FOLDERS
 
-from rlcore.rng import generator
-from rlcore.specs import Episode
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import Episode
 
 SIZE = 64
 IMAGES = {"agentview": "agentview_image", "wrist": "robot0_eye_in_hand_image"}

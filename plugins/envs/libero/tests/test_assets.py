@@ -30,7 +30,7 @@ from rlcore_env_libero.stand_ins.write import write_stand_ins
 from rlcore_env_libero.suites import FOLDERS, SUITES
 
 from rlcore.config.compose import compose
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 pytestmark = needs_libero
 

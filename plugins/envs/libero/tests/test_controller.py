@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from libero_cases import EnvMaker, needs_libero
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 TURN = 5  # entry of an action, and of the state: rotation about the vertical axis
 

@@ -7,7 +7,7 @@ from libero_cases import MILK, SOUP, EnvMaker, needs_assets, needs_libero, small
 from rlcore_env_libero.spec import SOLVED, env_spec
 from rlcore_env_libero.suites import FOLDERS, STEPS, sentence
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 # In the drawer a finger has little room beside the bowl, and may come down on the wall: 16 of 20 on
 # stand-ins, 13 on LIBERO's own.

@@ -18,7 +18,7 @@ from rlcore_env_libero.stand_ins.objects import OBJECTS
 from rlcore_env_libero.stand_ins.shapes import Body
 from rlcore_env_libero.suites import SUITES
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 ROBOT = 9  # joints: seven of the arm, two fingers
 FREE = 7 + 6  # positions and velocities of an object

@@ -10,8 +10,8 @@ from libero_cases import EnvMaker, needs_libero, small_config
 from rlcore_env_libero import doctor, present
 from rlcore_simulation.env import SimulatedEnv
 
-from rlcore.errors import AssetError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError
+from rlcore.contracts.specs import Episode
 
 pytestmark = needs_libero
 

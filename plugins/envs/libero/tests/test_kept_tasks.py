@@ -7,7 +7,7 @@ import pytest
 from libero_cases import MILK, SOUP, needs_libero, small_config
 from rlcore_env_libero import pool as pools
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 pytestmark = needs_libero
 

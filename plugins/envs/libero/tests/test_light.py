@@ -23,7 +23,7 @@ from rlcore_env_libero.suites import FOLDERS, STEPS, SUITES, sentence
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 
 COUNTS = {
     "libero_spatial": 10,

@@ -4,7 +4,7 @@ import torch
 from libero_cases import EnvMaker, needs_libero
 from rlcore_tools.rlinf.observation import as_printed
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 
 @needs_libero

@@ -11,9 +11,9 @@ from rlcore_env_libero.env import make_env
 
 from rlcore.rollout.messages import InteractJob
 from rlcore.rollout.schedule import evaluation_columns
-from rlcore.workers.played import PlayedEnv
+from rlcore.workers.checked_env import PlayedEnv
+from rlcore.workers.restarting_env import SurvivingEnv
 from rlcore.workers.stage import StagePlayer
-from rlcore.workers.survive import SurvivingEnv
 
 ROWS, PROCESSES, TRIALS = 4, 2, 5
 

@@ -14,7 +14,7 @@ from rlcore_env_libero.suites import STEPS, SUITES
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.loop.rows import rows_of
+from rlcore.evaluation.protocol_rows import rows_of
 from rlcore.results.tables import read_results
 from rlcore.rollout.schedule import evaluation_columns
 

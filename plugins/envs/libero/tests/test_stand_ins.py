@@ -18,7 +18,7 @@ from libero_scenes import places, started, waited
 from rlcore_env_libero.simulator import OPENING, LiberoSimulator
 from rlcore_env_libero.suites import SUITES
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 pytestmark = needs_libero
 BOWL = "pick_up_the_black_bowl_in_the_top_drawer_of_the_wooden_cabinet_and_place_it_on_the_plate"
@@ -103,7 +103,7 @@ def test_nothing_is_printed_asked_or_left_behind() -> None:
         "logs = []\n"
         "sys.addaudithook(lambda event, about: logs.append(about[0])\n"
         "                 if event == 'open' and str(about[0]).endswith('.log') else None)\n"
-        "from rlcore.specs import Episode\n"
+        "from rlcore.contracts.specs import Episode\n"
         "root = pathlib.Path(os.environ['TMPDIR'])\n"
         "from libero_cases import SOUP, small_config\n"
         "from rlcore_env_libero.pool import make_pool\n"

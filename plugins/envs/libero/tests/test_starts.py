@@ -16,7 +16,7 @@ from rlcore_env_libero.stand_ins.write import write_stand_ins
 from rlcore_mujoco.model import differing_arrays
 from rlcore_simulation.env import SimulatedEnv
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 pytestmark = needs_libero
 MOVES = np.random.default_rng(0).uniform(-1, 1, (6, 7)).astype(np.float32)

@@ -14,7 +14,7 @@ from mani_skill.agents.registration import REGISTERED_AGENTS
 from mani_skill.utils import assets
 from mani_skill.utils.registration import REGISTERED_ENVS
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 
 def require_assets(task: str) -> None:

@@ -20,10 +20,10 @@ import torch
 from rlcore_simulation.checks import checked_episode, counted_episodes
 from rlcore_simulation.row import EpisodeRules
 
-from rlcore.env_answers import checked_actions
-from rlcore.errors import UserError, WorkerError
-from rlcore.protocols import ChunkResult, Demonstration, Observation
-from rlcore.specs import EnvSpec, Episode
+from rlcore.contracts.errors import UserError, WorkerError
+from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
+from rlcore.contracts.specs import EnvSpec, Episode
+from rlcore.validation.env import checked_actions
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.raw import capture, make_raw, prepare_frames, robot_state, sentences
 from rlcore_env_maniskill.robots import ROBOTS
@@ -33,7 +33,7 @@ from rlcore_env_maniskill.starts import Starts
 
 
 class BatchedEnv:
-    """One task, B scenes (see :class:`rlcore.protocols.Env`).
+    """One task, B scenes (see :class:`rlcore.contracts.protocols.Env`).
 
     Args:
         config: settings.

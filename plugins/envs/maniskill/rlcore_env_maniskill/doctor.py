@@ -7,7 +7,7 @@ from functools import partial
 
 from rlcore_sapien.vulkan import tried_driver
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore.placement.inventory import local_gpus
 from rlcore_env_maniskill.hub_files import assets_folder, download_command, require_files
 from rlcore_env_maniskill.physx_library import require_library

@@ -9,7 +9,7 @@ from rlcore_sapien.vulkan import driver, environment
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
 
-from rlcore.protocols import Env
+from rlcore.contracts.protocols import Env
 from rlcore_env_maniskill.hub_files import assets_folder
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec

@@ -17,9 +17,9 @@ from typing import Any
 from rlcore_simulation.downloads import TRY_OUT, is_whole
 from rlcore_simulation.downloads import download_command as hub_command
 
-from rlcore import hub
-from rlcore.errors import AssetError
-from rlcore.reading import read_json
+from rlcore.contracts.errors import AssetError
+from rlcore.files import hub
+from rlcore.files.reading import read_json
 
 DATA_SET = "RLinf/maniskill_assets"
 OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 # That of the SAPIEN that this distribution asks for.
 VERSION = "105.1-physx-5.3.1.patch0"

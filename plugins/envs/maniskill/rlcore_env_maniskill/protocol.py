@@ -12,7 +12,7 @@ from typing import Any
 
 from rlcore_simulation.published import published
 
-from rlcore.specs import ProtocolSpec
+from rlcore.contracts.specs import ProtocolSpec
 from rlcore_env_maniskill.tasks import MAIN, SUITES
 
 STEPS = 80

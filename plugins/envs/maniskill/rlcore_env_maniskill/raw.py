@@ -20,7 +20,7 @@ from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.utils.registration import REGISTERED_ENVS
 from mani_skill.utils.structs import Articulation
 
-from rlcore.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore_env_maniskill.assets import require_assets, require_robot
 from rlcore_env_maniskill.backend import rendering_device
 from rlcore_env_maniskill.fast_render import draw_contact_shapes

@@ -17,7 +17,7 @@ from typing import Any
 
 from rlcore_simulation import interpreters
 
-from rlcore.errors import AssetError, ConfigError, UserError, did_you_mean
+from rlcore.contracts.errors import AssetError, ConfigError, UserError, did_you_mean
 from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.tasks import ASSETS_ROBOT, REWARDS, Task, task_of
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from rlcore.specs import ActionChannel, ActionMeaning
+from rlcore.contracts.specs import ActionChannel, ActionMeaning
 
 PANDA_MODES = (
     "pd_ee_delta_pose",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from rlcore.reading import read_json
+from rlcore.files.reading import read_json
 from rlcore_env_maniskill.hub_files import DATABASE, OBJECT_FOLDER, PLATE_FOLDER
 
 OBJECT_NAMES: tuple[str, ...] = (

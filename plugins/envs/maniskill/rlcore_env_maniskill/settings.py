@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlcore_simulation.settings import SimulatedEnvConfig
 
 from rlcore.config.schema import Door, When, key
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec
 from rlcore_env_maniskill.robots import ARM_COMMANDS
 
 THIRD_PERSON = "third_person"

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from rlcore_simulation.simulator import Step
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.experts import Expert, expert_for
 from rlcore_env_maniskill.raw import (

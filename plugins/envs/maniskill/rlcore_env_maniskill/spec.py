@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
 from rlcore_env_maniskill.hub_files import DATA_SET, assets_folder
 from rlcore_env_maniskill.registered import ARMS, facts_of, registered_task

@@ -10,7 +10,7 @@ import sapien
 import torch
 from mani_skill.envs.sapien_env import BaseEnv
 
-from rlcore.rng import generator
+from rlcore.contracts.rng import generator
 from rlcore_env_maniskill.raw import make_raw
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import HELDOUT_TRIALS

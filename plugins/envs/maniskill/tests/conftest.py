@@ -15,7 +15,7 @@ from maniskill_cases import EnvMaker, small_config
 from rlcore_env_maniskill.env import make_env
 from rlcore_sapien.vulkan import environment
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 try:
     _variables, _no_driver = environment(), ""

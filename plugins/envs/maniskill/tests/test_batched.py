@@ -12,8 +12,8 @@ from rlcore_env_maniskill.simulator import Simulator
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import MAIN, TABLETOP
 
-from rlcore.errors import UserError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.specs import Episode
 
 pytestmark = pytest.mark.usefixtures("vulkan")
 

@@ -16,9 +16,9 @@ from rlcore_env_maniskill import env as env_module
 from rlcore_env_maniskill.batched import BatchedEnv
 from rlcore_env_maniskill.spec import env_spec
 
-from rlcore.errors import ConfigError, WorkerError
-from rlcore.protocols import Observation
-from rlcore.specs import Episode
+from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.contracts.protocols import Observation
+from rlcore.contracts.specs import Episode
 
 ROWS, TRIALS = 4, range(20)
 SOLVED = 10.0

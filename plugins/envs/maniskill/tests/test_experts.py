@@ -21,7 +21,7 @@ from rlcore_env_maniskill.experts.arm import DOWN, OPEN, Arm, row
 from rlcore_env_maniskill.experts.way import over
 from rlcore_env_maniskill.tasks import MAIN, TABLETOP
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 STEPS = 80
 

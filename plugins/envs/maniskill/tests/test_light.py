@@ -27,7 +27,7 @@ from rlcore_sapien import vulkan
 
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 
 WIDOWX_MODE = ROBOTS["widowx250s"].control_modes[0]
 CONFIGS = sorted(

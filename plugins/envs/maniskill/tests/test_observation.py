@@ -6,7 +6,7 @@ import torch
 from maniskill_cases import CAMERA, EnvMaker
 from rlcore_tools.rlinf.observation import as_printed
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 pytestmark = pytest.mark.usefixtures("vulkan")
 

@@ -18,7 +18,7 @@ from rlcore_env_maniskill.physx_library import (
 
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 ROW = "maniskill: PhysX for GPUs"
 LIBRARY = f".sapien/physx/{VERSION}/libPhysXGpu_64.so"

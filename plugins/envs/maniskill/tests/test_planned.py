@@ -16,8 +16,8 @@ from rlcore_env_maniskill import plugin
 from rlcore_env_maniskill.experts import planned
 from rlcore_env_maniskill.spec import env_spec
 
-from rlcore.errors import AssetError, ConfigError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError, ConfigError
+from rlcore.contracts.specs import Episode
 
 # A path of joint positions, and the gripper.
 PATH = np.array([[0.05] * 7 + [1.0], [0.30] * 7 + [1.0], [0.30] * 7 + [-1.0]])

@@ -11,8 +11,8 @@ from maniskill_cases import small_config
 from rlcore_env_maniskill import registered
 from rlcore_env_maniskill.spec import env_spec
 
-from rlcore.errors import AssetError, ConfigError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError, ConfigError
+from rlcore.contracts.specs import Episode
 
 LAUNDRY = """
 from mani_skill.envs.tasks.tabletop.push_cube import PushCubeEnv

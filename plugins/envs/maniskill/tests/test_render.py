@@ -14,8 +14,8 @@ from rlcore_env_maniskill.starts import seed_of
 from rlcore_env_maniskill.tasks import MAIN
 from sapien.render import RenderBodyComponent
 
-from rlcore.errors import ConfigError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import Episode
 
 pytestmark = pytest.mark.usefixtures("vulkan")
 

@@ -11,8 +11,8 @@ from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import MAIN
 
-from rlcore.errors import ConfigError
-from rlcore.specs import Episode, StateChannel
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import Episode, StateChannel
 
 ACTIONS = np.random.default_rng(2).uniform(-1, 1, (1, 4, 7)).astype(np.float32)
 

@@ -14,7 +14,7 @@ from rlcore_env_maniskill.simulator import Simulator
 from rlcore_env_maniskill.spec import HELDOUT_TRIALS, TRAIN_TRIALS
 from rlcore_env_maniskill.tasks import MAIN
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 pytestmark = pytest.mark.usefixtures("vulkan")
 

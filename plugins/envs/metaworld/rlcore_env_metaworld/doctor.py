@@ -10,7 +10,7 @@ from importlib import metadata
 from rlcore_mujoco.gl import doctor_checks as gl_checks
 from rlcore_simulation.interpreters import look
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore_env_metaworld.cameras import NEW_CAMERA
 from rlcore_env_metaworld.settings import MetaWorldConfig
 

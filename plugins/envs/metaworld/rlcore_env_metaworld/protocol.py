@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rlcore_simulation.published import published
 
-from rlcore.specs import ProtocolSpec
+from rlcore.contracts.specs import ProtocolSpec
 from rlcore_env_metaworld.tasks import DIFFICULTY
 
 COLUMNS = {group: group.replace("_", " ").title() for group in DIFFICULTY}

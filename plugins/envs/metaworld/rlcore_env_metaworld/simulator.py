@@ -25,8 +25,8 @@ from rlcore_mujoco.model import Kept
 from rlcore_mujoco.render import Renderers, prepare_model
 from rlcore_simulation.simulator import Step
 
-from rlcore.rng import generator
-from rlcore.specs import Episode
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import Episode
 from rlcore_env_metaworld.cameras import CAMERAS
 from rlcore_env_metaworld.tasks import SENTENCES
 

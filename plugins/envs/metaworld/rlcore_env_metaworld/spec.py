@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_metaworld.cameras import view_of
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES

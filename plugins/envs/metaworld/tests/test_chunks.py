@@ -8,7 +8,7 @@ from metaworld_cases import EnvMaker, small_config
 from rlcore_env_metaworld.env import make_env
 from rlcore_mujoco.render import Renderer
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 TRIAL = Episode(0, 11)
 CHUNK = 8

@@ -6,7 +6,7 @@ import numpy as np
 from metaworld_cases import CAMERA, EnvMaker
 from rlcore_simulation.env import SimulatedEnv
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 CLEAN = {"action_noise": 0.0, "speed": 1.0, "stride": 4, "seed": 0}
 

@@ -14,9 +14,9 @@ from rlcore_simulation.env import SimulatedEnv
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.errors import AssetError
-from rlcore.loop.assembly import assemble
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError
+from rlcore.contracts.specs import Episode
+from rlcore.session.assembly import assemble
 
 TASKS = [BUTTON, DRAWER]
 EPISODES = [Episode(0, 3), Episode(1, 10_003)]

@@ -22,8 +22,8 @@ from rlcore_simulation.requirements import lacking
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
-from rlcore.errors import AssetError, ConfigError
-from rlcore.loop.rows import rows_of
+from rlcore.contracts.errors import AssetError, ConfigError
+from rlcore.evaluation.protocol_rows import rows_of
 from rlcore.rollout.schedule import evaluation_columns
 
 PACKAGES = {"mujoco": "3.3.0", "numpy": "1.26.4", "packaging": "25.0"}

@@ -9,7 +9,7 @@ import torch
 from metaworld_cases import BUTTON, REACH, EnvMaker
 from rlcore_tools.rlinf.observation import as_printed
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 
 def test_the_documents_observation(make: EnvMaker) -> None:

@@ -23,7 +23,7 @@ from rlcore_env_metaworld.simulator import MetaWorldSimulator
 from rlcore_mujoco.render import Renderers
 from rlcore_mujoco.view import View
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 SIZE = 48
 

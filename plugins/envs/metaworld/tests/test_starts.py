@@ -21,7 +21,7 @@ from rlcore_mujoco.model import differing_arrays
 from rlcore_mujoco.render import Renderers
 from rlcore_simulation.env import SimulatedEnv
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 SETTLE = 15
 RENDERERS = Renderers(view_of(CAMERA, 32, fast=True))

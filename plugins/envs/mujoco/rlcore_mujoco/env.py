@@ -9,7 +9,7 @@ from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import SimulatorSource
 
-from rlcore.specs import EnvSpec
+from rlcore.contracts.specs import EnvSpec
 from rlcore_mujoco.gl import choose_gl
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from rlcore.errors import AssetError, ConfigError, did_you_mean
+from rlcore.contracts.errors import AssetError, ConfigError, did_you_mean
 
 # GL backend -> its library as the linker knows it, and the file name to try without a linker.
 LIBRARIES = {"egl": ("EGL", "libEGL.so.1"), "osmesa": ("OSMesa", "libOSMesa.so.8")}

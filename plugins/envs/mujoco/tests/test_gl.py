@@ -8,7 +8,7 @@ import sys
 import pytest
 from rlcore_mujoco import gl
 
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 
 
 @pytest.fixture(autouse=True)

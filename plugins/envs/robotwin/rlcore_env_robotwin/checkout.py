@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rlcore_simulation.checkout import commit_of
 
-from rlcore.errors import AssetError
-from rlcore.text import some
+from rlcore.contracts.errors import AssetError
+from rlcore.terminal.text import some
 from rlcore_env_robotwin.arguments import randomization
 from rlcore_env_robotwin.settings import RoboTwinConfig
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlcore.config import tree
-from rlcore.errors import AssetError
-from rlcore.text import written
+from rlcore.config import schema_tree
+from rlcore.contracts.errors import AssetError
+from rlcore.terminal.text import written
 from rlcore_env_robotwin.checkout import CLONE, repository, require_assets, require_packages
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
@@ -55,7 +55,7 @@ def _ignored(env: RoboTwinConfig) -> Iterator[str]:
     """What is set of the scene that RoboTwin would do, and the stand-ins do not."""
     if env.setting != "demo_clean":
         yield f"setting={env.setting}"
-    for key in tree.walk(env.task_config):
+    for key in schema_tree.walk(env.task_config):
         if not key.section and key.path not in OF_BOTH and key.value != key.default:
             yield f"task_config.{key.path}={written(key.value)}"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.hookspecs import hookimpl
-from rlcore.specs import ComponentSpec
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.specs import ComponentSpec
 from rlcore_env_robotwin.tasks import UNSUPPORTED
 
-RLCORE_API = (0, 2)
+RLCORE_API = (0, 3)
 
 
 @hookimpl

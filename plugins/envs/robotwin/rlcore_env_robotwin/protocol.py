@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore_simulation.published import published
 
-from rlcore.specs import ProtocolSpec
+from rlcore.contracts.specs import ProtocolSpec
 from rlcore_env_robotwin.tasks import BOXES, FAMILIES, TASKS
 
 # The tasks of RLinf's table, with the time limits of their recipes.

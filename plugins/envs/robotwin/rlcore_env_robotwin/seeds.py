@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 from rlcore_env_robotwin.settings import RoboTwinConfig
 
 SPAN = 50
@@ -76,7 +76,7 @@ def _read(path: str, split: str) -> dict[str, Any]:
     """The file of a split: by task, what it says."""
     key = f"{split}_seeds_path"
     # needs PyYAML, which stand-ins do not
-    from rlcore.reading import read_json, reason_of
+    from rlcore.files.reading import read_json, reason_of
 
     try:
         found = read_json(Path(path))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_robotwin.arguments import preset, randomization
 from rlcore_env_robotwin.checkout import code_versions
 from rlcore_env_robotwin.seeds import HELDOUT_TRIALS, TRAIN_TRIALS, solved_seeds

@@ -26,7 +26,7 @@ from rlcore_env_robotwin.driver.simulator import RoboTwinSimulator, stable
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from transforms3d.euler import quat2euler
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 
 SEED = 7
 SHIFTED, SHIFTED_TOO, OTHER = "dump_bin_bigbin", "put_bottles_dustbin", "turn_switch"

@@ -22,8 +22,8 @@ from rlcore_env_robotwin.seeds import HELDOUT, SPAN
 from rlcore_simulation.suspending import SuspendingEnv
 from robotwin_cases import TASK, settings, task_file
 
-from rlcore.errors import AssetError, ConfigError, EnvError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError, ConfigError, EnvError
+from rlcore.contracts.specs import Episode
 
 
 @contextmanager

@@ -28,13 +28,13 @@ from robotwin_cases import TASK, settings, write_repository
 from rlcore.checks import check, ready
 from rlcore.checks.ready import Finding
 from rlcore.config.compose import compose
+from rlcore.config.instructions import told
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
-from rlcore.config.sentences import told
-from rlcore.errors import AssetError, ConfigError, UserError
-from rlcore.loop.rows import rows_of
-from rlcore.plugins import load_plugins
-from rlcore.targets import load_target
+from rlcore.contracts.errors import AssetError, ConfigError, UserError
+from rlcore.evaluation.protocol_rows import rows_of
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 # As RoboTwin's documentation counts them.
 COUNTS = {

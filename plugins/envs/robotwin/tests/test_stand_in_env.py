@@ -23,10 +23,10 @@ from rlcore_testing import EnvConformance
 from rlcore_tools.rlinf.observation import as_printed
 
 from rlcore.config.compose import compose
-from rlcore.errors import AssetError
-from rlcore.loop import train
-from rlcore.loop.assembly import assemble
-from rlcore.specs import Episode
+from rlcore.contracts.errors import AssetError
+from rlcore.contracts.specs import Episode
+from rlcore.session.assembly import assemble
+from rlcore.training import train
 
 # Making the environment takes a while, once.
 pytestmark = pytest.mark.timeout(1800)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rlcore_env_robotwin.stand_ins.tasks import TASKS, Seen, Thing, start
 
-from rlcore.rng import generator
+from rlcore.contracts.rng import generator
 
 TRIALS = range(100)
 LYING = 0.741 + 0.025  # height of a block's centre on the table, m

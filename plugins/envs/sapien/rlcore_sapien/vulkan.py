@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from rlcore_simulation import interpreters
 
-from rlcore.errors import AssetError
-from rlcore.libraries import mend
+from rlcore.contracts.errors import AssetError
+from rlcore.plugins.system_libraries import mend
 
 if TYPE_CHECKING:
     import sapien

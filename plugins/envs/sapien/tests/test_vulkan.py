@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rlcore_sapien import vulkan
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlcore_weights.activations import FP32, Part
 
-from rlcore.specs import Activations
+from rlcore.contracts.specs import Activations
 from rlcore_model_openpi.resolved import Resolved, masked_images
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize, conv_channels

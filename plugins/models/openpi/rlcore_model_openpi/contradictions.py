@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.errors import ConfigError
-from rlcore.specs import EnvSpec
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.data_configs import DATA_CONFIGS, same_robot
 from rlcore_model_openpi.resolved import IMAGE_SLOTS, KEY, Resolved
 from rlcore_model_openpi.settings import OpenPIModelConfig

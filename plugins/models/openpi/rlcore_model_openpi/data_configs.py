@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.specs import StateChannel
+from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.specs import StateChannel
 
 Transform = Callable[[np.ndarray], np.ndarray]
 

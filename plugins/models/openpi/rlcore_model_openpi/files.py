@@ -28,8 +28,8 @@ from rlcore_weights.layouts import (
     weights_file,
 )
 
-from rlcore.errors import CheckpointError
-from rlcore.specs import EnvSpec
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.layout import NOISE_HEAD, head_keys, network_shapes, range_keys
 from rlcore_model_openpi.lerobot import VARIANTS, read_statistics
 from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, find_stats, read_stats

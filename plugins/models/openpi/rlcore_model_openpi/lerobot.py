@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from rlcore_weights.headers import read_headers
 
-from rlcore.errors import CheckpointError
-from rlcore.track.damage import blaming, read_json
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import blaming, read_json
 from rlcore_model_openpi.normalize import FIELDS, Formula, Stats, checked_stats
 
 TYPES = {"pi0": False, "pi05": True}

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.errors import CheckpointError, ConfigError
-from rlcore.track.damage import blaming, read_mapping
-from rlcore.track.env_facts import EnvFacts, read_env_facts, width_of
-from rlcore.track.files import write_text
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.files.atomic import write_text
+from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.run_folder.env_facts import EnvFacts, read_env_facts, width_of
 from rlcore_model_openpi.data_configs import data_config
 from rlcore_model_openpi.files import variants
 from rlcore_model_openpi.lerobot import AFTER, BEFORE

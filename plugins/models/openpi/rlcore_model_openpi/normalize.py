@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.errors import CheckpointError
-from rlcore.reading import read_json
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.reading import read_json
 
 FILE_NAME = "norm_stats.json"
 OPENPI, LEROBOT = 1e-6, 1e-8

@@ -17,10 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.data.chunks import action_chunks
-from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
-from rlcore.rng import RowKeys
-from rlcore.specs import EnvSpec, PolicySpec
+from rlcore.contracts.protocols import (
+    Demonstration,
+    Evaluation,
+    Inputs,
+    Observation,
+    PolicyOutput,
+)
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec, PolicySpec
+from rlcore.demonstrations.chunks import action_chunks
 from rlcore_model_openpi import pretrained
 from rlcore_model_openpi.flow import FlowConfig, annealed_level
 from rlcore_model_openpi.heads import CriticConfig
@@ -62,7 +68,7 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
 
 
 class OpenPIPolicy(nn.Module):
-    """See :class:`rlcore.protocols.Policy`.
+    """See :class:`rlcore.contracts.protocols.Policy`.
 
     Args:
         config: settings, kept for :meth:`save_pretrained`.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from rlcore.specs import EnvSpec
+from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
 from rlcore_model_openpi.data_configs import data_config
 from rlcore_model_openpi.network import PiNetwork

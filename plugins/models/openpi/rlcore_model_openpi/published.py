@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import CheckpointError
-from rlcore.track.damage import blaming, damaged, read_json
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import blaming, damaged, read_json
 from rlcore_model_openpi.lerobot import VARIANTS, LeRobotPolicy, is_lerobots, read_policy
 from rlcore_model_openpi.normalize import Formula
 

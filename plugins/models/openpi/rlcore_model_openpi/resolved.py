@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from rlcore.errors import CheckpointError, ConfigError, did_you_mean
-from rlcore.specs import EnvSpec
+from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
+from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.data_configs import DataConfig, data_config, same_robot
 from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD
 from rlcore_model_openpi.normalize import QUANTILE, Z_SCORE, Formula

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 @dataclass(frozen=True)

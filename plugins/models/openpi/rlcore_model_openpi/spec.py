@@ -6,8 +6,8 @@ from functools import partial
 from math import prod
 from pathlib import Path
 
-from rlcore.errors import all_of
-from rlcore.specs import EnvSpec, PolicySpec, StateChannel, gathered
+from rlcore.contracts.errors import all_of
+from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered
 from rlcore_model_openpi.activations import LIBRARIES, activations
 from rlcore_model_openpi.contradictions import check_settings
 from rlcore_model_openpi.data_configs import STATES

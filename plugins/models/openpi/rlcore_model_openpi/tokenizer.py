@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 
-from rlcore.errors import CheckpointError, ConfigError
-from rlcore.reading import Unreadable, read_bytes, reason_of
-from rlcore.track.damage import damaged
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.files.damaged_files import damaged
+from rlcore.files.reading import Unreadable, read_bytes, reason_of
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.tokenizer_files import TOKENIZER_FILES, find_tokenizer
 

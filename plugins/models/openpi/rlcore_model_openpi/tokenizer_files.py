@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from rlcore import hub
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files import hub
 from rlcore_model_openpi.normalize import require_one
 
 TOKENIZER_FILES = ("paligemma_tokenizer.model", "tokenizer.model")

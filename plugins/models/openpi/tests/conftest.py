@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from rlcore_testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
-from rlcore.protocols import Demonstration, Observation
-from rlcore.specs import EnvSpec
+from rlcore.contracts.protocols import Demonstration, Observation
+from rlcore.contracts.specs import EnvSpec
 
 
 @pytest.fixture

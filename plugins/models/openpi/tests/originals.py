@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import GemmaForCausalLM, PaliGemmaForConditionalGeneration
 from transformers.models.auto import CONFIG_MAPPING
 
-from rlcore.specs import EnvSpec
+from rlcore.contracts.specs import EnvSpec
 
 ASSET = "lerobot/metaworld_mt50"
 FIELDS = ("mean", "std", "q01", "q99")

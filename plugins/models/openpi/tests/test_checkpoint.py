@@ -25,7 +25,7 @@ from rlcore_model_openpi.weight_files import find_weights, heads_of
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 GOLDEN = Path(__file__).parent / "golden" / "pi0_tiny.safetensors"
 EMBEDDING = "paligemma_with_expert.paligemma.model.language_model.embed_tokens.weight"

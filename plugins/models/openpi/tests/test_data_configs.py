@@ -13,7 +13,7 @@ from rlcore_model_openpi.data_configs import (
 )
 from rlcore_model_openpi.images import resize_with_pad
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 
 def test_unknown_names_list_the_choices():

@@ -33,7 +33,7 @@ from rlcore_model_openpi.tokenizer import train_tokenizer
 from rlcore_model_openpi.weight_files import check_network
 from rlcore_weights.layouts import stored_weights
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 Shapes = dict[str, tuple[int, ...]]
 EMBEDDING = "paligemma_with_expert.paligemma.model.language_model.embed_tokens.weight"

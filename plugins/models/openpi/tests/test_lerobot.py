@@ -24,8 +24,8 @@ from rlcore_model_openpi.sizes import SIZES
 from rlcore_model_openpi.spec import policy_spec
 from safetensors.torch import load_file
 
-from rlcore.errors import CheckpointError
-from rlcore.rng import RowKeys
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.rng import RowKeys
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 SIZE = SIZES["tiny_siglip"]

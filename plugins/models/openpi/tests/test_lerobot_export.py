@@ -20,9 +20,9 @@ from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES
 from safetensors.torch import load_file
 
-from rlcore.errors import ConfigError
-from rlcore.rng import RowKeys
-from rlcore.track.env_facts import write_env_facts
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.rng import RowKeys
+from rlcore.run_folder.env_facts import write_env_facts
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 NORMALIZER = "policy_preprocessor_step_{}_normalizer_processor.safetensors"

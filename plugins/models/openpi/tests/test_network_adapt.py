@@ -22,7 +22,7 @@ from rlcore_model_openpi.sizes import (
 )
 from torch import Tensor
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 TINY = replace(SIZES["tiny"], image_size=16, max_token_len=4)
 SIGLIP = replace(SIZES["tiny_siglip"], image_size=28, max_token_len=4)

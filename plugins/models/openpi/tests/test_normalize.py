@@ -17,7 +17,7 @@ from rlcore_model_openpi.normalize import (
     write_stats,
 )
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 STATS = Stats(
     mean=np.array([1.0, -2.0]),

@@ -10,7 +10,7 @@ import torch
 from rlcore_model_openpi.policy import OpenPIPolicy, make
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 
-from rlcore.rng import RowKeys
+from rlcore.contracts.rng import RowKeys
 
 TOLERANCE = 1e-5
 

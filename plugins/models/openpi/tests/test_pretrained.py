@@ -16,8 +16,8 @@ from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.spec import policy_spec
 from safetensors.torch import load_file, save_file
 
-from rlcore.errors import CheckpointError
-from rlcore.rng import RowKeys
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.rng import RowKeys
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 

@@ -32,8 +32,8 @@ from rlcore_model_openpi.spec import policy_spec
 from rlcore_model_openpi.weight_files import find_weights
 from safetensors.torch import load_model, save_file
 
-from rlcore.errors import CheckpointError
-from rlcore.specs import StateChannel
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.specs import StateChannel
 
 LM_HEADS = {
     "paligemma_with_expert.paligemma.lm_head.weight",

@@ -16,7 +16,7 @@ from rlcore_model_openpi.spec import policy_spec
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 PACKAGE = Path(plugin.__file__).parent
 OPTIONS = sorted((PACKAGE / "conf" / "model").glob("*.yaml"))
@@ -89,7 +89,7 @@ def test_keys_of_a_critic_mean_nothing_without_one(env_spec):
 
 
 def other(action: int, state: int, cameras: int = 3):
-    from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+    from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 
     return EnvSpec(
         "paper", ("t",), ("do it",), range(1), range(1, 2),

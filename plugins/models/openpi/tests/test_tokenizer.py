@@ -16,7 +16,7 @@ from rlcore_model_openpi.tokenizer import (
 )
 from rlcore_model_openpi.tokenizer_files import find_tokenizer
 
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.contracts.errors import CheckpointError, ConfigError
 
 SENTENCES = ["push the button on top of the box", "open the drawer by its handle"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from rlcore_prismatic.network import PrismaticModel, ValueHead
 from rlcore_prismatic.policy import TokenPolicy, make_policy
 
-from rlcore.specs import EnvSpec
+from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openvla.network import AutoregressiveActor
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_model_openvla.spec import policy_spec, resolve

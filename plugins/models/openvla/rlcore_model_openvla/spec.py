@@ -10,8 +10,8 @@ from rlcore_prismatic.resolved import resolve as resolve_shared
 from rlcore_prismatic.spec import checked_spec
 from rlcore_prismatic.trained import check_crop, check_kind, check_same, written_settings
 
-from rlcore.errors import CheckpointError
-from rlcore.specs import EnvSpec, PolicySpec
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_openvla.settings import OpenVLAConfig
 
 EPSILON = 0.0

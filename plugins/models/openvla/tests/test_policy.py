@@ -8,7 +8,7 @@ import torch
 from rlcore_prismatic.policy import TokenPolicy
 from rlcore_testing.conformance.paper import paper_demonstration, paper_env, paper_observation
 
-from rlcore.rng import RowKeys
+from rlcore.contracts.rng import RowKeys
 
 TOLERANCE = 1e-5
 

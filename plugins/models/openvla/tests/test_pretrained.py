@@ -16,8 +16,8 @@ from rlcore_testing.conformance.paper import paper_demonstration, paper_env, pap
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from rlcore.errors import CheckpointError, ConfigError
-from rlcore.rng import RowKeys
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.rng import RowKeys
 
 ROWS = 3
 KEYS = RowKeys(tuple((1, row) for row in range(ROWS)))

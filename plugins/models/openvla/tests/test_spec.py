@@ -17,7 +17,7 @@ from rlcore_model_openvla.spec import policy_spec
 from rlcore_testing.conformance.paper import paper_env
 
 from rlcore.cli.main import main
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 TINY = Path(rlcore_model_openvla.__file__).parent / "conf" / "model" / "openvla_tiny.yaml"
 OPTIONS = sorted((Path(rlcore_model_openvla.__file__).parent / "conf" / "model").glob("*.yaml"))

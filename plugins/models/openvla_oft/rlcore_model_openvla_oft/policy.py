@@ -10,10 +10,10 @@ from rlcore_prismatic.network import PrismaticModel, ValueHead
 from rlcore_prismatic.policy import TokenPolicy, make_policy
 from torch import Tensor
 
-from rlcore.errors import ConfigError
-from rlcore.protocols import Evaluation, Inputs, PolicyOutput
-from rlcore.rng import RowKeys
-from rlcore.specs import EnvSpec
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.protocols import Evaluation, Inputs, PolicyOutput
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openvla_oft.network import ActionHead, ParallelActor, ProprioProjector
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 from rlcore_model_openvla_oft.spec import policy_spec, resolve

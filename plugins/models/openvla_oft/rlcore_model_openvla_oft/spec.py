@@ -12,8 +12,8 @@ from rlcore_prismatic.spec import checked_spec
 from rlcore_prismatic.stored import Component
 from rlcore_prismatic.trained import check_crop, check_kind, check_same
 
-from rlcore.errors import ConfigError
-from rlcore.specs import EnvSpec, PolicySpec
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 
 EPSILON = 1e-8

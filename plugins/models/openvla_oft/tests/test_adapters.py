@@ -23,7 +23,7 @@ from rlcore_weights.headers import read_headers
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from rlcore.errors import CheckpointError, ConfigError, UserError
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError
 
 # rlinf/models/__init__.py of RLinf
 RLINF_TARGETS = [

@@ -22,9 +22,9 @@ from rlcore_weights.layouts import full_scale, stored_file
 from rlcore_weights.tensors import read_stored
 from safetensors.torch import load_file, save_file
 
-from rlcore.errors import CheckpointError, ConfigError, UserError
-from rlcore.rng import RowKeys
-from rlcore.specs import StateChannel
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import StateChannel
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 OFFICIAL = {"implement_version": "official", "use_proprio": True, "proprio_dim": 4}

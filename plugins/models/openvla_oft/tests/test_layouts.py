@@ -21,8 +21,8 @@ from rlcore_prismatic.originals import to_original
 from rlcore_prismatic.sizes import SIZES
 from safetensors.torch import load_file, save_file
 
-from rlcore.errors import CheckpointError
-from rlcore.rng import RowKeys
+from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.rng import RowKeys
 
 SIZE = "tiny_published"
 KEYS = RowKeys(tuple((1, row) for row in range(3)))

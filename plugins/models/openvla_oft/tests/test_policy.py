@@ -11,7 +11,7 @@ from rlcore_model_openvla_oft.policy import make
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 
 from rlcore.algo.reduce import at_level
-from rlcore.rng import RowKeys
+from rlcore.contracts.rng import RowKeys
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 

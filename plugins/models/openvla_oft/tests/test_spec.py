@@ -12,10 +12,10 @@ from rlcore_model_openvla_oft.spec import policy_spec
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.rng import RowKeys
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.plugins import load_plugins
-from rlcore.rng import RowKeys
+from rlcore.plugins.registry import load_plugins
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 RUN = ["env=metaworld_50", "model=openvla_oft", "algorithm=ppo"]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from rlcore_weights.activations import FP32, Part
 
-from rlcore.specs import Activations
+from rlcore.contracts.specs import Activations
 from rlcore_prismatic.layout import conv_channels, projector_widths
 from rlcore_prismatic.settings import WORD, PrismaticModelConfig
 from rlcore_prismatic.sizes import PrismaticSize, TowerSize

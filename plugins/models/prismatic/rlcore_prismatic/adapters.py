@@ -22,8 +22,8 @@ from rlcore_weights.headers import check_fit, read_headers
 from rlcore_weights.layouts import has_weights
 from rlcore_weights.torch_files import resave
 
-from rlcore.errors import CheckpointError
-from rlcore.track.damage import damaged, read_mapping
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import damaged, read_mapping
 from rlcore_prismatic.layout import FILM, Shape, is_film, low_rank_shapes
 from rlcore_prismatic.sizes import SIZE_HINT
 

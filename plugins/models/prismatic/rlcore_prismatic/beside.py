@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from rlcore.track.damage import read_mapping
-from rlcore.track.links import leads_out
+from rlcore.files.damaged_files import read_mapping
+from rlcore.files.symlinks import leads_out
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, RLCORE
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.statistics import CONFIG_FILE

@@ -24,7 +24,7 @@ from rlcore_weights.tensors import (
 )
 from torch import Tensor, nn
 
-from rlcore.track.files import write_text
+from rlcore.files.atomic import write_text
 from rlcore_prismatic.adapters import ADAPTER_PREFIX, ADAPTERS_CONFIG, ADAPTERS_FILE, Adapters
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import FILM, VALUE_HEAD, is_film

@@ -10,8 +10,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import CheckpointError
-from rlcore.track.damage import damaged, read_mapping
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import damaged, read_mapping
 from rlcore_prismatic.sizes import SIZE_HINT, PrismaticSize
 from rlcore_prismatic.statistics import CONFIG_FILE
 

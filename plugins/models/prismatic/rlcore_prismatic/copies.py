@@ -8,7 +8,7 @@ import torch
 from rlcore_weights.tensors import WeightsFile, read_stored
 from torch import Tensor
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, Adapters
 from rlcore_prismatic.runs import network_scale
 from rlcore_prismatic.stored import stored_network

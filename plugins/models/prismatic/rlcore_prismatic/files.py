@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from rlcore_weights.headers import check_fit
 from rlcore_weights.layouts import StoredWeights, stored_file
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, check_images, check_written_size
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import Shape

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rlcore_weights.layouts import has_weights
 
-from rlcore import hub
-from rlcore.errors import CheckpointError, ConfigError
-from rlcore.track.damage import read_mapping
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.files import hub
+from rlcore.files.damaged_files import read_mapping
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, has_adapters
 from rlcore_prismatic.settings import PrismaticModelConfig
 

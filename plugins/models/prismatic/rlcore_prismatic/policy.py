@@ -19,10 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.protocols import Demonstration, Evaluation, Inputs, Observation, PolicyOutput
-from rlcore.rng import RowKeys
-from rlcore.specs import EnvSpec, PolicySpec
-from rlcore.track.files import write_text
+from rlcore.contracts.protocols import (
+    Demonstration,
+    Evaluation,
+    Inputs,
+    Observation,
+    PolicyOutput,
+)
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec, PolicySpec
+from rlcore.files.atomic import write_text
 from rlcore_prismatic import checkpoint, sampling, statistics
 from rlcore_prismatic.beside import keep_files, kept_config
 from rlcore_prismatic.config_files import (
@@ -102,7 +108,7 @@ def make_policy(
 
 
 class TokenPolicy(nn.Module):
-    """See :class:`rlcore.protocols.Policy`.
+    """See :class:`rlcore.contracts.protocols.Policy`.
 
     Args:
         config: settings, kept for :meth:`save_pretrained`.

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from rlcore.errors import CheckpointError, ConfigError
-from rlcore.reading import read_text
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.files.reading import read_text
 from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 
 FILE_NAME = "tokenizer.json"

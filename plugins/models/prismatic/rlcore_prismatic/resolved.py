@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlcore.errors import CheckpointError, ConfigError
-from rlcore.specs import EnvSpec
-from rlcore.track.damage import damaged
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.specs import EnvSpec
+from rlcore.files.damaged_files import damaged
 from rlcore_prismatic import statistics
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, with_pixels
 from rlcore_prismatic.folders import Folders, find_folders

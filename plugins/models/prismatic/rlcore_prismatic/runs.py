@@ -15,9 +15,9 @@ from typing import Any
 from rlcore_weights.layouts import FULL_WEIGHTS, StoredWeights, full_scale, weights_file
 
 from rlcore.config.old_names import warn
-from rlcore.errors import CheckpointError
-from rlcore.reading import read_yaml
-from rlcore.track.damage import read_mapping
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import read_mapping
+from rlcore.files.reading import read_yaml
 from rlcore_prismatic.adapters import ADAPTERS_CONFIG, adapter_settings
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE
 from rlcore_prismatic.folders import Folders

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rlcore.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, did_you_mean
 
 BOS, EOS = 1, 2
 """Token ids that begin and end a sequence, as in Llama's tokenizer."""

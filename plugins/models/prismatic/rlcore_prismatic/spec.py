@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from rlcore.errors import all_of
-from rlcore.specs import EnvSpec, PolicySpec, StateChannel, gathered
+from rlcore.contracts.errors import all_of
+from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered
 from rlcore_prismatic.activations import LIBRARIES, Reads, activations, stored
 from rlcore_prismatic.adapters import Adapters, read_adapters
 from rlcore_prismatic.files import check_folders

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.errors import CheckpointError, did_you_mean
-from rlcore.track.damage import damaged, read_mapping
-from rlcore.track.files import write_text
+from rlcore.contracts.errors import CheckpointError, did_you_mean
+from rlcore.files.atomic import write_text
+from rlcore.files.damaged_files import damaged, read_mapping
 
 FILE_NAME = "dataset_statistics.json"
 CONFIG_FILE = "config.json"

@@ -12,7 +12,7 @@ from pathlib import Path
 from rlcore_weights.headers import TensorHeader, read_headers
 from rlcore_weights.layouts import StoredWeights, stored_file, stored_weights, weights_file
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import VALUE_HEAD, Shape
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlcore.config.old_names import warn
-from rlcore.errors import CheckpointError
-from rlcore.text import written
-from rlcore.track.damage import read_mapping
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import read_mapping
+from rlcore.terminal.text import written
 from rlcore_prismatic.config_files import RLCORE
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.settings import PrismaticModelConfig

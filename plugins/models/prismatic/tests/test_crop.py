@@ -12,7 +12,7 @@ from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.trained import check_crop
 
 from rlcore.config.old_names import ConfigWarning
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 WHOLE = PrismaticModelConfig(model_type="token_model")
 

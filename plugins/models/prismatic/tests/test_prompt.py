@@ -15,7 +15,7 @@ from rlcore_prismatic.prompt import (
 )
 from rlcore_prismatic.sizes import SIZES
 
-from rlcore.errors import CheckpointError, ConfigError
+from rlcore.contracts.errors import CheckpointError, ConfigError
 
 SIZE = SIZES["tiny"]
 SENTENCES = ("Press the red button", "open the drawer")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rlcore_prismatic import statistics
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 PART = {"q01": [-1, 0], "q99": [3, 0.5], "min": [-2, -1], "max": [4, 1], "mask": [True, False]}
 FOUND = {"robot": {"action": PART}}

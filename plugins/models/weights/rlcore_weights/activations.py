@@ -1,5 +1,5 @@
 """Estimate activation memory per sample from layer shapes, in bytes left for the backward pass: for
-`activations` of a policy's :class:`rlcore.specs.PolicySpec`. Light.
+`activations` of a policy's :class:`rlcore.contracts.specs.PolicySpec`. Light.
 
 A tensor that two operations need counts once. Attention is torch's `scaled_dot_product_attention`,
 which leaves no scores. Small things are left out: statistics of norms, gates, single numbers.

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rlcore.errors import CheckpointError
-from rlcore.text import some
-from rlcore.track.headers import TensorHeader, read_headers
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.safetensors_header import TensorHeader, read_headers
+from rlcore.terminal.text import some
 
 __all__ = ["FLOATS", "TensorHeader", "check_fit", "read_headers"]
 

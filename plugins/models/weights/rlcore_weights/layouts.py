@@ -20,9 +20,9 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlcore.errors import CheckpointError
-from rlcore.text import some
-from rlcore.track.damage import damaged, read_mapping
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import damaged, read_mapping
+from rlcore.terminal.text import some
 from rlcore_weights.headers import TensorHeader, read_headers
 from rlcore_weights.torch_files import place_of_weights, read_pickled_headers, resave
 

@@ -16,9 +16,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from rlcore.errors import CheckpointError
-from rlcore.track.damage import damaged
-from rlcore.track.files import replacing
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.atomic import replacing
+from rlcore.files.damaged_files import damaged
 from rlcore_weights.headers import FLOATS
 from rlcore_weights.layouts import Place, StoredWeights, file_headers
 from rlcore_weights.torch_files import find_state, unsafe

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rlcore.errors import CheckpointError
-from rlcore.reading import MIB, open_regular
-from rlcore.track.damage import damaged
-from rlcore.track.headers import TensorHeader, check_here, require_few
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import damaged
+from rlcore.files.reading import MIB, open_regular
+from rlcore.files.safetensors_header import TensorHeader, check_here, require_few
 
 LARGEST_PICKLE = 64 * MIB  # of names and shapes; one of 2000 tensors has 300 KiB
 STATES: tuple[tuple[str, ...], ...] = (
@@ -73,7 +73,7 @@ class _Tensor:
 
 def read_pickled_headers(path: Path) -> dict[str, TensorHeader]:
     """Tensors of a file of `torch.save`, by name, like those of
-    :func:`rlcore.track.headers.read_headers`. Only names, shapes and dtypes are read.
+    :func:`rlcore.files.safetensors_header.read_headers`. Only names, shapes and dtypes are read.
 
     Raises:
         CheckpointError: the file is missing, cut off, none of `torch.save`, holds no weights, or is

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rlcore_weights.headers import TensorHeader, check_fit
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 
 def test_all_that_does_not_fit_is_told_at_once():

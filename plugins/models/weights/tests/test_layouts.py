@@ -13,7 +13,7 @@ from rlcore_weights.layouts import full_scale, has_weights, stored_file, stored_
 from rlcore_weights.tensors import read_stored
 from safetensors.torch import save_file
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.bias": torch.ones(4)}
 
@@ -233,7 +233,7 @@ def test_adapters_beside_weights_that_have_none(tmp_path, name):
 
 
 def test_more_tensors_than_any_network_has(tmp_path, monkeypatch):
-    monkeypatch.setattr("rlcore.track.headers.MOST_TENSORS", 1)
+    monkeypatch.setattr("rlcore.files.safetensors_header.MOST_TENSORS", 1)
     weights(tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match="2 tensors, a network has at most 1"):
         stored_weights(tmp_path, hint="")

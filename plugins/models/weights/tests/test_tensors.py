@@ -14,7 +14,7 @@ from rlcore_weights.tensors import (
 )
 from torch import nn
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 
 def test_a_round_trip(tmp_path):

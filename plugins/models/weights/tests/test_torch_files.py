@@ -16,7 +16,7 @@ from rlcore_weights.tensors import WeightsFile
 from rlcore_weights.torch_files import read_pickled_headers, resave
 from safetensors.torch import load_file, save_file
 
-from rlcore.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError
 
 TWO = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}
 

@@ -1,4 +1,4 @@
-"""Whether an algorithm keeps the contract of :class:`rlcore.protocols.Algorithm`.
+"""Whether an algorithm keeps the contract of :class:`rlcore.contracts.protocols.Algorithm`.
 
     class TestMyAlgorithm(AlgorithmConformance):
         name = "my_algorithm"

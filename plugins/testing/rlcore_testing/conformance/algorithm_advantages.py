@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 
 import torch
 
-from rlcore.algo.advantage import Advantages
-from rlcore.errors import UserError
-from rlcore.learner.algorithm_answers import checked_advantages
-from rlcore.specs import AlgorithmNeeds
-from rlcore.targets import load_target
-from rlcore.trajectory import Trajectory
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.minibatch import Advantages
+from rlcore.contracts.specs import AlgorithmNeeds
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.plugins.import_target import load_target
+from rlcore.validation.algorithm import checked_advantages
 from rlcore_testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
 from rlcore_testing.conformance.base import Deviation, require, require_equal, skip_unless
 from rlcore_testing.conformance.trajectories import padded, reordered
@@ -138,7 +138,8 @@ class AdvantageChecks(AlgorithmSubject):
             return
         raise Deviation(
             "needs.groups is true, yet advantages takes episodes that belong to no group",
-            hint="raise rlcore.errors.ConfigError where group is -1, and name algorithm.group_size",
+            hint="raise rlcore.contracts.errors.ConfigError where group is -1, "
+            "and name algorithm.group_size",
         )
 
     def _require_same(self, how: str, got: Advantages, expected: Advantages) -> None:

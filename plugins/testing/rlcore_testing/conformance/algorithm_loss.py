@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from rlcore.algo.metric import Metrics
-from rlcore.learner.algorithm_answers import checked_loss
+from rlcore.contracts.metric import Metrics
 from rlcore.learner.samples import Samples
+from rlcore.validation.algorithm import checked_loss
 from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject, Present
 from rlcore_testing.conformance.base import require, require_equal, skip_unless
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore.algo.metric import Metric
-from rlcore.algo.reduce import Weights
+from rlcore.contracts.metric import Metric
+from rlcore.contracts.minibatch import Weights
+from rlcore.contracts.protocols import Algorithm, Evaluation
+from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.samples import Samples, make_samples
-from rlcore.protocols import Algorithm, Evaluation
-from rlcore.targets import load_target
-from rlcore.trajectory import Trajectory
+from rlcore.plugins.import_target import load_target
 from rlcore_testing.conformance.threads import OneThread
 from rlcore_testing.conformance.trajectories import random_trajectory
 

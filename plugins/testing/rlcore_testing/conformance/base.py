@@ -23,14 +23,14 @@ import numpy as np
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcore.answers import Fault, array_fault
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import TYPE_KEYS
 from rlcore.config.schema import Settings
-from rlcore.errors import ConfigError, UserError
-from rlcore.plugins import load_plugins
-from rlcore.specs import ComponentSpec, Kind
-from rlcore.targets import load_target
+from rlcore.contracts.errors import ConfigError, UserError
+from rlcore.contracts.specs import ComponentSpec, Kind
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
+from rlcore.validation.faults import Fault, array_fault
 
 HEAVY = ("torch", "ray", "gymnasium", "transformers", "jax")
 """What listing, checking and planning a run must not load."""
@@ -244,7 +244,7 @@ def require_array(
 
 
 def require_none(call: str, fault: Fault | None) -> None:
-    """Require that env workers would let an answer through (see :mod:`rlcore.env_answers`)."""
+    """Require that env workers would let an answer through (see :mod:`rlcore.validation.env`)."""
     if fault is not None:
         row = "" if fault.row is None else f", row {fault.row}"
         raise Deviation(f"{call}{row}: {fault}", hint=fault.hint)

@@ -1,4 +1,4 @@
-"""Whether an env keeps the contract of :class:`rlcore.protocols.Env`.
+"""Whether an env keeps the contract of :class:`rlcore.contracts.protocols.Env`.
 
     class TestMyEnv(EnvConformance):
         name = "my_env"

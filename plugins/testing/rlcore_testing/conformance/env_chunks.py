@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.env_answers import chunk_fault
-from rlcore.protocols import Env
+from rlcore.contracts.protocols import Env
+from rlcore.validation.env import chunk_fault
 from rlcore_testing.conformance.base import (
     require_array,
     require_equal,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.env_answers import demonstration_fault
-from rlcore.errors import UserError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.specs import Episode
+from rlcore.validation.env import demonstration_fault
 from rlcore_testing.conformance.base import (
     Deviation,
     require,
@@ -111,7 +111,7 @@ class DemonstrationChecks(EnvSubject):
             return
         raise Deviation(
             "demonstrate gave demonstrations although spec.has_expert is false",
-            hint="set has_expert=True in the spec, or raise rlcore.errors.UserError",
+            hint="set has_expert=True in the spec, or raise rlcore.contracts.errors.UserError",
         )
 
 

@@ -6,11 +6,11 @@ from dataclasses import fields
 
 import numpy as np
 
-from rlcore.answers import described
-from rlcore.env_answers import observation_fault
-from rlcore.protocols import Observation
-from rlcore.specs import ActionChannel, EnvSpec, StateChannel
-from rlcore.targets import load_target
+from rlcore.contracts.protocols import Observation
+from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.plugins.import_target import load_target
+from rlcore.validation.env import observation_fault
+from rlcore.validation.faults import described
 from rlcore_testing.conformance.base import (
     require,
     require_equal,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.env_answers import films_fault
+from rlcore.validation.env import films_fault
 from rlcore_testing.conformance.base import (
     HEAVY,
     require,
@@ -88,7 +88,7 @@ class RowChecks(EnvSubject):
     def test_simulating_loads_no_tensor_library(self) -> None:
         """An env worker holds a simulator, not the model stack."""
         code = (
-            "from rlcore.specs import ComponentSpec\n"
+            "from rlcore.contracts.specs import ComponentSpec\n"
             "from rlcore_testing.conformance.env import EnvConformance\n"
             f"component = {self.component()!r}\n"
             f"facts = {{'settings': {dict(self.settings)!r}, 'component': lambda self: component}}"

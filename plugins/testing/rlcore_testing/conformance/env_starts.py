@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 from rlcore_testing.conformance.base import (
     require,
     skip_unless,

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlcore.protocols import ChunkResult, Demonstration, Env, Observation
-from rlcore.rng import generator
-from rlcore.specs import EnvSpec, Episode
-from rlcore.targets import load_target
+from rlcore.contracts.protocols import ChunkResult, Demonstration, Env, Observation
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import EnvSpec, Episode
+from rlcore.plugins.import_target import load_target
 from rlcore_testing.conformance.base import Conformance, require_equal, skip_unless
 
 ROWS = 3

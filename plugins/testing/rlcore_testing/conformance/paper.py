@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.protocols import Demonstration, Observation
-from rlcore.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+from rlcore.contracts.protocols import Demonstration, Observation
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
 
 SENTENCES = ("push the red button down", "open the drawer by its handle")
 

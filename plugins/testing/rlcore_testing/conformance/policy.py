@@ -1,4 +1,4 @@
-"""Whether a policy keeps the contract of :class:`rlcore.protocols.Policy`.
+"""Whether a policy keeps the contract of :class:`rlcore.contracts.protocols.Policy`.
 
     class TestMyModel(PolicyConformance):
         name = "my_model"
@@ -14,9 +14,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import UserError
-from rlcore.specs import PolicySpec
-from rlcore.targets import load_target
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.specs import PolicySpec
+from rlcore.plugins.import_target import load_target
 from rlcore_testing.conformance.base import Deviation, Finding, check, require, require_equal
 from rlcore_testing.conformance.paper import paper_demonstration
 from rlcore_testing.conformance.policy_acting import (
@@ -108,7 +108,7 @@ class SavingChecks(PolicySubject):
             except Exception as error:
                 raise Deviation(
                     f"a missing model_path raised {type(error).__name__}, expected a "
-                    "rlcore.errors.CheckpointError",
+                    "rlcore.contracts.errors.CheckpointError",
                     hint="look for the files before you open them",
                 ) from error
         raise Deviation("a missing model_path was not noticed, expected an error",

@@ -7,9 +7,9 @@ import copy
 import numpy as np
 import torch
 
-from rlcore.protocols import PolicyOutput, take_rows
-from rlcore.rollout.policy_answers import checked_evaluation, checked_inputs, checked_output
-from rlcore.rollout.rounding import kernels_alone
+from rlcore.contracts.protocols import PolicyOutput, take_rows
+from rlcore.numerics.batch_invariance import kernels_alone
+from rlcore.validation.policy import checked_evaluation, checked_inputs, checked_output
 from rlcore_testing.conformance.base import require, require_equal, skip_unless
 from rlcore_testing.conformance.policy_subject import (
     ROWS,

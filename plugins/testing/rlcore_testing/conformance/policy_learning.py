@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.rollout.policy_answers import checked_groups
-from rlcore.text import some
+from rlcore.terminal.text import some
+from rlcore.validation.policy import checked_groups
 from rlcore_testing.conformance.base import require, require_array, require_equal, skip_unless
 from rlcore_testing.conformance.paper import paper_demonstration
 from rlcore_testing.conformance.policy_subject import PolicySubject, as_tensors, keys

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.protocols import Evaluation, Inputs, Observation, Policy, PolicyOutput
-from rlcore.rng import RowKeys
-from rlcore.specs import EnvSpec, PolicySpec
-from rlcore.targets import load_target
+from rlcore.contracts.protocols import Evaluation, Inputs, Observation, Policy, PolicyOutput
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec, PolicySpec
+from rlcore.plugins.import_target import load_target
 from rlcore_testing.conformance.base import require
 from rlcore_testing.conformance.paper import paper_env, paper_observation
 from rlcore_testing.conformance.threads import OneThread

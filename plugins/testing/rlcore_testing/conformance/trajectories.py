@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.protocols import Evaluation
-from rlcore.specs import PolicySpec
-from rlcore.trajectory import Trajectory
+from rlcore.contracts.protocols import Evaluation
+from rlcore.contracts.specs import PolicySpec
+from rlcore.contracts.trajectory import Trajectory
 
 
 def random_trajectory(

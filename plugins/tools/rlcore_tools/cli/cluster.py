@@ -14,11 +14,12 @@ from rlcore.checks import announce, check
 from rlcore.checks.facts import planned
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import placement_table
-from rlcore.console import as_text
-from rlcore.placement import Inventory, find_inventory, joins
+from rlcore.cluster.inventory import find_inventory
+from rlcore.placement import Inventory, joins
 from rlcore.placement.show import WIDTH, size
-from rlcore.plugins import load_plugins
-from rlcore.text import spans
+from rlcore.plugins.registry import load_plugins
+from rlcore.terminal.console import as_text
+from rlcore.terminal.text import spans
 
 
 def main(arguments: Sequence[str]) -> int:

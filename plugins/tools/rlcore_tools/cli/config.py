@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.parser import Parser
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 IMPORT = "import"
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     if not file.is_file():
         problem = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigError(f"{options.file} {problem}", hint="rlcore config import FILE.yaml")
-    from rlcore.plugins import load_plugins
+    from rlcore.plugins.registry import load_plugins
     from rlcore_tools.rlinf import recipe
     from rlcore_tools.rlinf.reading import read
     from rlcore_tools.rlinf.translate import translate

@@ -10,8 +10,8 @@ from pathlib import Path
 from rlcore.api import NEEDED_TO_ACT, open_run
 from rlcore.cli.parser import Parser
 from rlcore.cli.request import TRUST
-from rlcore.errors import ConfigError
-from rlcore.plugins import load_plugins
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import load_plugins
 from rlcore_tools.cli.replay import ONE_PROCESS
 
 

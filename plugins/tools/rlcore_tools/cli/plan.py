@@ -17,15 +17,16 @@ from rlcore.checks import check
 from rlcore.checks.facts import Facts, planned
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb, composed
+from rlcore.cluster.inventory import find_inventory
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import WHOLE
-from rlcore.errors import UserError
-from rlcore.placement import Inventory, Plan, find_inventory
+from rlcore.contracts.errors import UserError
+from rlcore.placement import Inventory, Plan
 from rlcore.placement.memory import fillable, with_samples, worth_leaving
 from rlcore.placement.pretend import KEY, pretended
 from rlcore.placement.show import assumed, size
-from rlcore.plugins import Registry, load_plugins
-from rlcore.text import written
+from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.terminal.text import written
 from rlcore_tools.propose import PRESETS, Fill, fill, layouts
 
 VERB = Verb("plan", "")

@@ -14,7 +14,7 @@ from rlcore.api import NEEDED_TO_ACT, SavedRun, open_run
 from rlcore.cli.request import TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError, PlacementError, PluginError
+from rlcore.contracts.errors import ConfigError, PlacementError, PluginError
 
 SIDES = ("train", "eval")
 USAGE = "rlcore replay RUN --task NAME --trial NUMBER"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.parser import Parser
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 COMPARISON = Path("report.html")
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
         UserError: a folder holds no run or a damaged one, or the file can't be written.
     """
     options = _parser().parse_args(arguments)
-    from rlcore.track.folder import RunFolder, runs_in
+    from rlcore.run_folder.folder import RunFolder, runs_in
     from rlcore_tools.report import compare_metrics, write_comparison, write_report
 
     named = [path for run in options.runs for path in runs_in(run) or [run]]

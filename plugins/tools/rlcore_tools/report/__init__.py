@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.errors import ConfigError, RunWarning
-from rlcore.track.files import write_text
-from rlcore.track.folder import RunFolder
+from rlcore.contracts.errors import ConfigError, RunWarning
+from rlcore.files.atomic import write_text
+from rlcore.run_folder.folder import RunFolder
 from rlcore_tools.report.page import comparison_page, run_page
 from rlcore_tools.report.record import RunRecord, read_run
 from rlcore_tools.report.sameness import first_difference

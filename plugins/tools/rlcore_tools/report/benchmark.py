@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlcore.contracts.specs import Published
+from rlcore.files.damaged_files import blaming, read_mapping
 from rlcore.results.tables import SuccessRow
-from rlcore.specs import Published
-from rlcore.track.damage import blaming, read_mapping
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rlcore.files.damaged_files import read_json
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import DIGITS
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start
-from rlcore.track.course import read_history
-from rlcore.track.damage import read_json
-from rlcore.track.folder import RunFolder
-from rlcore.track.imitation import HISTORIES, unlike_log
-from rlcore.track.state import STATE, read_facts, relied_on
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.history import read_history
+from rlcore.run_folder.sft_record import HISTORIES, unlike_log
+from rlcore.run_folder.state import STATE, read_facts, relied_on
 
 Values = Mapping[str, Any]
 Evaluations = Mapping[str, Sequence[EpisodeResult]]

@@ -12,11 +12,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rlcore.api import protocol_difference
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.differences import differences
 from rlcore.results.statistics import Passes, paired_difference
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
-from rlcore.text import spans, written
+from rlcore.terminal.text import spans, written
 from rlcore_tools.report.clips import Shelf, link
 from rlcore_tools.report.figures import Columns, gain, gains_by_group, gains_by_task, means
 from rlcore_tools.report.pictures import (
@@ -152,10 +152,10 @@ def _facts(record: RunRecord) -> dict[str, Any]:
     manifest = record.manifest
     return {
         "finished": record.summary is not None,
-        "env": tree.find(record.config, "env.train.env_type"),
-        "model": tree.find(record.config, "actor.model.model_type"),
-        "algorithm": tree.find(record.config, "algorithm.name"),
-        "seed": tree.find(record.config, "runner.seed"),
+        "env": schema_tree.find(record.config, "env.train.env_type"),
+        "model": schema_tree.find(record.config, "actor.model.model_type"),
+        "algorithm": schema_tree.find(record.config, "algorithm.name"),
+        "seed": schema_tree.find(record.config, "runner.seed"),
         "updates": max(updates, default=0),
         "started": str(manifest.get("started", "")).replace("T", " ")[:16],
         "commit": _commit(manifest),
@@ -170,7 +170,7 @@ def _commit(manifest: Values) -> str:
 
 
 def _recipe_name(record: RunRecord) -> str:
-    return " ".join(tree.find(record.recipe or {}, "recipe.choices") or [])
+    return " ".join(schema_tree.find(record.recipe or {}, "recipe.choices") or [])
 
 
 def _phases(record: RunRecord) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.api import SavedRun, protocol_difference
-from rlcore.reading import read_yaml
+from rlcore.files.damaged_files import blaming, damaged, read_mapping
+from rlcore.files.reading import read_yaml
+from rlcore.files.symlinks import leads_out, require_inside
 from rlcore.results.tables import EpisodeResult, comparable
-from rlcore.track.damage import blaming, damaged, read_mapping
-from rlcore.track.folder import RunFolder
-from rlcore.track.links import leads_out, require_inside
+from rlcore.run_folder.folder import RunFolder
 from rlcore_tools.report.benchmark import Benchmark, read_benchmarks
 from rlcore_tools.report.doubts import doubts_of
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import SIDES
-from rlcore.errors import ConfigError
-from rlcore.plugins import Registry
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import Registry
 
 MODEL, ACTING = "actor.model.", "rollout.model."
 """Where a file has its model: the one that is trained, and the one that acts."""
@@ -55,7 +55,7 @@ def _algorithm(file: Path, values: Mapping[str, Any], registry: Registry) -> str
     (slot,) = (slot for slot in SLOTS if slot.section == "algorithm")
     known: dict[str, dict[str, tuple[str, ...]]] = {}
     for name in registry.names(slot.kind):
-        keys = {key.path: key for key in tree.walk(default_settings(registry, slot, name))}
+        keys = {key.path: key for key in schema_tree.walk(default_settings(registry, slot, name))}
         if all(each in keys for each in TYPES_OF_ALGORITHM):
             known[name] = {each: keys[each].choices for each in TYPES_OF_ALGORITHM}
     for name, choices in known.items():

@@ -7,9 +7,9 @@ from typing import TypedDict
 
 import torch
 
-from rlcore.errors import ConfigError
-from rlcore.protocols import Observation
-from rlcore.specs import EnvSpec
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.protocols import Observation
+from rlcore.contracts.specs import EnvSpec
 
 QUESTION = "What action should the robot take to {}?"
 

@@ -18,10 +18,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
+from rlcore.config.choices import DEFAULTS, SELF
 from rlcore.config.recipes import read_mapping
-from rlcore.config.sides import DEFAULTS, SELF
-from rlcore.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, did_you_mean
 
 CHECKOUT = Path("examples/embodiment/config")
 """Where a checkout keeps the groups."""
@@ -72,7 +72,7 @@ def leaves(node: DictConfig, whole: Collection[str], path: str = "") -> Iterator
     """All values by dotted path. A mapping that is one value (an empty one, or at a path of
     `whole`) is not taken apart."""
     for name in node:
-        here = tree.join(path, str(name))
+        here = schema_tree.join(path, str(name))
         raw = node._get_node(name)
         written = OmegaConf.to_container(raw) if OmegaConf.is_config(raw) else raw._value()  # type: ignore[union-attr]
         try:

@@ -10,10 +10,10 @@ from omegaconf import OmegaConf
 
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import EXPERIMENT
+from rlcore.config.choices import SIDES_OF
 from rlcore.config.recipes import GLOBAL
-from rlcore.config.sides import SIDES_OF
-from rlcore.errors import ConfigError
-from rlcore.text import written
+from rlcore.contracts.errors import ConfigError
+from rlcore.terminal.text import written
 from rlcore_tools.rlinf.translate import Translation, nested
 from rlcore_tools.rlinf.verdicts import WORDS, Verdict
 

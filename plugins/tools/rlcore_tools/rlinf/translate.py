@@ -16,12 +16,12 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.bind import bind, merge, schema_for
 from rlcore.config.imports import Foreign, rules_of
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
-from rlcore.plugins import Registry
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import Registry
 from rlcore_tools.rlinf import shared
 from rlcore_tools.rlinf.components import ACTING, MODEL, choose, type_keys
 from rlcore_tools.rlinf.reading import MISSING, Leaf, leaves
@@ -63,7 +63,7 @@ def translate(file: Path, composed: DictConfig, registry: Registry) -> Translati
     components = choose(file, {path: leaf.value for path, leaf in flat.items()}, registry)
     root = schema_for(registry, [type_keys(components)])
     rules = [*rules_of(components, registry), *shared.RULES]
-    whole = {key.path for key in tree.walk(root) if not key.section}
+    whole = {key.path for key in schema_tree.walk(root) if not key.section}
     found = _as_actor(dict(leaves(composed, whole)))
     said = {path: leaf.value for path, leaf in found.items() if leaf.value != MISSING}
     foreign = Foreign(file, said)
@@ -99,7 +99,7 @@ def _named_as_written(verdicts: list[Verdict], flat: Mapping[str, Leaf]) -> list
 def _checked(verdicts: Sequence[Verdict], root: RunConfig) -> list[Verdict]:
     """A value that its key here would refuse is for the user to decide; so is a path to something
     that is not on this machine."""
-    keys = {key.path: key for key in tree.walk(root)}
+    keys = {key.path: key for key in schema_tree.walk(root)}
     refused = _refused([each for each in verdicts if each.settles], root)
 
     def checked(verdict: Verdict) -> Verdict:
@@ -126,9 +126,9 @@ def _refused(verdicts: Sequence[Verdict], root: RunConfig) -> dict[int, str]:
     return {}
 
 
-def _unfit(value: Any, key: tree.Key) -> str:
+def _unfit(value: Any, key: schema_tree.Key) -> str:
     """Why a value of the right type can't be taken; empty if it can."""
-    numbers = [n for n in tree.values_of(value) if isinstance(n, (int, float))]
+    numbers = [n for n in schema_tree.values_of(value) if isinstance(n, (int, float))]
     if not isinstance(value, bool) and any(n not in key.range for n in numbers):
         return f"{key.path} must be {key.range}"
     read = key.place in ("read", "checkpoint", "path") and isinstance(value, str)

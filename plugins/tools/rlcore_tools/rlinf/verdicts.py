@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from rlcore.config import tree
+from rlcore.config import schema_tree
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
 from rlcore.config.old_names import CHUNK_STEPS, ConfigWarning, modernise, move
 from rlcore.config.schema import RunConfig
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 from rlcore_tools.rlinf.components import ACTING, MODEL
 from rlcore_tools.rlinf.reading import MISSING, Leaf
 
@@ -62,7 +62,7 @@ class Judge:
 
     def __init__(self, foreign: Foreign, root: RunConfig, rules: Sequence[ImportRule]) -> None:
         self.foreign, self.root, self.rules = foreign, root, rules
-        self.known = {key.path for key in tree.walk(root) if not key.section}
+        self.known = {key.path for key in schema_tree.walk(root) if not key.section}
 
     def verdicts(self, path: str, leaf: Leaf) -> list[Verdict]:
         """What becomes of a key of the file: one verdict, or more where it means several keys."""
@@ -164,7 +164,7 @@ def nest(into: dict[str, Any], path: str, value: Any) -> None:
 
 def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
-        here = tree.join(path, name)
+        here = schema_tree.join(path, name)
         if isinstance(value, Mapping) and value:
             yield from _flat(value, here)
         else:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from transforms3d.quaternions import qconjugate, qmult, quat2axangle
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 TURNING = "pd_ee_delta_pose"
 CONTROL_MODES = (TURNING, "pd_ee_delta_pos")

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 
 CONTROL_MODE = "pd_joint_delta_pos"
 SOLUTIONS = {"PickCube-v1": "pick_cube"}

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import sapien
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore_env_maniskill.put_on_plate.variants import OBJECTS, PLATES, TABLES
 
 

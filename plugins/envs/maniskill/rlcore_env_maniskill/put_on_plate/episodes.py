@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rlcore.errors import ConfigError
-from rlcore.rng import generator
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.rng import generator
 
 HELD_OUT_SHARE = 0.2  # of the values of a divided factor
 

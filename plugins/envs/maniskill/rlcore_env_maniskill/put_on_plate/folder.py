@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 import sapien
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 from rlcore_env_maniskill.hub_files import (
     ARM,
     OBJECT_FOLDER,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import sapien
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 from rlcore_env_maniskill.put_on_plate.assets import Assets, Robot
 from rlcore_env_maniskill.put_on_plate.variants import TABLE_HEIGHT, TABLES
 from rlcore_env_maniskill.tasks import STAND_IN_ROBOTS

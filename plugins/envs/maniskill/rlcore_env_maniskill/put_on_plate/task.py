@@ -15,7 +15,7 @@ from mani_skill.sensors.camera import CameraConfig
 from mani_skill.utils import sapien_utils
 from mani_skill.utils.structs.types import SimConfig
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 from rlcore_env_maniskill.put_on_plate.camera import CAMERA, Composer, camera_config
 from rlcore_env_maniskill.put_on_plate.folder import read_folder
 from rlcore_env_maniskill.put_on_plate.rules import (

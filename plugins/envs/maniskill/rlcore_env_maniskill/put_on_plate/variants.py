@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 from rlcore_env_maniskill.put_on_plate import layouts
 from rlcore_env_maniskill.put_on_plate.episodes import Episodes, Factor
 from rlcore_env_maniskill.put_on_plate.rules import SuccessRule

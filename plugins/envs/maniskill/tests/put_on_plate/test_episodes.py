@@ -8,7 +8,7 @@ from rlcore_env_maniskill.put_on_plate.episodes import Episodes, Factor
 from rlcore_env_maniskill.put_on_plate.variants import OBJECT_SETS, VARIANTS
 from rlcore_env_maniskill.tasks import FACTORS
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 SMALL = Episodes((Factor("object", 3, 10), Factor("table", 2), Factor("yaw", 4)))
 

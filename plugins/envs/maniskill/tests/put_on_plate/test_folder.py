@@ -23,7 +23,7 @@ from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import MAIN
 
 from rlcore.config.compose import compose
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 STILL = np.array([0, 0, 0, 0, 0, 0, 1], np.float32)
 # link, joint that holds it, its kind, parent, where, axis, limits: as the arm's file names them

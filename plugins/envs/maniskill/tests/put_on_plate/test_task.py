@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.errors import ConfigError
+from rlcore.contracts.errors import ConfigError
 
 STILL = np.array([0, 0, 0, 0, 0, 0, 1], np.float32)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import AssetError, ConfigError
+from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore_env_robotwin.arguments import Arguments
 from rlcore_env_robotwin.driver import patches
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
-from rlcore.errors import AssetError
+from rlcore.contracts.errors import AssetError
 
 COLLIDES, EDITED = " or collide or ", " (edited)"
 # Default arguments of RoboTwin's functions, as its files have them.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import EnvError
+from rlcore.contracts.errors import EnvError
 from rlcore_env_robotwin.arguments import Arguments
 from rlcore_env_robotwin.driver.simulator import BROKEN, begun
 from rlcore_env_robotwin.seeds import HELDOUT, SPAN

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from rlcore_simulation.simulator import ChunkSimulator, Step
 
-from rlcore.errors import EnvError, UserError
-from rlcore.specs import Episode
+from rlcore.contracts.errors import EnvError, UserError
+from rlcore.contracts.specs import Episode
 from rlcore_env_robotwin.arguments import Arguments
 from rlcore_env_robotwin.driver import patches
 from rlcore_env_robotwin.driver.clock import Clock, Progress

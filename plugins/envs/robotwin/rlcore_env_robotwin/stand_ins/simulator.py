@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from rlcore_simulation.simulator import ChunkSimulator, Step
 
-from rlcore.specs import Episode
+from rlcore.contracts.specs import Episode
 from rlcore_env_robotwin.frames import seen
 from rlcore_env_robotwin.hands import components
 from rlcore_env_robotwin.stand_ins import arm

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rlcore.rng import generator
+from rlcore.contracts.rng import generator
 
 TABLE = 0.74  # height of its top, m
 RED, GREEN, BLUE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)

@@ -1,0 +1,168 @@
+"""Check that Ray itself still works: its processes on this machine, and the head of its cluster.
+
+Asked during every wait for a worker: a worker can't answer once these are gone, and a call of
+Ray's may then never return.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import psutil
+import ray
+
+from rlcore.contracts.errors import UserError, WorkerError
+from rlcore.process import watchdog
+
+NAMES = ("gcs_server", "raylet")
+KEY = "(cluster.timeouts.ray)"
+HEAD_SECONDS = 30.0  # after 60 without an answer of the head, Ray ends this process
+LOOK_SECONDS = 5.0  # between two looks at a head elsewhere
+GOES_ON = "the checkpoints are whole: rlcore resume RUN goes on"
+
+
+class ClusterLost(WorkerError):
+    """Ray itself is gone or hangs: nothing of it can be asked any more."""
+
+
+class RayHealth:
+    """Looks after Ray's processes: those of its own cluster, or those on this machine of the one
+    that was joined, and whether somebody answers at that one's head if it is elsewhere.
+
+    Args:
+        patience: seconds for a stopped one to go on, and for Ray to answer (`timeouts.ray`).
+    """
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self._stopped: watchdog.Countdown | None = None
+        self._processes: dict[str, psutil.Process] = {}
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.Error):
+                if child.name() in NAMES:
+                    self._watch(child)
+                    watchdog.know(child.children(recursive=True))  # the raylet's agents
+        self._head: _Head | None = None
+        if not self._processes and ray.is_initialized():
+            joined = ray.get_runtime_context()
+            for process in _of_node(joined.get_node_id()):
+                self._watch(process)
+            if not any(name.startswith("gcs") for name in self._processes):
+                self._head = _Head(joined.gcs_address, min(patience, HEAD_SECONDS))
+
+    def _watch(self, process: psutil.Process) -> None:
+        self._processes[f"{process.name()} (pid {process.pid})"] = process
+
+    def trouble(self) -> str | None:
+        """What is wrong right now, None if nothing is known to be."""
+        return self._dead() or self._asleep()
+
+    def _dead(self) -> str | None:
+        found = self._first(psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
+        if found is not None:
+            return f"Ray's {found} died (killed, or out of memory?)"
+        return None if self._head is None else self._head.silence()
+
+    def _asleep(self) -> str | None:
+        found = self._first(psutil.STATUS_STOPPED)
+        return None if found is None else f"Ray's {found} is stopped (SIGSTOP?)"
+
+    def _first(self, *states: str) -> str | None:
+        """The first process that is in one of these states; one that is gone is dead."""
+        for name, process in self._processes.items():
+            try:
+                status = process.status()
+            except psutil.Error:
+                status = psutil.STATUS_DEAD
+            if status in states:
+                return name
+        return None
+
+    def check(self) -> None:
+        """Raise once Ray can't work any more.
+
+        Raises:
+            ClusterLost: a process died, or has been stopped for too long.
+        """
+        dead, asleep = self._dead(), self._asleep()
+        if dead is not None:
+            raise ClusterLost(dead, hint=GOES_ON)
+        if asleep is None:
+            self._stopped = None
+            return
+        self._stopped = self._stopped or watchdog.Countdown(self.patience)
+        if self._stopped.over():
+            raise ClusterLost(f"{asleep} for {self.patience:g} s {KEY}", hint=GOES_ON)
+
+    @contextlib.contextmanager
+    def answering(self, doing: str, seconds: float = 0.0) -> Iterator[None]:
+        """What is inside asks Ray for something that takes `seconds`, and Ray has to come back:
+        else the watchdog ends the process with an error: that which is under way, if any."""
+        pending = sys.exc_info()[1]
+
+        def late() -> UserError:
+            if isinstance(pending, UserError):
+                return pending
+            why = self.trouble() or "its processes hang, or can't be reached"
+            text = f"Ray did not come back from {doing!r} within {self.patience:g} s {KEY}: {why}"
+            return ClusterLost(text, hint=GOES_ON)
+
+        with watchdog.limit(late, seconds + self.patience):
+            yield
+
+
+class _Head:
+    """The head of a cluster, on another machine.
+
+    Args:
+        address: `host:port`.
+        patience: seconds for it to answer again.
+    """
+
+    def __init__(self, address: str, patience: float) -> None:
+        self._address = address
+        self._patience = patience
+        self._silent: watchdog.Countdown | None = None
+        self._looked = time.monotonic()
+
+    def silence(self) -> str | None:
+        """That nobody has answered there for too long, in words."""
+        if self._silent is None and time.monotonic() - self._looked < LOOK_SECONDS:
+            return None
+        self._looked = time.monotonic()
+        host, _, port = self._address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+        except OSError as error:
+            self._silent = self._silent or watchdog.Countdown(self._patience)
+            if not self._silent.over():
+                return None
+            return (
+                f"nobody has answered at the head of the cluster ({self._address}) for "
+                f"{self._patience:g} s ({error})"
+            )
+        self._silent = None
+        return None
+
+
+def _of_node(node: str) -> list[psutil.Process]:
+    """Ray's own processes of a node, where that is this machine."""
+    words: dict[psutil.Process, list[str]] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.name() in NAMES:
+                words[process] = process.cmdline()
+    raylets = {p: said for p, said in words.items() if f"--node_id={node}" in said}
+    sessions = {
+        word for said in raylets.values() for word in said if word.startswith("--session-name=")
+    }
+    heads = [
+        process
+        for process, said in words.items()
+        if process.name() == "gcs_server" and sessions.intersection(said)
+    ]
+    return [*raylets, *heads]

@@ -1,0 +1,154 @@
+"""Ask each node for the files that its workers need, before a worker starts.
+
+Weights are read wherever a policy is, simulators and their assets wherever an env is, and data sets
+wherever one learns. Checkpoints are written by the actor and read by all that hold a policy: files
+are sent to and from those of their nodes that don't see the run's folder (:mod:`.depot`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rlcore.cluster.file_transfer import absolute
+from rlcore.cluster.nodes import ask_nodes
+from rlcore.config import schema_tree
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import AssetError
+from rlcore.plugins import extras
+from rlcore.plugins.registry import Component
+from rlcore.workers import probe
+from rlcore.workers.roles import has_component
+from rlcore.workers.worker_specs import Roster
+
+READERS = {"env": ("env",), "actor": ("rollout", "actor"), "rollout": ("rollout", "actor"),
+           "collect": ("actor",)}  # fmt: skip
+"""Which components read the places that a section names."""
+GIVE = (
+    "copy or install it there, or give a place on storage that all nodes mount, and see that it is "
+    "mounted (docs/cluster.md)"
+)
+LEVELS = {"env": 1, "actor": 4, "rollout": 4, "collect": 4}
+"""How deep files of a folder must be the same on each node, by the section that names it: as deep
+as weights may lie, but an env's assets may be a hundred thousand files."""
+NAMED = 3  # files that an error names
+
+
+def require_equipped(
+    config: RunConfig, roster: Roster, chosen: Mapping[str, Sequence[Component]], runs: Path
+) -> dict[int, frozenset[str]]:
+    """Ask every node for what its workers need.
+
+    Args:
+        chosen: what the workers of a component load: "env", "rollout", "actor".
+        runs: where the run's folder is, or is going to be.
+
+    Returns:
+        :attr:`rlcore.workers.worker_specs.Roster.apart`.
+
+    Raises:
+        AssetError: says which node lacks what.
+    """
+    timeout = roster.cluster.timeouts.start
+    ids = {number: node.id for number, node in enumerate(roster.nodes)}
+    components = seated(roster)
+    wanted = [_wanted(config, here) for here in components]
+    named = {place: key.split(".")[0] for places in wanted for key, place in places.items()}
+    levels = {place: LEVELS[section] for place, section in named.items()}
+    with _token(runs) as token:
+        held = ask_nodes(ids, probe.held, ({**levels, str(token): 0},), timeout)
+    said = list(_without(roster, wanted, held, probe.held(levels)))
+    for kinds in sorted(set(map(frozenset, components)), key=sorted):
+        here = [n for n, those in enumerate(components) if those == kinds]
+        loaded = list(dict.fromkeys(one for kind in sorted(kinds) for one in chosen.get(kind, ())))
+        targets = [name for one in loaded for name in (one.spec.config, one.spec.target) if name]
+        plugins, packages = {one.plugin for one in loaded}, _packages(config, loaded)
+        # pickled here, as it is of classes that may be missing there
+        question = (pickle.dumps(config), plugins, targets, packages)
+        answers = ask_nodes({n: ids[n] for n in here}, probe.ailing, question, timeout)
+        said += [
+            f"{roster.node_name(n)} lacks {found}"
+            for n, answer in zip(here, answers, strict=True)
+            for found in answer
+        ]
+    if said:
+        raise AssetError("; ".join(said), hint=GIVE)
+    return {
+        number: frozenset(map(absolute, wanted[number].values()))
+        for number, there in enumerate(held)
+        if there[str(token)] is None and components[number] & {"rollout", "actor"}
+    }
+
+
+def apart_line(roster: Roster) -> str:
+    """What to say of nodes that don't see the run's folder."""
+    named = ", ".join(roster.node_name(number) for number in sorted(roster.apart))
+    return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
+
+
+def seated(roster: Roster) -> list[set[str]]:
+    """The components on each node."""
+    found: list[set[str]] = [set() for _ in roster.nodes]
+    for role, members in roster.members.items():
+        for member in members:
+            found[member.seat.node] |= {
+                name for name in ("env", "rollout", "actor") if has_component(role, name)
+            }
+    return found
+
+
+def _wanted(config: RunConfig, components: set[str]) -> dict[str, str]:
+    """`{key: place}` that a node with these components reads; those that the driver has."""
+    return {
+        key.path: key.value
+        for key in schema_tree.walk(config)
+        if key.place not in (None, "written")
+        and isinstance(key.value, str)
+        and components.intersection(READERS.get(key.path.split(".")[0], ()))
+        and Path(key.value).expanduser().exists()
+    }
+
+
+@contextlib.contextmanager
+def _token(runs: Path) -> Iterator[Path]:
+    """A file where the runs' folders are, or in the first folder there is above it."""
+    place = runs.expanduser().absolute()
+    folder = next(one for one in (place, *place.parents) if one.is_dir())
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".rlcore-") as file:
+        yield Path(file.name)
+
+
+def _packages(config: RunConfig, loaded: Sequence[Component]) -> list[str]:
+    """Distributions that simulators in rlcore's own interpreter import, as far as they are here."""
+    own = {env.env_type for env in config.played.values() if env.interpreter() is None}
+    specs = [one.spec for one in loaded if one.spec.kind == "env" and one.spec.name in own]
+    names = [name for spec in specs for name in spec.requirement_names]
+    absent = extras.lacking(names)
+    return [name for name in names if name not in absent]
+
+
+def _without(
+    roster: Roster,
+    wanted: Sequence[Mapping[str, str]],
+    held: Sequence[Mapping[str, Mapping[str, int] | None]],
+    here: Mapping[str, Mapping[str, int] | None],
+) -> Iterator[str]:
+    """A sentence for each place that a node has not, or not with the files that it has here."""
+    for number, places in enumerate(wanted):
+        for key, place in places.items():
+            there, files, lacking = held[number][place], here[place] or {}, f"{key}={place}"
+            if there is not None:
+                named = [
+                    f"{name} (another of {there[name]} bytes)" if name in there else name
+                    for name in sorted(files)
+                    if there.get(name) != files[name]
+                ]
+                if not named:
+                    continue
+                more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
+                listed = ", ".join([*named[:NAMED], *more])
+                lacking = f"{len(named)} of {len(files)} files of {lacking}: {listed}"
+            yield f"{roster.node_name(number)} lacks {lacking}"

@@ -1,0 +1,83 @@
+"""The process of one worker under Ray: the worker, its end of the queues, its signs of life."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ray.exceptions import RayError
+
+from rlcore.cluster.file_transfer import QUESTIONS, Depot
+from rlcore.numerics.mkl import Kernels, Processor, adopt, processor
+from rlcore.workers.channel import RayChannel, drive
+from rlcore.workers.roles import ROLES
+
+BEAT_SECONDS = 5.0  # between two signs of life of a worker
+STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
+
+
+class WorkerProcess:
+    """The actor around any worker: holds it and its end of the channel."""
+
+    def __init__(
+        self, role: str, name: str, settings: Any, channel: Any, devices: str | None = None
+    ) -> None:
+        if devices is not None:  # before anything looks for accelerators
+            os.environ["CUDA_VISIBLE_DEVICES"] = devices
+        threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
+        self._role = ROLES[role]
+        self._channel = RayChannel(channel)
+        self._depot = Depot()
+        self._worker = self._role.make(settings)
+
+    def processor(self) -> Processor:
+        """What computes here."""
+        return processor()
+
+    def adopt(self, kernels: Kernels) -> None:
+        """Compute with these; asked before anything is computed."""
+        adopt(kernels)
+
+    def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
+        told = {"on_progress": self._channel.tell} if watched else {}
+        with _staying():
+            answer = self._role.calls[method](self._worker, **arguments, **told)
+        if method == "stop":
+            self._depot.close()
+        return answer
+
+    def depot(self, question: str, *arguments: Any) -> Any:
+        """Ask the :class:`Depot` of this process."""
+        return QUESTIONS[question](self._depot, *arguments)
+
+    def talk(self, method: str, arguments: Mapping[str, Any], queues: Mapping[int, Any]) -> Any:
+        """A conversation; `queues` has those of each env worker that this one talks to."""
+        self._channel.of = queues
+        with _staying():
+            return drive(self._role.talks[method](self._worker, **arguments), self._channel)
+
+
+@contextlib.contextmanager
+def _staying() -> Iterator[None]:
+    """A worker that calls `sys.exit` has failed: Ray would take it for a wish to leave."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"sys.exit({error.code!r}) was called in a worker") from error
+
+
+def _beat(name: str, channel: Any) -> None:
+    """Tell the channel every few seconds where this process's main thread is."""
+    main = threading.main_thread().ident
+    while True:
+        stack = traceback.extract_stack(sys._current_frames()[main or 0])
+        text = "".join(traceback.format_list(stack[-STACK_FRAMES:]))
+        with contextlib.suppress(RayError):  # the group was stopped
+            channel.beat.remote(name, text)
+        time.sleep(BEAT_SECONDS)

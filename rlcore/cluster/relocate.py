@@ -1,0 +1,64 @@
+"""Move env workers from a lost node to another.
+
+All randomness is keyed by episode, and a rollout is repeated whole, so it comes out the same
+wherever its env workers sit. A policy has no other place: its weights are lost with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from rlcore.cluster.health import GOES_ON
+from rlcore.cluster.waiting import WorkerLost
+from rlcore.placement import Seat, elsewhere
+from rlcore.workers.worker_specs import Member, Roster
+
+
+class Irreplaceable(WorkerLost):
+    """A worker that can't be started anew: nothing is worth a second try."""
+
+
+def moved(
+    roster: Roster, lost: Sequence[int], gone: Collection[int]
+) -> tuple[tuple[Member, ...], list[str]]:
+    """The env workers of a roster, those among the lost ones whose node is gone on other nodes;
+    and what is to be said of it.
+
+    Args:
+        lost: ranks of env workers that are to be started anew.
+        gone: numbers of the nodes that have left.
+
+    Raises:
+        Irreplaceable: there is no room for one, or a policy is gone too.
+    """
+    for role, members in roster.members.items():
+        for rank, member in enumerate(members):
+            if role != "env" and member.seat.node in gone:
+                raise Irreplaceable(
+                    _left(roster, member.seat, f"{role} worker {rank}"), hint=GOES_ON
+                )
+    workers, said = list(roster.members["env"]), []
+    present = [number for number in range(len(roster.nodes)) if number not in gone]
+    # first those with an env worker, which have been asked for the simulator before the run
+    present.sort(key=lambda number: number not in {one.seat.node for one in workers})
+    for rank in lost:
+        seat = workers[rank].seat
+        if seat.node not in gone:
+            continue
+        others = [one.seat for n, one in enumerate(workers) if n != rank]
+        others += [m.seat for role, each in roster.members.items() if role != "env" for m in each]
+        found = elsewhere(seat, others, roster.nodes, present)
+        left = _left(roster, seat, f"env worker {rank}")
+        if found is None:
+            raise Irreplaceable(
+                f"{left}, and no other node has room for it",
+                hint=f"start Ray there again, or plan without it; {GOES_ON}",
+            )
+        workers[rank] = replace(workers[rank], seat=found)
+        said.append(f"{left}, which goes on on {roster.node_name(found.node)}")
+    return tuple(workers), said
+
+
+def _left(roster: Roster, seat: Seat, worker: str) -> str:
+    return f"{roster.node_name(seat.node)} left the cluster, with {worker}"

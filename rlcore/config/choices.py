@@ -1,0 +1,145 @@
+"""Choices of components, in the one form that is composed: one for each section. Light.
+
+    env=X                   env/train=X env/eval=X
+    - env/train: X          - override /env/train: X
+    - env/X@env.train       - override /env/train: X
+    - model/Y@actor.model   - override /model: Y
+
+A recipe may write them with or without `override`, a leading slash, or the section behind an `@`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlcore.config.bind import SLOTS
+from rlcore.config.catalog import COMPONENT_GROUPS
+from rlcore.contracts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+DEFAULTS, SELF = "defaults", "_self_"
+SIDES_OF = {
+    top: [slot.group for slot in SLOTS if slot.kind == kind]
+    for top, kind in COMPONENT_GROUPS.items()
+}
+"""The groups that one choice fills: `{"env": ["env/train", "env/eval"], "model": ["model"]}`."""
+GROUP_OF = {slot.section: slot.group for slot in SLOTS}
+Choice = tuple[str, Any]
+"""(group, option)."""
+
+
+def by_side(choices: Iterable[str]) -> list[str]:
+    """`group=option` words, with one for each section in place of `env=NAME`. A side that is chosen
+    by itself wins, wherever it stands."""
+    pairs = [(group, equals + option) for group, equals, option in map(_parted, choices)]
+    return [group + rest for group, rest in _by_side(pairs)]
+
+
+def completed(choices: Sequence[str], chosen: dict[str, str]) -> list[str]:
+    """`choices`, and for a side that nothing chose the other one's env.
+
+    Args:
+        choices: words of :func:`by_side`.
+        chosen: the option of each group, as they come out.
+    """
+    train, evaluation = SIDES_OF["env"]
+    more = [
+        f"{missing}={chosen[other]}"
+        for missing, other in ((train, evaluation), (evaluation, train))
+        if missing not in chosen and other in chosen
+    ]
+    return [*choices, *more]
+
+
+def canonical(file: Traversable, group: str, entries: Any) -> list[Any]:
+    """A defaults list as Hydra is given it: what is included, then the components that are chosen.
+
+    Args:
+        file: for messages.
+        group: of the file.
+        entries: what stands under `defaults`.
+
+    Raises:
+        ConfigError: an entry that can't be read.
+    """
+    if not isinstance(entries, list):
+        raise ConfigError(f"{file}: defaults must be a list, got {entries!r}")
+    if group.split("/")[0] in COMPONENT_GROUPS:  # a component extends others of its own group
+        return entries
+    included, chosen = [], list[Choice]()
+    for entry in entries:
+        choice = _component(file, entry)
+        if choice is None:
+            included.append(entry)
+        else:
+            chosen.append(choice)
+    return [*included, *({f"override /{group}": option} for group, option in _by_side(chosen))]
+
+
+def included(file: Traversable, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """`(group, option)` of each entry of a file's defaults list.
+
+    Raises:
+        ConfigError: an entry that can't be read.
+    """
+    for entry in canonical(file, group, content.get(DEFAULTS, [])):
+        if isinstance(entry, str):
+            if entry != SELF:
+                yield group, entry
+        elif isinstance(entry, dict) and len(entry) == 1:
+            ((key, option),) = entry.items()
+            if not isinstance(option, str) and option is not None:
+                key = str(key).removeprefix("override /")
+                raise ConfigError(f"{file}: defaults: {key} must name one option, got {option!r}")
+            if option is not None:
+                yield _bare(str(key)), option
+        else:
+            raise ConfigError(
+                f"{file}: an entry of defaults must be a name or 'override /group: name', "
+                f"got {entry!r}"
+            )
+
+
+def _component(file: Traversable, entry: Any) -> Choice | None:
+    """The component that an entry chooses; None for one that includes something else."""
+    if isinstance(entry, str):
+        path, _, section = entry.partition("@")
+        group, _, option = _bare(path).rpartition("/")
+    elif isinstance(entry, dict) and len(entry) == 1:
+        ((key, option),) = entry.items()
+        group, _, section = _bare(str(key)).partition("@")
+    else:
+        return None
+    if group.split("/")[0] not in COMPONENT_GROUPS:
+        return None
+    if not section:
+        return group, option
+    meant = GROUP_OF.get(section)
+    if meant is None or meant.split("/")[0] != group.split("/")[0]:
+        homes = [of for of, each in GROUP_OF.items() if each.split("/")[0] == group.split("/")[0]]
+        raise ConfigError(
+            f"{file}: {entry!r}: behind the @ must stand {' or '.join(homes)}, got {section!r}"
+        )
+    return meant, option
+
+
+def _by_side(choices: Sequence[Choice]) -> list[Choice]:
+    own = {group.lstrip("~+") for group, _ in choices}
+    result: list[Choice] = []
+    for group, option in choices:
+        bare = group.lstrip("~+")
+        sign = group[: len(group) - len(bare)]
+        sides = SIDES_OF.get(bare, [bare])
+        result += [(sign + side, option) for side in sides if side == bare or side not in own]
+    return result
+
+
+def _parted(choice: str) -> tuple[str, str, str]:
+    return choice.partition("=")
+
+
+def _bare(key: str) -> str:
+    return key.removeprefix("override ").strip().removeprefix("/")

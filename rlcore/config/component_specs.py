@@ -1,0 +1,69 @@
+"""What a component's spec function says of its settings: asked here, and nowhere else. Light."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import fields
+from typing import Any
+
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import ConfigError, PluginError, UserError
+from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec
+from rlcore.plugins.entry_points import LEAVE_OUT
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import Registry
+from rlcore.terminal.text import short
+
+GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
+PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}
+"""Types whose values are checked, by how a field is annotated."""
+
+
+def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
+    """What the chosen algorithm asks for.
+
+    Raises:
+        UserError: settings of it that have no meaning.
+    """
+    algorithm = config.algorithm
+    needs: AlgorithmNeeds = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+    return needs
+
+
+def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: Any) -> Any:
+    """What a component's spec function says of its settings: of the type in :data:`GIVES`. A plugin
+    knows its own keys, but not which section they stand in: that is said here.
+
+    Raises:
+        UserError: settings that have no meaning; a spec function that fails or gives another type.
+    """
+    component = registry.get(kind, name)
+    if component.spec.spec is None:
+        raise PluginError(
+            f"{kind} {name!r} of {component.distribution} names no spec function, so nothing can "
+            "be checked before it starts"
+        )
+    whose = f"{section}: the spec function of {kind} {name!r} ({component.distribution})"
+    try:
+        found = load_target(component.spec.spec)(*arguments)
+    except ConfigError as error:
+        if section in error.message:
+            raise
+        raise ConfigError(f"{section}: {error.message}", hint=error.hint) from None
+    except UserError:
+        raise
+    except Exception as error:  # a plugin may fail in any way
+        at = error.__traceback__
+        own = at.tb_next if at is not None and at.tb_next is not None else at  # without our frame
+        text = "".join(traceback.format_exception(type(error), error, own)).rstrip()
+        raise PluginError(
+            f"{whose} failed:\n{text}", hint=f"rlcore plugins; {LEAVE_OUT}"
+        ) from error
+    wanted = GIVES[kind]
+    if not isinstance(found, wanted):
+        raise PluginError(f"{whose} must give {wanted.__name__}, got a {type(found).__name__}")
+    for field in fields(found):
+        value = getattr(found, field.name)
+        if not isinstance(value, PLAIN.get(str(field.type), object)):
+            raise PluginError(f"{whose}: {field.name} must be {field.type}, got {short(value)}")
+    return found

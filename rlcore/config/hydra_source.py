@@ -1,0 +1,101 @@
+"""The Hydra config source behind all groups of the catalog.
+
+    env/train/X, env/eval/X    the option's file, with the keys under `_train_` / `_eval_`
+                               applied on that side only
+    model/X                the option's file, in the package actor.model
+    algorithm/X            the option's file
+    experiment/X, ...      the recipe, its defaults list in one form (:mod:`rlcore.config.choices`)
+
+A registered component without a file is an option too: its file would only name it.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from omegaconf import DictConfig, OmegaConf
+
+from rlcore.config.catalog import COMPONENT_GROUPS, SIDES, TYPE_KEYS, Catalog
+from rlcore.config.choices import DEFAULTS, canonical
+from rlcore.config.recipes import GLOBAL, header_of, read_mapping
+
+SCHEME = "rlcore"
+PACKAGES = {"model": "_global_.actor.model"}
+catalog: ContextVar[Catalog] = ContextVar("catalog")
+"""What is served: Hydra makes sources from an address alone, so it can't be handed over."""
+
+
+class ComponentSource(ConfigSource):
+    """Serves the groups of components, and recipes."""
+
+    @staticmethod
+    def scheme() -> str:
+        return SCHEME
+
+    def available(self) -> bool:
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        return config_path.rstrip("/") in {"", *catalog.get().groups}
+
+    def is_config(self, config_path: str) -> bool:
+        group, name = _split(config_path)
+        return group != "" and self.is_group(group) and name in catalog.get().options(group)
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        path = config_path.rstrip("/")
+        everything = catalog.get().groups
+        tops = [group for group in everything if "/" not in group]
+        groups = {"": tops, "env": list(SIDES)}.get(path, [])
+        options = catalog.get().options(path) if path and self.is_group(path) else []
+        if results_filter == ObjectType.GROUP:
+            return sorted(groups)
+        return sorted(options if results_filter == ObjectType.CONFIG else {*groups, *options})
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        group, name = _split(config_path)
+        if not self.is_config(config_path):
+            raise ConfigLoadError(f"no option {config_path}")
+        is_component = group.split("/")[0] in COMPONENT_GROUPS
+        config, package = (_component if is_component else _recipe)(group, name)
+        return ConfigResult(
+            provider=self.provider,
+            path=self.full_path(),
+            config=config,
+            header={"package": package},
+        )
+
+
+def _split(config_path: str) -> tuple[str, str]:
+    group, _, name = config_path.removesuffix(".yaml").rpartition("/")
+    return group, name
+
+
+Content = tuple[DictConfig, str | None]
+"""The keys of an option, and where they start; None: below its group."""
+
+
+def _recipe(group: str, name: str) -> Content:
+    file = catalog.get().file(group, name)
+    assert file is not None  # it is an option for its file
+    content = read_mapping(file)
+    if DEFAULTS in content:
+        content[DEFAULTS] = canonical(file, group, content[DEFAULTS])
+    package = "_global_" if not content or header_of(file) == GLOBAL else None
+    return OmegaConf.create(content), package
+
+
+def _component(group: str, name: str) -> Content:
+    """The keys an option sets in its section."""
+    top, _, side = group.partition("/")
+    type_key = TYPE_KEYS[top]
+    file = catalog.get().file(group, name)
+    config: Any = OmegaConf.create({} if file is None else read_mapping(file))
+    sides = {each: config.pop(f"_{each}_", {}) for each in SIDES} if top == "env" else {}
+    if type_key not in config and "defaults" not in config:
+        config[type_key] = name
+    # A file may set keys that its `defaults` do not know yet: plain merging, checked later.
+    return OmegaConf.merge(config, sides.get(side, {})), PACKAGES.get(group)  # type: ignore[return-value]

@@ -1,0 +1,168 @@
+"""Every hook a plugin can implement, in the order of a run. This page is the contract.
+
+A plugin is a module named by an entry point of the group `rlcore.plugins`. It holds
+`RLCORE_API = (major, minor)` and functions decorated with :data:`rlcore.hookimpl`, and imports
+neither a simulator nor a tensor library: everything heavy is named by a string. All hooks are
+optional; a hook's result is a list unless it says otherwise.
+
+Signatures behind the strings of a :class:`~rlcore.contracts.specs.ComponentSpec`:
+
+    env        target(config, *, num_envs, rank, world_size, num_processes) -> Env
+               spec(config) -> EnvSpec
+    model      target(config, *, env_spec) -> Policy
+               spec(config, env_spec) -> PolicySpec
+    algorithm  target(config) -> Algorithm           spec(config) -> AlgorithmNeeds
+    placement  target(inventory, config) -> component_placement mapping
+    tracker    target(config, run_dir) -> Tracker
+    protocol   target is a ProtocolSpec
+    command    target(arguments: Sequence[str]) -> int, the exit code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pluggy
+
+if TYPE_CHECKING:
+    from rlcore.contracts.episodes import EpisodeOutcome, Film
+    from rlcore.contracts.run import Run
+    from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
+
+hookspec = pluggy.HookspecMarker("rlcore")
+hookimpl = pluggy.HookimplMarker("rlcore")
+OBSERVER = "rlcore_observer"  # the mark, an attribute of the function
+Hook = TypeVar("Hook", bound=Callable[..., object])
+
+
+def observer(hook: Hook) -> Hook:
+    """In place of :data:`hookimpl`: the hook of a run only watches, and what it raises never costs
+    the run."""
+    vars(hook)[OBSERVER] = True
+    return hookimpl(hook)
+
+
+# -- listing: called by every command, so strings only -------------------------------------
+
+
+@hookspec
+def rlcore_components() -> list[ComponentSpec]:
+    """What this plugin brings, of any kind. A name is what a user writes:
+
+    * env: `env=NAME`
+    * model: `model=NAME`
+    * algorithm: `algorithm=NAME`
+    * placement: `cluster.component_placement=NAME`, a layout that is worked out for a cluster
+    * tracker: `runner.logger.logger_backends=[NAME]`
+    * protocol: `rlcore eval RUN protocol=NAME`, an evaluation under several settings of an env
+    * command: `rlcore NAME ...`
+    """
+    return []
+
+
+# -- configuration --------------------------------------------------------------------------
+
+
+@hookspec
+def rlcore_config_paths() -> list[str]:
+    """Hydra search paths (`"pkg://my_plugin.conf"`) with groups env/, model/, algorithm/,
+    experiment/. A file `env/NAME.yaml` serves both `env.train` and `env.eval`."""
+    return []
+
+
+# -- before a run ---------------------------------------------------------------------------
+
+
+@hookspec
+def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
+    """Checks of the machine: GL, drivers, assets, environment variables. Returns dicts
+    `{"name", "status": "ok" | "warning" | "missing" | "refused", "detail", "fix"}` with `fix` the
+    command that mends it. What is missing on the machine, or refused whatever the machine (`name`
+    is the key to change), ends a run; a warning ends none.
+    `config` is the resolved run config, or None for `rlcore doctor` without one; `config.played`
+    are the envs of it that are played. A plugin that brings components is asked about runs with one
+    of them, any other about all runs. Must be quick and must not import the simulator into this
+    process."""
+    return []
+
+
+@hookspec
+def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
+    """The interpreters of other environments than rlcore's in which envs simulate, as they are now:
+    looked at as a run starts, and when simulators were started anew. Their versions stand in the
+    manifest, and a line says which ones have changed since the run was last begun.
+
+    Args:
+        envs: settings of the envs that are played, by side.
+
+    Raises:
+        UserError: one can't be used.
+    """
+    return []
+
+
+# -- during a run: called in the driver, not in the workers; results are ignored. `run` is how a
+# -- plugin reads and steers it. To `metrics` a hook may add: a name, and a number for it; those
+# -- that are there stay as they are. Each plugin's hook is called by itself, and may take
+# -- `cluster.timeouts.hook` seconds. If it raises, or adds what is not a metric:
+# --
+# --     @hookimpl    it steers: the run ends with one error that names the plugin, once the
+# --                  finished updates are in a checkpoint
+# --     @observer    it watches: one warning that names plugin and hook, and the run goes on
+# --
+# -- A hook that steers and does not return ends the run. An observer is called on a thread of its
+# -- own, while the run waits; if it does not return, it is left behind with a warning, and its
+# -- plugin's observers are called no more.
+
+
+@hookspec
+def rlcore_after_rollout(
+    run: Run,
+    outcomes: Sequence[EpisodeOutcome],
+    films: Sequence[Film],
+    metrics: dict[str, float],
+) -> None:
+    """The episodes of an update were played; the update comes next.
+
+    Args:
+        run: `run.update` updates are done.
+        outcomes: how each episode ended, in the order of their addresses, those included that the
+            algorithm gives up (`filter_rewards`).
+        films: of the episodes that were filmed (`env.train.video_cfg`).
+        metrics: `env/*`, `rollout/*` and `time/*` so far; logged once the update is made.
+    """
+
+
+@hookspec
+def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
+    """The policy was updated.
+
+    Args:
+        run: `run.update` updates are done, this one included.
+        metrics: `train/*` and `time/*` of the update.
+    """
+
+
+@hookspec
+def rlcore_after_eval(
+    run: Run, label: str, films: Sequence[Film], metrics: dict[str, float]
+) -> None:
+    """An evaluation was made; its episodes are in `eval/LABEL.parquet`.
+
+    Args:
+        label: "before", "step_000010", "after", "control"; "eval" or "sft" of those commands; of
+            a protocol "PROTOCOL/ROW".
+        films: of the episodes that were filmed (`env.eval.video_cfg`).
+        metrics: `eval/*`.
+    """
+
+
+@hookspec
+def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
+    """A run is finished: all its files are there. Called once, and not for one that was
+    interrupted or failed.
+
+    Args:
+        summary: what `summary.json` holds (:class:`rlcore.results.summary.Summary`).
+    """

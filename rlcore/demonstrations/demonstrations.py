@@ -1,0 +1,289 @@
+"""Demonstrations on disk: written while they are collected, read one at a time.
+
+Knows nothing of policies; what is stored where, see :mod:`rlcore.demonstrations.layout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from rlcore.config.schema import CollectConfig
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
+from rlcore.demonstrations.layout import (
+    DATA,
+    EPISODE_FILE,
+    EPISODES,
+    INFO,
+    DataInfo,
+    EpisodeRow,
+    check_episode,
+    number_of,
+    read_episode,
+    read_info,
+    read_table,
+    rows_of_files,
+    write_episode,
+    write_info,
+    write_table,
+)
+from rlcore.files.atomic import is_partial, sweep
+from rlcore.run_folder.env_facts import width_of
+
+
+class DemonstrationWriter:
+    """Adds episodes to a data set. Each is on the disk when :meth:`add` returns.
+
+    Opened on a folder that holds a data set of the same env and settings, it goes on with it:
+    `episodes` are those already there. :meth:`close` writes the table.
+
+    Args:
+        path: the folder, new or to go on with.
+        spec: of the env that demonstrates.
+        collect: its settings.
+        seed: root seed of the collection.
+        interpreters: other ones, in which its simulators run.
+
+    Raises:
+        ConfigError: the folder holds a data set made with other settings, or other files.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        spec: EnvSpec,
+        collect: CollectConfig,
+        *,
+        seed: int,
+        interpreters: Iterable[OtherInterpreter] = (),
+    ) -> None:
+        self.path = Path(path)
+        self._info = info = DataInfo.of_collection(spec, collect, seed, interpreters)
+        self._rows: list[EpisodeRow] = []
+        if begun(self.path):
+            _check_same(self.path, read_info(self.path), info)
+            self._rows = rows_of_files(self.path)
+            (self.path / EPISODES).unlink(missing_ok=True)  # stale from here on
+        else:
+            _check_empty(self.path)
+            sweep(self.path)
+            write_info(self.path, info)
+        self._next = 1 + max((number_of(row) for row in self._rows), default=-1)
+
+    def episodes(self) -> set[Episode]:
+        """Addresses already written, group left out."""
+        return {row.episode for row in self._rows}
+
+    def add(self, demonstration: Demonstration) -> None:
+        """Write one episode.
+
+        Raises:
+            ValueError: the episode is already there, or its arrays don't fit the data set.
+        """
+        address = demonstration.episode._replace(group=-1)
+        if address in self.episodes():
+            raise ValueError(f"{address} is already in {self.path}")
+        _check_arrays(demonstration, self._info)
+        row = EpisodeRow(
+            task_index=address.task,
+            trial=address.trial,
+            replica=address.replica,
+            task=self._info.tasks[address.task],
+            task_description=demonstration.task_description,
+            success=bool(demonstration.success),
+            length=len(demonstration.actions),
+            file=f"{DATA}/{EPISODE_FILE.format(self._next)}",
+        )
+        write_episode(self.path, row, demonstration)
+        self._rows.append(row)
+        self._next += 1
+
+    def close(self) -> None:
+        """Write `episodes.parquet`: the collection is complete."""
+        write_table(self.path, self._rows)
+
+    def __enter__(self) -> DemonstrationWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        if kind is None:
+            self.close()
+
+
+class DemonstrationSet(Sequence[Demonstration]):
+    """The episodes of a data set in canonical order (task, trial, replica), read when asked for.
+
+    Args:
+        path: the folder.
+        rows: only these episodes; all if None.
+
+    Raises:
+        CheckpointError: no data set at `path`, or a damaged one.
+    """
+
+    def __init__(self, path: str | Path, rows: Sequence[EpisodeRow] | None = None) -> None:
+        self.path = Path(path)
+        self.info = read_info(self.path)
+        chosen = read_table(self.path) if rows is None else rows
+        self.rows = tuple(sorted(chosen, key=lambda row: row.episode))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        """An int gives a :class:`Demonstration`, a slice a smaller set."""
+        if isinstance(index, slice):
+            return self._subset(self.rows[index])
+        return read_episode(self.path, self.rows[index], self.info)
+
+    def __iter__(self) -> Iterator[Demonstration]:
+        return (read_episode(self.path, row, self.info) for row in self.rows)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the collection came to its end; if not, these are the episodes it got to."""
+        return (self.path / EPISODES).exists()
+
+    def tasks(self) -> list[str]:
+        """Names of the tasks that have episodes, sorted."""
+        return sorted({row.task for row in self.rows})
+
+    def successful(self) -> DemonstrationSet:
+        """Only episodes that succeeded."""
+        return self._subset([row for row in self.rows if row.success])
+
+    def check(self, spec: EnvSpec) -> None:
+        """Raise ConfigError unless a policy for `spec` can learn from these episodes."""
+        if not self.rows:
+            raise ConfigError(
+                f"no demonstrations are left to learn from in {self.path}",
+                hint="collect more: rlcore collect",
+            )
+        self.info.check_fits(spec, self.path)
+
+    def check_files(self) -> None:
+        """Raise CheckpointError unless all episodes are there, as far as their headers tell."""
+        for row in self.rows:
+            check_episode(self.path, row, self.info)
+
+    def split(self, val_fraction: float, seed: int) -> tuple[DemonstrationSet, DemonstrationSet]:
+        """(training, validation) by whole episodes, stratified by task.
+
+        Which episodes of a task are held back depends on (seed, task) alone. Of all episodes
+        `val_fraction` is held back, but at least one, and of every task at least one is left to
+        train on; what doesn't divide goes to the tasks with the largest remainder.
+
+        Raises:
+            ConfigError: a fraction outside (0, 1), or no task with two episodes.
+        """
+        if not 0.0 < val_fraction < 1.0:
+            raise ConfigError(f"sft.val_fraction must lie between 0 and 1, got {val_fraction}")
+        by_task = {task: [r for r in self.rows if r.task == task] for task in self.tasks()}
+        counts = _shares({task: len(rows) for task, rows in by_task.items()}, val_fraction)
+        if not sum(counts.values()):
+            raise ConfigError(
+                f"{len(self)} demonstrations of {len(by_task)} tasks in {self.path} leave none to "
+                "validate on: at least one task needs two",
+                hint="raise collect.episodes_per_task",
+            )
+        held: set[EpisodeRow] = set()
+        for task, rows in by_task.items():
+            order = generator(seed, "validation split", task).permutation(len(rows))
+            held.update(rows[i] for i in order[: counts[task]])
+        train = [row for row in self.rows if row not in held]
+        return self._subset(train), self._subset([row for row in self.rows if row in held])
+
+    def _subset(self, rows: Sequence[EpisodeRow]) -> DemonstrationSet:
+        return DemonstrationSet(self.path, rows)
+
+
+def check_folder(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
+    """Whether a run can learn from what is in a folder, or write its demonstrations there: go on
+    with an interrupted collection, or begin one. Reads headers only.
+
+    Raises:
+        CheckpointError: a data set that is damaged.
+        ConfigError: one of another env, a begun one of other settings, or other files.
+    """
+    if not begun(path):
+        return _check_empty(path)
+    data = DemonstrationSet(path)
+    if data.complete:
+        data.check(spec)
+    else:
+        _check_same(path, data.info, DataInfo.of_collection(spec, collect, seed))
+    data.check_files()
+
+
+def _shares(sizes: dict[str, int], fraction: float) -> dict[str, int]:
+    """Episodes held back per task: round(fraction * total) by largest remainder, at least one."""
+    total = max(1, round(fraction * sum(sizes.values())))
+    shares = {task: min(int(fraction * size), size - 1) for task, size in sizes.items()}
+    by_remainder = sorted(sizes, key=lambda task: (shares[task] - fraction * sizes[task], task))
+    for task in by_remainder:
+        if sum(shares.values()) < total and shares[task] < sizes[task] - 1:
+            shares[task] += 1
+    return shares
+
+
+def begun(path: Path) -> bool:
+    """Whether a folder holds a collection. A description that can't be read, with not one episode,
+    is of one that was killed at its very first file."""
+    if not (path / INFO).is_file():
+        return False
+    try:
+        read_info(path)
+    except CheckpointError:
+        return bool(_others(path) - {INFO})
+    return True
+
+
+def _others(path: Path) -> set[str]:
+    """What is in a folder, without files that a killed collection never finished: nothing stands
+    on those."""
+    return {entry.name for entry in path.iterdir() if not is_partial(entry.name)}
+
+
+def _check_empty(path: Path) -> None:
+    if path.is_dir() and _others(path) - {INFO}:
+        raise ConfigError(
+            f"{path} holds files that are not demonstrations",
+            hint="set collect.path to a new folder",
+        )
+
+
+def _check_same(path: Path, there: DataInfo, wanted: DataInfo) -> None:
+    """A collection goes on only where it left off: everything equal but the versions."""
+    mine, others = asdict(wanted), asdict(there)
+    del mine["versions"]
+    for key in sorted(mine, key="sentences".__eq__):  # last: they differ with the tasks
+        if mine[key] != others[key]:
+            raise ConfigError(
+                f"{path} holds demonstrations with {key} {others[key]}, now asked for {mine[key]}",
+                hint="set collect.path to a new folder",
+            )
+
+
+def _check_arrays(demonstration: Demonstration, info: DataInfo) -> None:
+    length = len(demonstration.actions)
+    frames = len(demonstration.frame_steps)
+    wanted = {
+        "states": (length, width_of(info.states)),
+        "actions": (length, width_of(info.actions)),
+        **{name: (frames, *size, 3) for name, size in info.cameras.items()},
+    }
+    found = {
+        "states": demonstration.states.shape,
+        "actions": demonstration.actions.shape,
+        **{name: array.shape for name, array in demonstration.frames.items()},
+    }
+    if wanted != found:
+        raise ValueError(f"{demonstration.episode} has arrays {found}, expected {wanted}")
+    if any(array.dtype != np.uint8 for array in demonstration.frames.values()):
+        raise ValueError(f"frames of {demonstration.episode} are not uint8")

@@ -1,0 +1,180 @@
+"""Evaluation: the frozen list of (task, trial), each exactly once, as rows and a table."""
+
+from __future__ import annotations
+
+from rlcore.contracts.episodes import Film
+from rlcore.contracts.specs import EnvSpec
+from rlcore.results.statistics import success_rate
+from rlcore.results.summary import Summary, build_summary, write_summary
+from rlcore.results.tables import (
+    EpisodeResult,
+    from_outcomes,
+    plain_table,
+    success_by_start,
+    success_rows,
+    write_results,
+)
+from rlcore.rollout.schedule import evaluation_columns, filmed_columns
+from rlcore.run_folder.metrics import env_metrics
+from rlcore.session.assembly import Assembly
+from rlcore.session.gather import Gathered, GatherOrder, gather
+from rlcore.session.session import Session, caveat, made_with, open_session, protocol, sampling
+
+EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired
+
+
+def run(assembly: Assembly) -> list[EpisodeResult]:
+    """`rlcore eval`: evaluate `actor.model.model_path` and print the table."""
+    with open_session(assembly) as session:
+        results = evaluate(session, "eval")
+        conclude(session, after=results)
+    return results
+
+
+def evaluate(
+    session: Session, label: str, update: int = 0, side: str = "eval"
+) -> list[EpisodeResult]:
+    """Play the protocol once with the present weights.
+
+    Writes `eval/LABEL.parquet`; logs `eval/*`.
+
+    Args:
+        session: the run.
+        label: name of this evaluation ("before", "after", "step_000010", ...).
+        update: updates done so far, the step of the metrics.
+        side: whose simulators play it; the metrics of a further one are logged under its name.
+
+    Raises:
+        HookError: a hook of a plugin failed; the evaluation was made all the same.
+    """
+    config, assembly = session.config, session.assembly
+    spec = assembly.env_specs["eval"]
+    columns = evaluation_columns(spec, config.env.eval)
+    video = config.env.eval.video_cfg
+    with (
+        session.clock.measure(f"eval_{label}"),
+        session.progress.phase(f"evaluate ({label})", total=len(columns)) as phase,
+    ):
+        gathered = gather(
+            session.group,
+            assembly,
+            GatherOrder(
+                side=side,
+                columns=columns,
+                phase="eval",
+                update=EVAL_UPDATE,
+                deterministic=config.rollout.eval_deterministic,
+                temperature=config.rollout.eval_temperature,
+                keep=False,
+                record=filmed_columns(columns, video),
+            ),
+            phase.counts,
+        )
+    session.folder.require_held()
+    session.note_rendering(side, gathered.render_settings)
+    session.tell_survived(gathered.incidents)
+    rules = protocol(assembly).digest
+    results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config), rules)
+    path = session.folder.evaluations / f"{label}.parquet"
+    write_results(path, results, made_with(assembly))
+    metrics = env_metrics(gathered.outcomes, prefix="eval" if side == "eval" else f"eval/{side}")
+    session.hooks.call(
+        "rlcore_after_eval",
+        run=session.run,
+        label=label,
+        films=films(gathered, spec),
+        metrics=metrics,
+    )
+    session.trackers.log(metrics, step=update)
+    rate, said = success_rate([*success_by_start(results).values()]), caveat(assembly)
+    session.progress.line(
+        f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
+        + (f"; {said}" if said else "")
+    )
+    session.hooks.check()
+    return results
+
+
+def table(session: Session, results: list[EpisodeResult], title: str) -> str:
+    """The per-task table with groups and both averages, as text."""
+    spec = session.assembly.env_specs["eval"]
+    said = "; ".join(filter(None, [title, caveat(session.assembly)]))
+    return plain_table(success_rows(results, spec.task_groups), said)
+
+
+def conclude(
+    session: Session,
+    *,
+    after: list[EpisodeResult],
+    before: list[EpisodeResult] | None = None,
+    control: list[EpisodeResult] | None = None,
+    stopped: str = "",
+) -> Summary:
+    """Write `summary.json`, and say last what came out and where it is.
+
+    Raises:
+        HookError: a hook of a plugin failed; the run is finished all the same.
+    """
+    summary = build_summary(
+        before=before,
+        after=after,
+        control=control,
+        groups=session.assembly.env_specs["eval"].task_groups,
+        seed=session.config.runner.seed,
+        seconds=session.clock.seconds,
+        totals=session.totals,
+        versions=session.manifest["versions"],
+        caveat=caveat(session.assembly),
+        stopped=stopped,
+    )
+    session.folder.require_held()
+    session.trackers.sync()  # a run with a summary is never gone on with to log it again
+    write_summary(session.folder.summary, summary)
+    session.progress.line(table(session, after, "success after"))
+    for line in _closing(summary):
+        session.progress.line(line)
+    session.hooks.call("rlcore_after_run", run=session.run, summary=summary)
+    session.progress.line(f"run folder: {session.folder.path}")
+    session.hooks.check()
+    return summary
+
+
+def _closing(summary: Summary) -> list[str]:
+    """The last lines of a run: success on both sides, and what the difference is worth."""
+    lines = [summary["caveat"]] if "caveat" in summary else []
+    for name, side in (
+        ("before", summary["success_before"]),
+        ("after ", summary["success_after"]),
+        ("control", summary.get("success_control")),
+    ):
+        if side is not None:
+            lines.append(
+                f"success {name}  {side['rate']:.3f}  [{side['lo']:.3f}, {side['hi']:.3f}]"
+                f"  n={side['n']}"
+            )
+    gain = summary["paired_difference"]
+    if gain is not None:
+        lines.append(
+            f"difference      {gain['mean']:+.3f}  [{gain['lo']:+.3f}, {gain['hi']:+.3f}]"
+            "  paired, 95%"
+        )
+        if gain["mean"] < 0:
+            chance = "" if gain["hi"] < 0 else ", though by no more than chance may do"
+            lines.append(
+                f"warning: success fell by {-gain['mean']:.3f} over the run{chance}; look at kl "
+                "and clipped of its updates, try a lower actor.optim.lr or fewer "
+                "algorithm.update_epoch, or go back to an earlier checkpoint"
+            )
+    return lines
+
+
+def films(gathered: Gathered, spec: EnvSpec) -> list[Film]:
+    """The filmed episodes, in the order of their columns.
+
+    Args:
+        spec: of the env that they were played on.
+    """
+    return [
+        Film(footage, spec.tasks[footage.episode.task], spec.descriptions[footage.episode.task])
+        for _, footage in sorted(gathered.videos.items())
+    ]

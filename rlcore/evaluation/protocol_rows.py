@@ -1,0 +1,165 @@
+"""What a protocol evaluates: the settings of its rows. Light.
+
+A row changes keys of `env.eval`. What the rows set can't be set beside them, unless the protocol
+says that it may differ: then the figures are marked as not the protocol's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from rlcore.config.bind import check_choices
+from rlcore.config.catalog import SIDES
+from rlcore.config.old_names import warn
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
+from rlcore.contracts.specs import ProtocolSpec
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import Registry, load_plugins
+
+EVALUATED = "env.eval"  # the section that rows change
+
+
+def rows_of(
+    config: RunConfig, *, protocol: str, given: Collection[str] = ()
+) -> dict[str, RunConfig]:
+    """The configuration of each row of a registered protocol: what a run of it evaluates on
+    besides. It warns of a key that was asked for and is not the protocol's.
+
+    Args:
+        given: paths of the keys that the command line sets.
+
+    Raises:
+        ConfigError: a protocol of another env, or a key that its rows set themselves.
+        PluginError: no such protocol, a broken one, or a key that this env does not have.
+    """
+    spec = protocol_spec(load_plugins(), protocol)
+    configs = row_configs(config, protocol, spec, given)
+    for said in dict.fromkeys(other_than(spec, protocol, configs).values()):
+        warn(said)
+    return configs
+
+
+def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
+    """A registered protocol.
+
+    Raises:
+        PluginError: no protocol has that name, or its plugin names something else.
+    """
+    component = registry.get("protocol", name)
+    found = load_target(component.spec.target)
+    if not isinstance(found, ProtocolSpec):
+        raise PluginError(
+            f"protocol {name!r} of {component.distribution}: {component.spec.target} must be a "
+            f"ProtocolSpec, got {type(found).__name__}"
+        )
+    for fault in _faults(found):
+        raise PluginError(f"protocol {name!r} of {component.distribution}: {fault}")
+    return found
+
+
+def _faults(spec: ProtocolSpec) -> Iterator[str]:
+    """What would break, or be lost, only once episodes are played."""
+    if not spec.groups:
+        yield "it has no groups"
+    set_by_rows = {key for _, changes in _settings(spec) for key in changes}
+    for key in spec.may_differ:
+        if key not in set_by_rows:
+            yield f"{key!r} may differ, and no row sets it"
+    seen: set[str] = set()
+    for group, rows in spec.groups.items():
+        if not rows:
+            yield f"group {group!r} has no rows"
+        for row in rows:
+            if row in seen:
+                yield f"two rows are called {row!r}: every row needs a name of its own"
+            if row in SIDES:
+                yield f"a row can't be called {row!r}: rlcore itself uses {', '.join(SIDES)}"
+            seen.add(row)
+    for each in spec.published:
+        for column in each.figures.keys() - {*spec.groups, *spec.averages, *spec.totals}:
+            yield f"{each.model} has a published figure for {column!r}, no column of its table"
+    for kind, sums in (("average", spec.averages), ("total", spec.totals)):
+        for name, of in sums.items():
+            if not of:
+                yield f"{kind} {name!r} is over no groups"
+            for group in of:
+                if group not in spec.groups:
+                    known = ", ".join(map(repr, spec.groups))
+                    yield f"{kind} {name!r} is over {group!r}, not one of its groups: {known}"
+
+
+def row_configs(
+    config: RunConfig, name: str, spec: ProtocolSpec, given: Collection[str] = ()
+) -> dict[str, RunConfig]:
+    """The configuration of each row, by its name.
+
+    Args:
+        given: paths of the keys that the command line sets; of those that may differ its values
+            hold.
+
+    Raises:
+        ConfigError: the run has another env, the command line sets a key that is the rows' to set,
+            or a row sets a text that its key does not take.
+        PluginError: a key that this env does not have.
+    """
+    env = config.env.eval
+    if env.env_type != spec.env:
+        raise ConfigError(
+            f"protocol={name} is for env {spec.env}, env.eval is {env.env_type}",
+            hint=f"choose env={spec.env}, or another protocol",
+        )
+    keys = {field.name for field in fields(env)}
+    asked = {
+        key: getattr(env, key)
+        for key in keys
+        # keys of a section are given one by one
+        if any(f"{one}.".startswith(f"{EVALUATED}.{key}.") for one in given)
+    }
+    configs = {}
+    for row, changes in _settings(spec):
+        for key in changes.keys() - keys:
+            raise PluginError(
+                f"protocol {name!r} sets {key!r} for {row!r}, which env {spec.env} does not have."
+                f"{did_you_mean(key, keys)}"
+            )
+        for key in sorted(asked.keys() & changes.keys() - set(spec.may_differ)):
+            if asked[key] != changes[key]:
+                own, got = (json.dumps(each[key], default=str) for each in (changes, asked))
+                raise ConfigError(
+                    f"{EVALUATED}.{key} must be left out, or {own}: protocol={name} sets it for "
+                    f"{row!r}, got {got}",
+                    hint=_may_be_set(spec),
+                )
+        kept = {key: asked[key] for key in spec.may_differ if key in asked}
+        changed = replace(config, env=replace(config.env, eval=replace(env, **{**changes, **kept})))
+        check_choices(changed)
+        changed.freeze()
+        configs[row] = changed
+    return configs
+
+
+def _settings(spec: ProtocolSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for rows in spec.groups.values():
+        yield from rows.items()
+
+
+def _may_be_set(spec: ProtocolSpec) -> str | None:
+    keys = ", ".join(f"{EVALUATED}.{key}" for key in spec.may_differ)
+    return f"what may be set beside this protocol: {keys}" if keys else None
+
+
+def other_than(spec: ProtocolSpec, name: str, configs: Mapping[str, RunConfig]) -> dict[str, str]:
+    """By row, where it is played under other settings than the protocol's, what figures of it are
+    not."""
+    said = {}
+    for row, changes in _settings(spec):
+        played = vars(configs[row].env.eval)
+        other = [k for k in spec.may_differ if k in changes and played[k] != changes[k]]
+        if other:
+            keys = ", ".join(f"{EVALUATED}.{key}={played[key]}" for key in other)
+            said[row] = f"{keys}: figures are not those of protocol={name}"
+    return said

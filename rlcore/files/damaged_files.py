@@ -1,0 +1,94 @@
+"""Report files that are damaged, or of another version, with one error for all readers. Light."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import rlcore
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files import reading
+
+UNLIKE: tuple[type[Exception], ...] = (
+    OSError, ValueError, LookupError, TypeError, AttributeError,
+)  # fmt: skip
+"""What reading a file raises, and taking apart values that are not as expected."""
+
+
+def damaged(path: Path, reason: str) -> CheckpointError:
+    """The error for a file that is not what it was when it was written."""
+    return CheckpointError(
+        f"{path} is damaged or incomplete ({reason})", hint="copy or download it again"
+    )
+
+
+class OtherVersionError(CheckpointError):
+    """A file that is whole, in a form of another version of rlcore."""
+
+
+def of_another_version(path: Path, says: str, instead: str = "") -> OtherVersionError:
+    """The error for such a file.
+
+    Args:
+        says: what there is or is not in it, behind its path.
+        instead: what else can be done with it.
+    """
+    return OtherVersionError(
+        f"{path} {says}: {_writer(path)} wrote it, and this is rlcore {rlcore.__version__}",
+        hint=f"the version that wrote it reads it{instead and '; '}{instead}",
+    )
+
+
+def _writer(path: Path) -> str:
+    """Which rlcore wrote a file, as the manifest of its run says."""
+    with suppress(StopIteration, *UNLIKE):
+        paths = (folder / "manifest.json" for folder in path.parents)
+        manifest = reading.read_json(next(path for path in paths if path.is_file()))
+        git = manifest["git"]  # of a checkout
+        commit = f" (commit {git['commit'][:10]})" if git else ""
+        version = manifest["versions"]["rlcore"]
+        another = "another build of " if version == rlcore.__version__ else ""
+        words = f"{another}rlcore {version}{commit}"
+        if words.isprintable():
+            return words
+    return "another version of rlcore, or another program,"
+
+
+@contextmanager
+def blaming(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Whatever can't be read or taken apart inside is the fault of the file `path`.
+
+    Args:
+        kinds: of further exceptions, such as those of the library that reads it.
+
+    Raises:
+        CheckpointError: see :func:`damaged`.
+    """
+    try:
+        yield
+    except UNLIKE + kinds as error:
+        raise damaged(path, _reason(error)) from error
+
+
+def read_json(path: Path) -> Any:
+    """Raises CheckpointError if the file is missing or not JSON."""
+    with blaming(path):
+        return reading.read_json(path)
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Raises CheckpointError if the file is missing or not a JSON object."""
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise damaged(path, "it holds no mapping of names to values")
+    return content
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError | ValueError):
+        return reading.reason_of(error)
+    if isinstance(error, KeyError):
+        return f"it lacks {error}"
+    return repr(error)

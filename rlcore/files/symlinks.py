@@ -1,0 +1,44 @@
+"""Refuse links that lead out of a folder: writing through one changes somebody else's file, and
+copying through one takes a file that the folder's maker chose on the reader's machine.
+
+Weights are read through links all the same: caches of downloads are made of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from rlcore.contracts.errors import CheckpointError
+
+
+def require_no_way_out(folder: Path) -> None:
+    """For a folder that is going to be written to, or copied: nothing in it leads out of it.
+
+    Raises:
+        CheckpointError: names the link and where it leads.
+    """
+    for place, folders, files in os.walk(folder):
+        require_inside(folder, (Path(place, name) for name in (*folders, *files)))
+
+
+def require_inside(folder: Path, paths: Iterable[Path]) -> None:
+    """As :func:`require_no_way_out` for some files of a folder; those that are not there pass."""
+    root = Path(os.path.realpath(folder))
+    for path in paths:
+        if path.is_symlink() and not _leads_within(path, root):
+            raise CheckpointError(
+                f"{path} is a link to {os.path.realpath(path)}, outside of {folder}: nothing is "
+                "written or copied through it",
+                hint=f"put a copy in its place, or copy the whole folder: cp -rL {folder} COPY",
+            )
+
+
+def leads_out(folder: Path, path: Path) -> bool:
+    """Whether a file of a folder, or a folder above it, is a link that leads out of it."""
+    return not _leads_within(path, Path(os.path.realpath(folder)))
+
+
+def _leads_within(path: Path, root: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(root)

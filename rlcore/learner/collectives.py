@@ -1,0 +1,159 @@
+"""Several learners that act as one: same weights, shared sums. Alone, all of it does nothing.
+
+Every rank knows the light arrays of the whole batch, so advantages, weights and the shuffle are
+computed alike everywhere without another word; a rank runs the samples whose inputs it holds,
+and gradients are added up. Two ranks then equal one up to the order of summation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from rlcore.contracts.metric import Metrics
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.learner import dtensor as parts
+from rlcore.rollout import columns
+
+T = TypeVar("T")
+
+
+def meet(device: torch.device, *, url: str, rank: int, world_size: int, timeout: float) -> None:
+    """Meet the other ranks at `url` (`tcp://HOST:PORT`).
+
+    Args:
+        device: where they compute. What lies on the host is exchanged there all the same: counts,
+            metrics, and parts that are offloaded.
+        timeout: seconds that a rank waits for the others, here and in every sum: ranks hold
+            unequal shares of a minibatch, so it must cover the longest of them.
+    """
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+        init_method=url,
+        rank=rank,
+        world_size=world_size,
+        timeout=timedelta(seconds=timeout),
+    )
+
+
+def several() -> bool:
+    """Whether this process has joined others."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def number() -> int:
+    """This rank's; 0 alone."""
+    return dist.get_rank() if several() else 0
+
+
+def count() -> int:
+    """How many there are."""
+    return dist.get_world_size() if several() else 1
+
+
+def of_all(value: T) -> list[T]:
+    """All ranks' values, in rank order."""
+    values = [value] * count()
+    if several():
+        dist.all_gather_object(values, value)
+    return values
+
+
+def total(number: float) -> float:
+    """The sum of all ranks' numbers, alike on all."""
+    return sum(of_all(number))
+
+
+def of_first(value: Any) -> Any:
+    """Rank 0's value."""
+    if not several():
+        return value
+    values = [value]
+    dist.broadcast_object_list(values, src=0)
+    return values[0]
+
+
+def most(count: int) -> int:
+    """The greatest of all ranks' numbers."""
+    return max(of_all(count))
+
+
+def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Sum gradients over ranks; a rank that had no sample contributes zeros. Those of divided
+    parameters are sums already.
+
+    A parameter without a gradient on any rank keeps none, as on a single one: zeros would let the
+    optimizer decay it. Call it with the same parameters on all ranks.
+    """
+    if not several():
+        return
+    shared = [one for one in parameters if not parts.divided(one)]
+    if not shared:
+        return
+    known = torch.tensor([p.grad is not None for p in shared], device=shared[0].device).int()
+    dist.all_reduce(known)
+    for parameter, ranks in zip(shared, known.tolist(), strict=True):
+        if not ranks:
+            continue
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        dist.all_reduce(parameter.grad)
+
+
+def merge_metrics(metrics: Metrics) -> Metrics:
+    """The metrics of all ranks, in rank order."""
+    merged = Metrics()
+    for part in of_all(metrics):
+        merged.merge(part)
+    return merged
+
+
+def whole_batch(trajectory: Trajectory | None) -> Trajectory:
+    """The batch of all ranks in canonical order; `sample_index` is -1 for others' decisions. There
+    is a decision to run a forward with on every rank, if on any.
+
+    Columns are sorted by the address of their first episode, whoever played them.
+
+    Args:
+        trajectory: what this rank gathered; None: nothing, and one of the others did.
+    """
+    if not several():
+        assert trajectory is not None
+        return columns.canonical(trajectory)
+    light = None if trajectory is None else replace(trajectory, inputs={}, replay={})
+    gathered = of_all(light)
+    none = columns.take(next(part for part in gathered if part is not None), [])
+    trajectory = _lend_a_row(none if trajectory is None else trajectory)
+    parts = [none if part is None else part for part in gathered]
+    chunks = max(part.shape[0] for part in parts)
+    padded = [columns.pad(part, chunks) for part in parts]
+    for rank, part in enumerate(padded):
+        if rank != dist.get_rank():
+            part.sample_index.fill_(columns.NO_DECISION)
+    whole = columns.beside(padded)
+    return columns.canonical(replace(whole, inputs=trajectory.inputs, replay=trajectory.replay))
+
+
+def _lend_a_row(trajectory: Trajectory) -> Trajectory:
+    """Who holds no decision gets one of another rank's, which is in no sample: it has to make the
+    forwards that the others make."""
+    held = any(len(rows) for rows in trajectory.inputs.values())
+    holds = of_all(held)
+    if all(holds) or not any(holds):
+        return trajectory
+    lender = holds.index(True)
+    lent: list[Any] = [None, None]
+    if lender == dist.get_rank():
+        lent = [
+            {name: rows[:1].clone() for name, rows in kind.items()}
+            for kind in (trajectory.inputs, trajectory.replay)
+        ]
+    dist.broadcast_object_list(lent, src=lender)
+    inputs, replay = lent
+    return trajectory if held else replace(trajectory, inputs=inputs, replay=replay)

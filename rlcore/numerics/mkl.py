@@ -1,0 +1,223 @@
+"""Which matrix kernels a process computes with, chosen so that the bits of a row depend neither on
+its place in a batch nor on the rows beside it (docs/repeatability.md).
+
+    processor --setting--> MKL_CBWR in the environment --> read by MKL at its first call
+
+`import rlcore` chooses for its own process (:func:`choose`). Workers are told what they share and
+a resumed run what it began with (:func:`settle`, :func:`adopt`), before they compute.
+
+Knows processors by what they offer. Loads no tensor library: what the kernels then really do is
+looked at in :mod:`rlcore.numerics.batch_invariance`.
+
+Environment variables:
+    MKL_CBWR              of MKL; set by the user, it is left as it is
+    ATEN_CPU_CAPABILITY   of torch and
+    ONEDNN_MAX_CPU_ISA    of oneDNN; set only to hold a better processor to what is shared
+    RLCORE_KERNELS        the MKL_CBWR that rlcore chose, so that a child process knows it from a
+                          user's
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+MKL, ATEN, ONEDNN = "MKL_CBWR", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"
+VARIABLES = (MKL, ATEN, ONEDNN)
+OURS = "RLCORE_KERNELS"
+
+NONE, COMPATIBLE, AVX2, AVX512 = "none", "COMPATIBLE", "AVX2", "AVX512"
+LEVELS = (NONE, COMPATIBLE, AVX2, AVX512)  # from least to best
+"""What MKL has kernels of its own for that it can be strict with; "none" without MKL."""
+NEEDED = {  # flags of a level, as Linux calls them
+    AVX512: {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"},
+    AVX2: {"avx2", "fma"},
+}
+HELD = {  # what holds torch and oneDNN to a level
+    AVX512: {ATEN: "avx512", ONEDNN: "AVX512_CORE"},
+    AVX2: {ATEN: "avx2", ONEDNN: "AVX2"},
+    COMPATIBLE: {ATEN: "default", ONEDNN: "SSE41"},
+}
+BF16_UNITS = {"amx_bf16": "AVX512_CORE_AMX", "avx512_bf16": "AVX512_CORE_BF16"}  # best first
+ANY_MAKER = "any"
+X86 = ("x86_64", "amd64", "i386", "i686")
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What a processor offers to those who compute; or what several have in common.
+
+    Attributes:
+        level: one of LEVELS.
+        maker: as it calls itself, e.g. "GenuineIntel": MKL has other kernels for other makers'.
+        units: those of BF16_UNITS that it has.
+    """
+
+    level: str
+    maker: str
+    units: tuple[str, ...] = ()
+
+    @property
+    def setting(self) -> str:
+        """The MKL_CBWR for it; "" without MKL.
+
+        STRICT is what makes a row's place and company not matter. MKL knows it for AVX2 and
+        AVX512 only; the kernels for any processor keep rows apart by themselves, and are slow.
+        """
+        if self.level == NONE:
+            return ""
+        if self.level == COMPATIBLE or self.maker == ANY_MAKER:
+            return COMPATIBLE
+        return f"{self.level},STRICT"
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What a run computes with.
+
+    Attributes:
+        processor: what its workers' processors have in common.
+        environment: those of VARIABLES that decide.
+        by_hand: whether a user set MKL_CBWR.
+    """
+
+    processor: Processor
+    environment: Mapping[str, str]
+    by_hand: bool = False
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What was seen of a process that computes.
+
+    Attributes:
+        rows: of the batches that were looked at.
+        kernels: sums whose rows got other bits at another place or beside other rows.
+        decisions: parts of the policy's decisions of which the same is true; looked at only with a
+            fixed forward batch.
+        digest: of the sums' results: equal where two processes round them alike.
+    """
+
+    rows: int
+    kernels: tuple[str, ...]
+    decisions: tuple[str, ...]
+    digest: str
+
+
+@lru_cache(maxsize=1)
+def processor() -> Processor:
+    """This machine's."""
+    if platform.machine().lower() not in X86:
+        return Processor(NONE, platform.machine().lower() or ANY_MAKER)
+    maker, flags = _mac_says() if sys.platform == "darwin" else _linux_says()
+    return known_by(maker, flags)
+
+
+def known_by(maker: str, flags: set[str]) -> Processor:
+    """The x86 processor with those flags, as Linux calls them."""
+    level = next((each for each in (AVX512, AVX2) if flags >= NEEDED[each]), COMPATIBLE)
+    return Processor(level, maker, tuple(unit for unit in BF16_UNITS if unit in flags))
+
+
+def in_common(processors: Sequence[Processor]) -> Processor:
+    """What all of them offer."""
+    first, *others = processors
+    return Processor(
+        min((each.level for each in processors), key=LEVELS.index),
+        first.maker if all(each.maker == first.maker for each in others) else ANY_MAKER,
+        tuple(unit for unit in first.units if all(unit in each.units for each in others)),
+    )
+
+
+def shared(processors: Sequence[Processor]) -> dict[str, str]:
+    """The environment under which all of them compute alike; a better one is held to what the
+    others offer."""
+    common = in_common(processors)
+    found = {MKL: common.setting} if common.setting else {}
+    if any(each != common for each in processors) and common.level in HELD:
+        found |= HELD[common.level]
+        if common.level == AVX512 and common.units:
+            found[ONEDNN] = BF16_UNITS[common.units[0]]
+    return found
+
+
+def choose() -> None:
+    """Ask for this processor's best kernels, unless the user asked for some."""
+    setting = processor().setting
+    if setting and MKL not in os.environ:
+        os.environ |= {MKL: setting, OURS: setting}
+
+
+def by_hand() -> str | None:
+    """The MKL_CBWR that a user set; None where it is rlcore's choice."""
+    setting = os.environ.get(MKL)
+    return None if setting == os.environ.get(OURS) else setting
+
+
+def settle(offered: Sequence[Processor], begun: Kernels | None = None) -> Kernels:
+    """The kernels of a run whose workers sit on these processors.
+
+    Args:
+        offered: what they offer.
+        begun: what the run computed with before; used again if every worker can.
+    """
+    common = in_common(offered)
+    if by_hand() is not None:
+        return Kernels(common, in_effect(), by_hand=True)
+    if begun is None or in_common([begun.processor, common]) != begun.processor:
+        return Kernels(common, shared(offered))
+    again = {**shared([begun.processor, *offered]), **begun.environment}
+    return Kernels(begun.processor, again)
+
+
+def adopt(kernels: Kernels) -> None:
+    """Compute with these from now on; without effect on what has computed already."""
+    os.environ |= kernels.environment
+    if not kernels.by_hand and MKL in kernels.environment:
+        os.environ[OURS] = kernels.environment[MKL]
+
+
+def in_effect() -> dict[str, str]:
+    """Those of VARIABLES that are set."""
+    return {name: os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+def _linux_says() -> tuple[str, set[str]]:
+    """(maker, flags) of the first processor. No more is read: on a large machine the kernel takes
+    long to tell of all."""
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
+            facts = dict(_pairs(lines))
+    except OSError:
+        return ANY_MAKER, set()
+    return facts.get("vendor_id", ANY_MAKER), set(facts.get("flags", "").split())
+
+
+def _pairs(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        name, _, value = line.partition(":")
+        yield name.strip(), value.strip()
+        if name.strip() == "flags":
+            return
+
+
+def _mac_says() -> tuple[str, set[str]]:
+    """The same of a Mac with an Intel processor."""
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    asked = {"avx2": "avx2_0", **{flag: flag for flag in NEEDED[AVX512] if flag != "avx2"}}
+    flags = set()
+    for flag, name in asked.items():
+        value, size = ctypes.c_int(0), ctypes.c_size_t(ctypes.sizeof(ctypes.c_int))
+        failed = library.sysctlbyname(
+            f"hw.optional.{name}".encode(), ctypes.byref(value), ctypes.byref(size), None, 0
+        )
+        if not failed and value.value:
+            flags.add(flag)
+    return "GenuineIntel", flags

@@ -1,0 +1,28 @@
+"""The commands of core itself, through the same door as everybody's plugin."""
+
+from __future__ import annotations
+
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.specs import ComponentSpec
+
+RLCORE_API = (0, 3)
+
+COMMANDS = {
+    "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
+    "resume": "resume an interrupted run: resume RUN [key=value ...]",
+    "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
+    "collect": "write expert demonstrations",
+    "sft": "train supervised on demonstrations",
+    "plugins": "list what the installed plugins provide",
+    "doctor": "check what is missing on this machine",
+    "help": "list the commands",
+}
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    """The commands."""
+    return [
+        ComponentSpec(kind="command", name=name, target=f"rlcore.cli.{name}:main", summary=summary)
+        for name, summary in COMMANDS.items()
+    ]

@@ -1,0 +1,91 @@
+"""Which plugins are installed, in the order in which they are loaded, and which are left out.
+
+Knows their entry points and where these come from; nothing of what a plugin offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from rlcore.contracts.errors import PluginError
+from rlcore.plugins.extras import is_ours
+from rlcore.process import watchdog
+
+GROUP = "rlcore.plugins"
+CORE = "rlcore.plugins.builtin"
+"""The entry point that is always loaded."""
+IMPORT_SECONDS = 120.0
+"""How long the module of a plugin may take to import; it holds strings only."""
+ONLY, BLOCK = "RLCORE_PLUGINS", "RLCORE_BLOCK_PLUGINS"
+LEAVE_OUT = f"{BLOCK}=NAME leaves a plugin out"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A plugin that is installed.
+
+    Attributes:
+        name: of its entry point.
+        distribution, version: where that is from; "?" for one made by hand.
+        point: the entry point.
+        left_out_by: the environment variable that leaves it out; empty if none does.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    point: EntryPoint
+    left_out_by: str = ""
+
+    def load(self) -> Any:
+        """Import its module. One that hangs ends the command line's process with an error."""
+        late = PluginError(
+            f"plugin {self.name!r} ({self.distribution} {self.version}) has not been imported "
+            f"within {IMPORT_SECONDS:g} s",
+            hint=f"{BLOCK}={self.name} leaves it out",
+        )
+        with watchdog.limit(late, IMPORT_SECONDS):
+            return self.point.load()
+
+
+def installed(
+    environ: Mapping[str, str], found: Iterable[EntryPoint] | None = None
+) -> list[Installed]:
+    """The plugins of the entry points `found` (those installed, if None): core's, those that its
+    extras bring, then strangers'. Of two that claim one name the later one is to be left out."""
+    only, blocked = _names(environ, ONLY), _names(environ, BLOCK)
+    points = entry_points(group=GROUP) if found is None else found
+    made = [_installed(point, only, blocked) for point in points]
+    return sorted(
+        made,
+        key=lambda p: (
+            p.point.value != CORE, not is_ours(p.distribution), p.distribution, p.version, p.name
+        ),
+    )  # fmt: skip
+
+
+def _installed(point: EntryPoint, only: set[str], blocked: set[str]) -> Installed:
+    distribution, version = _origin(point)
+    names = {point.name, distribution}
+    left_out_by = ""
+    if point.value != CORE:
+        if names & blocked:
+            left_out_by = BLOCK
+        elif only and not names & only:
+            left_out_by = ONLY
+    return Installed(point.name, distribution, version, point, left_out_by)
+
+
+def _origin(point: EntryPoint) -> tuple[str, str]:
+    """(distribution, version). Both are in one file, which is parsed each time it is asked for."""
+    if point.dist is None:
+        return "?", "?"
+    told = point.dist.metadata
+    return told["Name"], told["Version"]
+
+
+def _names(environ: Mapping[str, str], variable: str) -> set[str]:
+    return {name.strip() for name in environ.get(variable, "").split(",") if name.strip()}

@@ -1,0 +1,161 @@
+"""Which extra of rlcore ships what, read from the installed metadata.
+
+Core names no plugin: the extras of the distribution do, through the naming of what they require
+(`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`), and configs/extras.yaml for components
+that are called otherwise, or are of another kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, distribution, requires
+from pathlib import Path
+
+from rlcore.files.core_configs import core_configs
+
+DISTRIBUTION = "rlcore"
+SCRIPT = Path(__file__).parents[2] / "requirements/install.sh"
+"""What installs in a clone. Beside an installed package there is none."""
+PREFIXES = {"env": "rlcore-env-", "model": "rlcore-model-", "algorithm": "rlcore-algo-"}
+_REQUIREMENT = re.compile(r"""^\s*([\w.-]+).*;.*\bextra\s*==\s*['"]([\w.-]+)['"]""")
+
+
+def extra_that_ships(kind: str, name: str, loaded: Collection[str]) -> str | None:
+    """The extra to install for `kind` `name`, or None where none is known.
+
+    A name belongs to an extra that requires a distribution of this kind which brings it, or its
+    beginning (`NAME_50` belongs to `NAME`). An extra whose distribution is among `loaded` (names
+    of those already loaded) is not the answer.
+    """
+    # the longest name that fits; then the extra of that name, or that brings the least
+    ranked = [
+        (-len(short), _normal(name) != extra, len(extras()[extra]), extra)
+        for short, extra in _absent(kind, loaded)
+        if belongs(name, short)
+    ]
+    return min(ranked)[-1] if ranked else None
+
+
+def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
+    """Names of `kind` that extras bring whose distribution is not among `loaded`."""
+    return sorted({short for short, _ in _absent(kind, loaded)})
+
+
+def is_ours(distribution: str) -> bool:
+    """Whether an extra of rlcore requires a distribution of that name."""
+    return any(_normal(distribution) in brought for brought in extras().values())
+
+
+def lacking(packages: Iterable[str]) -> list[str]:
+    """Those of some distributions that are not installed."""
+    absent = []
+    for package in packages:
+        try:
+            distribution(package)
+        except PackageNotFoundError:
+            absent.append(package)
+    return absent
+
+
+def install_command(names: Collection[str]) -> str:
+    """What installs these extras: in a clone its own script, which brings what no index may have.
+    Without an env or a model among them it installs everything."""
+    if not SCRIPT.is_file():
+        return f'pip install "{DISTRIBUTION}[{",".join(sorted(names))}]"'
+    script = SCRIPT.relative_to(Path.cwd()) if SCRIPT.is_relative_to(Path.cwd()) else SCRIPT
+    known, words = extras(), [f"bash {script}"]
+    for kind in ("env", "model"):
+        words += [f"--{kind} {n}" for n in sorted(names) if PREFIXES[kind] + n in known.get(n, ())]
+    return " ".join(words)
+
+
+def offered(kind: str, name: str, loaded: Collection[str]) -> str | None:
+    """What installs the extra that ships `kind` `name`, or None where none is known."""
+    extra = extra_that_ships(kind, name, loaded)
+    return extra and install_command([extra])
+
+
+def installing(packages: Collection[str]) -> str:
+    """The command that installs packages of others: an extra that brings them all, if there is one
+    and this is no clone."""
+    wanted = {_normal(package) for package in packages}
+    fitting = [(len(brought), extra) for extra, brought in extras().items() if wanted <= {*brought}]
+    if fitting and not SCRIPT.is_file():
+        return install_command([min(fitting)[1]])
+    return f"pip install {' '.join(packages)}"
+
+
+def not_installed(loaded: Collection[str]) -> list[str]:
+    """Extras that bring a distribution which is not among `loaded`."""
+    return sorted(
+        extra
+        for extra, distributions in extras().items()
+        if any(each not in loaded and _is_plugin(each) for each in distributions)
+    )
+
+
+def _is_plugin(distribution: str) -> bool:
+    """Whether it brings components; those that have none are never among the loaded ones."""
+    kinds = {*PREFIXES, *_further_names().get(_normal(distribution), {})}
+    return any(names_of(distribution, kind) for kind in kinds)
+
+
+def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
+    """`(name, extra)` of what extras bring."""
+    return [
+        (short, extra)
+        for extra, distributions in extras().items()
+        for each in distributions
+        if each not in loaded
+        for short in names_of(each, kind)
+    ]
+
+
+def names_of(distribution: str, kind: str) -> list[str]:
+    """What a distribution's components of a kind are called, or begin with: `rlcore-env-foo` has
+    the env `foo`."""
+    name = _normal(distribution)
+    own = [short_name(name).replace("-", "_")] if name.startswith(PREFIXES.get(kind, "\0")) else []
+    return own + _further_names().get(name, {}).get(kind, [])
+
+
+def belongs(name: str, owner: str) -> bool:
+    """Whether `name` is `owner` or begins with it: `foo_50` belongs to `foo`."""
+    name, owner = _normal(name), _normal(owner)
+    return name == owner or name.startswith(f"{owner}-")
+
+
+def short_name(distribution: str) -> str:
+    """`rlcore-env-foo` -> `foo`; names of other shapes stay."""
+    name = _normal(distribution)
+    for prefix in PREFIXES.values():
+        name = name.removeprefix(prefix)
+    return name
+
+
+@lru_cache(maxsize=1)
+def _further_names() -> dict[str, dict[str, list[str]]]:
+    import yaml  # type: ignore[import-untyped]  # only where a name is not found
+
+    return dict(yaml.safe_load((core_configs() / "extras.yaml").read_text(encoding="utf-8")))
+
+
+@lru_cache(maxsize=1)
+def extras() -> dict[str, tuple[str, ...]]:
+    """`{extra: distributions it requires}` of the installed rlcore."""
+    found: dict[str, list[str]] = {}
+    try:
+        lines = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return {}
+    for line in lines:
+        match = _REQUIREMENT.match(line)
+        if match:
+            found.setdefault(match[2], []).append(_normal(match[1]))
+    return {extra: tuple(names) for extra, names in found.items()}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

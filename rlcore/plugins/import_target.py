@@ -1,0 +1,46 @@
+"""From the string that names a thing to the thing: `"module:attr"`. Light.
+
+A component's factory stays a string until it is needed, so that listing plugins imports nothing
+heavy; simulator processes, which hold no plugin manager, load their simulators by it too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from typing import Any
+
+from rlcore.contracts.errors import PluginError, UserError, did_you_mean
+from rlcore.plugins.moved import instead
+from rlcore.plugins.system_libraries import mend
+
+
+def load_target(target: str) -> Any:
+    """The object `"module:attr"` names.
+
+    Raises:
+        PluginError: the module does not import, or has no such attribute. A `UserError` that it
+            raises stays what it is.
+    """
+    module_name, _, attribute = target.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise PluginError(
+            f"{target} can't be loaded: {error}{instead(error)}",
+            hint=mend(str(error)) or "rlcore plugins; rlcore doctor",
+        ) from error
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        text = "".join(traceback.format_exception(error)).rstrip()
+        raise PluginError(
+            f"{target} can't be loaded: {module_name} failed while it was imported:\n{text}",
+            hint="this is a bug in the plugin; rlcore plugins shows whose it is",
+        ) from error
+    if attribute not in vars(module):
+        raise PluginError(
+            f"{target} can't be loaded: {module_name} has no {attribute!r}."
+            f"{did_you_mean(attribute, vars(module))}"
+        )
+    return vars(module)[attribute]

@@ -1,0 +1,102 @@
+"""Say where public names of core are now, to plugins that still import them by an old one. Light.
+
+docs/api.md has the same table. Knows nothing of what a plugin offers, nor whether it loads.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+MOVED = {
+    "rlcore.activations": "rlcore_weights.activations",
+    "rlcore.algo.metric": "rlcore.contracts.metric",
+    "rlcore.algo.minibatch": "rlcore.contracts.minibatch",
+    "rlcore.config.tree": "rlcore.config.schema_tree",
+    "rlcore.console": "rlcore.terminal.console",
+    "rlcore.data.chunks": "rlcore.demonstrations.chunks",
+    "rlcore.env_answers": "rlcore.validation.env",
+    "rlcore.episodes": "rlcore.contracts.episodes",
+    "rlcore.errors": "rlcore.contracts.errors",
+    "rlcore.hookspecs": "rlcore.contracts.hookspecs",
+    "rlcore.hub": "rlcore.files.hub",
+    "rlcore.interpreters": "rlcore_simulation.interpreters",
+    "rlcore.libraries": "rlcore.plugins.system_libraries",
+    "rlcore.noted": "rlcore_simulation.known_interpreters",
+    "rlcore.placement:find_inventory": "rlcore.cluster.inventory:find_inventory",
+    "rlcore.plugins:Registry": "rlcore.plugins.registry:Registry",
+    "rlcore.plugins:load_plugins": "rlcore.plugins.registry:load_plugins",
+    "rlcore.protocols": "rlcore.contracts.protocols",
+    "rlcore.reading": "rlcore.files.reading",
+    "rlcore.requirements": "rlcore_simulation.requirements",
+    "rlcore.rng": "rlcore.contracts.rng",
+    "rlcore.run": "rlcore.contracts.run",
+    "rlcore.specs": "rlcore.contracts.specs",
+    "rlcore.targets": "rlcore.plugins.import_target",
+    "rlcore.text": "rlcore.terminal.text",
+    "rlcore.track.damage": "rlcore.files.damaged_files",
+    "rlcore.track.env_facts": "rlcore.run_folder.env_facts",
+    "rlcore.track.files": "rlcore.files.atomic",
+    "rlcore.track.folder": "rlcore.run_folder.folder",
+    "rlcore.track.links": "rlcore.files.symlinks",
+    "rlcore.track.pickled": "rlcore_weights.torch_files",
+    "rlcore.track.stored": "rlcore_weights.layouts",
+    "rlcore.track.weights": "rlcore_weights.tensors",
+    "rlcore.trajectory": "rlcore.contracts.trajectory",
+}
+"""`{old: new}`, of modules and of names ("module:name"), since the first API. A new one of "" is
+gone."""
+
+
+def instead(error: BaseException) -> str:
+    """What to import in place of the module that an import did not find, for behind the error;
+    empty for any other error."""
+    name = error.name if isinstance(error, ImportError) else None
+    if name in MOVED:
+        return f" ({_now(name)})"
+    if any(old.startswith((f"{name}.", f"{name}:")) for old in MOVED):
+        return f" (names of {name} have moved: rlcore doctor gives the new ones)"
+    return ""
+
+
+def outdated_imports(module: str) -> list[str]:
+    """Each import of a name that has moved, in the package of a module or in the module alone:
+    `models/net.py:3 imports rlcore.old, which is rlcore.new now`. Nothing is imported."""
+    name = module.partition(".")[0]
+    top = find_spec(name) if name.isidentifier() else None
+    if top is None or top.origin is None:  # a namespace may be a dozen packages of others
+        return []
+    file = Path(top.origin)
+    files = sorted(file.parent.rglob("*.py")) if top.submodule_search_locations else [file]
+    return [
+        f"{each.relative_to(file.parent)}:{line} imports {_now(old)}"
+        for each in files
+        for line, old in _outdated(each)
+    ]
+
+
+def _now(old: str) -> str:
+    return f"{old}, which is {MOVED[old]} now" if MOVED[old] else f"{old}, which is gone"
+
+
+def _outdated(file: Path) -> Iterator[tuple[int, str]]:
+    """(line, old name) of each import in a file; none in one that Python can't read."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((node.lineno, name) for name in _names(node) if name in MOVED)
+
+
+def _names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """A module once, and with each name behind it, which may be a module too."""
+    if isinstance(node, ast.Import):
+        yield from (each.name for each in node.names)
+    elif node.module and not node.level:
+        yield node.module
+        for each in node.names:
+            yield from (f"{node.module}.{each.name}", f"{node.module}:{each.name}")

@@ -1,0 +1,351 @@
+"""Finds plugins, loads each behind a guard, and looks components up by name.
+
+    entry points --load--> module --RLCORE_API, hooks--> ComponentSpecs --> Registry
+
+A plugin that fails becomes a BAD row with the reason; it never takes a command down. Nothing
+heavy is imported here: a component's factory stays a string until somebody loads it
+(:func:`rlcore.plugins.import_target.load_target`).
+
+Environment variables:
+    RLCORE_PLUGINS        comma list: load only these (entry point or distribution names) and core
+    RLCORE_BLOCK_PLUGINS  comma list: leave these out; core stays
+    RLCORE_TRACE_HOOKS    any value: write every hook call to stderr
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pluggy
+
+from rlcore.contracts import hookspecs
+from rlcore.contracts.errors import PackageMissing, PluginError, did_you_mean, listing, nearest
+from rlcore.contracts.specs import KINDS, ComponentSpec, Kind, OtherInterpreter
+from rlcore.plugins import extras, moved
+from rlcore.plugins.entry_points import BLOCK, Installed, installed
+from rlcore.plugins.validate import problem_of, require_api
+
+
+@dataclass(frozen=True)
+class Component:
+    """A registered component and where it comes from."""
+
+    spec: ComponentSpec
+    plugin: str
+    distribution: str
+    version: str
+
+
+@dataclass(frozen=True)
+class PluginRow:
+    """One line of `rlcore plugins`. `kind` is "plugin" where a plugin as a whole is meant;
+    `status` is "ok" or "BAD", and `reason` says why it is BAD."""
+
+    kind: str
+    name: str
+    distribution: str
+    version: str
+    status: str = "ok"
+    reason: str = ""
+
+
+class Registry:
+    """What the installed plugins offer.
+
+    Attributes:
+        manager: the pluggy manager, with the plugins that loaded.
+        config_paths: `(distribution, "pkg://..." or folder)` of the plugins' config groups.
+    """
+
+    def __init__(self) -> None:
+        self.manager = pluggy.PluginManager("rlcore")
+        self.manager.add_hookspecs(hookspecs)
+        self.config_paths: list[tuple[str, str]] = []
+        self._components: dict[tuple[Kind, str], list[Component]] = defaultdict(list)
+        self._rows: list[PluginRow] = []
+        self._left_out: list[Installed] = []
+
+    @classmethod
+    def load(
+        cls,
+        found: Iterable[EntryPoint] | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Registry:
+        """A registry of the entry points `found` (those installed, if None)."""
+        registry = cls()
+        if environ.get("RLCORE_TRACE_HOOKS"):
+            registry.manager.trace.root.setwriter(sys.stderr.write)
+            registry.manager.enable_tracing()
+        for plugin in installed(environ, found):
+            if plugin.left_out_by:
+                registry._left_out.append(plugin)
+            else:
+                registry._add(plugin)
+        return registry
+
+    # -- looking up -------------------------------------------------------------------------
+
+    def get(self, kind: Kind, name: str) -> Component:
+        """The component of that name.
+
+        Raises:
+            PluginError: it does not exist, or two plugins claim the name.
+        """
+        found = self._components.get((kind, name), [])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise PluginError(
+                _conflict(found),
+                # the last: those before it may be ours; its name may be that of another
+                hint=f"remove one of them, or set {BLOCK}={found[-1].distribution}",
+            )
+        raise self.not_found(kind, name, self.names(kind))
+
+    def usable(self, kind: Kind, name: str) -> Component:
+        """The component of that name, all of whose packages are installed.
+
+        Raises:
+            PluginError: as for :meth:`get`, or a package is missing.
+        """
+        component = self.get(kind, name)
+        absent = extras.lacking(component.spec.packages)
+        if absent:
+            raise PackageMissing(
+                f"{kind} {name!r} needs {' and '.join(absent)}, not installed",
+                hint=extras.installing(absent),
+            )
+        return component
+
+    def names(self, kind: Kind) -> list[str]:
+        """Names of that kind, sorted."""
+        return sorted(name for known, name in self._components if known == kind)
+
+    def components(self, kind: Kind) -> list[Component]:
+        """Those of that kind whose name one plugin claims, as they were listed: core's first."""
+        return [
+            claims[0]
+            for (known, _), claims in self._components.items()
+            if known == kind and len(claims) == 1
+        ]
+
+    def not_found(self, kind: str, name: str, choices: Iterable[str]) -> PluginError:
+        """The error for a name of `kind` that is not among `choices`: a plugin that is broken or
+        left out, an extra that is not installed, what a plugin does not support, or a slip of the
+        pen."""
+        refused = self._refused(kind, name) or self._unsupported(kind, name)
+        if refused is not None:
+            return refused
+        loaded = {row.distribution for row in self.rows()}
+        command = extras.offered(kind, name, loaded=loaded)
+        if command is not None:
+            return PluginError(f"{kind} {name!r} ships as an extra: {command}")
+        choices = sorted(choices)
+        listed = listing(choices) or "none is installed"
+        absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
+        meant = nearest(name, [*choices, *absent])
+        hint = "rlcore plugins"
+        if meant in absent:
+            refused = self._refused(kind, meant)
+            hint = (refused and refused.hint) or extras.offered(kind, meant, loaded=loaded) or hint
+        guess = did_you_mean(name, [*choices, *absent])
+        return PluginError(
+            f"there is no {kind} {name!r}; choose from: {listed}.{guess}{self.not_loaded()}",
+            hint=hint,
+        )
+
+    def install_command(self, parts: Iterable[tuple[str, str]]) -> str | None:
+        """What installs the extras that ship all of these `(kind, name)`; None where one of them
+        is in no extra, or is installed and can't be used."""
+        loaded = {row.distribution for row in self.rows()}
+        wanted = set()
+        for kind, name in parts:
+            extra = extras.extra_that_ships(kind, name, loaded=loaded)
+            if extra is None or self._refused(kind, name) is not None:
+                return None
+            wanted.add(extra)
+        return extras.install_command(wanted)
+
+    def _refused(self, kind: str, name: str) -> PluginError | None:
+        """The error for a name that seems to belong to a plugin that is BAD or left out."""
+
+        def owns(plugin: str, distribution: str) -> bool:
+            names = [plugin, extras.short_name(distribution), *extras.names_of(distribution, kind)]
+            return any(extras.belongs(name, known) for known in names)
+
+        for row in self._rows:
+            if row.status == "BAD" and owns(row.name, row.distribution):
+                return PluginError(
+                    f"{kind} {name!r} can't be used: {_bad(row)}", hint="rlcore doctor"
+                )
+        for plugin in self._left_out:
+            if owns(plugin.name, plugin.distribution):
+                command = extras.offered(kind, name, loaded=())
+                ships = f" (it ships as an extra: {command})" if command else ""
+                return PluginError(
+                    f"{kind} {name!r} can't be used: {plugin.left_out_by} leaves out plugin "
+                    f"{plugin.name!r} ({plugin.distribution})",
+                    hint=f"unset {plugin.left_out_by}{ships}",
+                )
+        return None
+
+    def _unsupported(self, kind: str, name: str) -> PluginError | None:
+        """The error for a name of which its plugin says why there is none."""
+        for claims in self._components.values():
+            for claim in claims:
+                for line in claim.spec.unsupported:
+                    known, _, reason = line.partition(": ")
+                    if (claim.spec.kind, known) == (kind, name):
+                        return PluginError(
+                            f"{kind} {name!r} is not supported: {reason}",
+                            hint=f"rlcore train --help {kind}",
+                        )
+        return None
+
+    def not_loaded(self) -> str:
+        """A sentence on :meth:`absent` plugins, for an error that they may explain; empty where
+        there are none."""
+        absent = self.absent()
+        return (
+            f" It may belong to a plugin that is not loaded: {'; '.join(absent)}" if absent else ""
+        )
+
+    def absent(self) -> list[str]:
+        """What was installed and is not loaded: plugins that are BAD, and those left out."""
+        absent = [_bad(row) for row in self._rows if row.status == "BAD"]
+        for variable in dict.fromkeys(plugin.left_out_by for plugin in self._left_out):
+            plugins = [repr(p.name) for p in self._left_out if p.left_out_by == variable]
+            absent.append(f"{variable} leaves out {', '.join(plugins)}")
+        return absent
+
+    def rows(self) -> list[PluginRow]:
+        """All rows for `rlcore plugins`, by kind and name."""
+        rows = list(self._rows)
+        for claims in self._components.values():
+            reason = _conflict(claims) if len(claims) > 1 else ""
+            rows += [
+                PluginRow(c.spec.kind, c.spec.name, c.distribution, c.version,
+                          "BAD" if reason else "ok", reason)
+                for c in claims
+            ]  # fmt: skip
+        order = {kind: i for i, kind in enumerate(KINDS)}
+        return sorted(rows, key=lambda r: (order.get(r.kind, 99), r.name, r.distribution))  # type: ignore[call-overload]
+
+    def doctor(
+        self, config: Any | None, plugins: set[str] | None = None, *, failures: bool = True
+    ) -> list[dict[str, str]]:
+        """Results of the doctor hooks, of the named plugins (None: of all). A hook that fails is
+        a finding too, unless `failures` is false."""
+        found: list[dict[str, str]] = []
+        for name, module in self.manager.list_name_plugin():
+            if plugins is not None and name not in plugins:
+                continue
+            try:
+                found += self._call(module, "rlcore_doctor", config=config)
+            except Exception as error:  # a plugin may fail in any way
+                if not failures:
+                    continue
+                detail = f"its doctor failed: {_reason(error)}"
+                found.append({"name": name, "status": "missing", "detail": detail, "fix": ""})
+        return found
+
+    def versions(self, envs: Mapping[str, Any]) -> list[OtherInterpreter]:
+        """Results of the versions hooks; see :func:`rlcore.contracts.hookspecs.rlcore_versions`."""
+        found: list[OtherInterpreter] = []
+        for _, module in self.manager.list_name_plugin():
+            found += self._call(module, "rlcore_versions", envs=envs)
+        return found
+
+    # -- loading ----------------------------------------------------------------------------
+
+    def _add(self, plugin: Installed) -> None:
+        """Load one plugin. Whatever goes wrong in it ends as a BAD row."""
+        origin = plugin.distribution, plugin.version
+        module = None
+        try:
+            module = plugin.load()
+            require_api(module, plugin.distribution)
+            if self.manager.has_plugin(plugin.name):
+                raise PluginError(
+                    f"another plugin has the name {plugin.name!r}: remove one of them, or set "
+                    f"{BLOCK}={plugin.distribution}"
+                )
+            self.manager.register(module, name=plugin.name)
+            self._check_hooks(module)
+            specs = self._call(module, "rlcore_components")
+            paths = self._call(module, "rlcore_config_paths")
+        # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if self.manager.is_registered(module):  # also where registering failed half-way
+                self.manager.unregister(module)
+            self._rows.append(PluginRow("plugin", plugin.name, *origin, "BAD", _reason(error)))
+            return
+        self.config_paths += [(plugin.distribution, path) for path in paths]
+        for spec in specs:
+            self._register(spec, plugin.name, origin)
+        if not specs:
+            self._rows.append(PluginRow("plugin", plugin.name, *origin))
+
+    def _check_hooks(self, module: Any) -> None:
+        """Raise for a hook implementation that no specification knows."""
+        for caller in self.manager.get_hookcallers(module) or []:
+            if not caller.has_spec():
+                known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
+                raise PluginError(f"unknown hook {caller.name}.{did_you_mean(caller.name, known)}")
+            wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
+            if any(one.plugin is module for one in wrappers):
+                raise PluginError(f"{caller.name} is a hook wrapper, which is never called")
+
+    def _call(self, module: Any, hook: str, **arguments: Any) -> list[Any]:
+        """The items one plugin's hook returns."""
+        others = [plugin for plugin in self.manager.get_plugins() if plugin is not module]
+        results = self.manager.subset_hook_caller(hook, others)(**arguments)
+        for result in results:
+            if not isinstance(result, list):
+                raise PluginError(f"{hook} must return a list, got {type(result).__name__}")
+        return [item for result in results for item in result]
+
+    def _register(self, spec: Any, plugin: str, origin: tuple[str, str]) -> None:
+        problem = problem_of(spec)
+        if not isinstance(spec, ComponentSpec):
+            self._rows.append(PluginRow("plugin", plugin, *origin, "BAD", problem))
+        elif problem:
+            kind = spec.kind if str(spec.kind) in KINDS else "component"
+            self._rows.append(PluginRow(kind, str(spec.name), *origin, "BAD", problem))
+        else:
+            self._components[spec.kind, spec.name].append(Component(spec, plugin, *origin))
+
+
+@lru_cache(maxsize=1)
+def load_plugins() -> Registry:
+    """The registry of this process, loaded once."""
+    return Registry.load()
+
+
+def _conflict(claims: list[Component]) -> str:
+    """The sentence for one name claimed by several plugins."""
+    first = claims[0]
+    owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
+    return f"{first.spec.kind} {first.spec.name!r} is claimed by {owners}"
+
+
+def _bad(row: PluginRow) -> str:
+    """The sentence for a BAD row."""
+    return f"{row.kind} {row.name!r} ({row.distribution} {row.version}) is BAD: {row.reason}"
+
+
+def _reason(error: BaseException) -> str:
+    """An exception as one line."""
+    if isinstance(error, PluginError):
+        return error.message
+    text = " ".join(str(error).split()) + moved.instead(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

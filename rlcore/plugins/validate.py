@@ -1,0 +1,64 @@
+"""Check what a plugin declares: the interface it was written for, and the components it lists.
+
+Knows nothing of the other plugins, nor how one is found and loaded (`plugins.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+from rlcore.contracts.errors import PluginError, did_you_mean
+from rlcore.contracts.specs import KINDS, ComponentSpec
+
+API_VERSION = (0, 3)
+"""The version of what docs/api.md lists."""
+_COMMAND = re.compile(r"[A-Za-z][\w-]*")
+
+
+def require_api(module: Any, distribution: str) -> None:
+    """Refuse a plugin that was written for another interface. While the major number is 0, every
+    minor one may change it.
+
+    Args:
+        module: of the plugin, as imported.
+        distribution: that it is from, named in the command that mends it.
+
+    Raises:
+        PluginError: it was, or it does not say for which.
+    """
+    api = getattr(module, "RLCORE_API", None)  # a stranger's module: it may lack the name
+    if not (isinstance(api, tuple) and len(api) == 2 and all(isinstance(n, int) for n in api)):
+        raise PluginError(f"has no RLCORE_API = (major, minor), found {api!r}")
+    major, minor = API_VERSION
+    if api[0] != major or api[1] > minor or (major == 0 and api[1] != minor):
+        fix = "pip install --upgrade rlcore"
+        if api < API_VERSION:
+            fix = f"pip install --upgrade {distribution}; its author finds what moved in docs/api.md"
+        raise PluginError(
+            f"asks for plugin API {api[0]}.{api[1]}, this rlcore offers {major}.{minor}: {fix}"
+        )
+
+
+def problem_of(spec: Any) -> str:
+    """Why what a plugin lists as a component can't be registered; empty if it can."""
+    if not isinstance(spec, ComponentSpec):
+        return f"rlcore_components listed a {type(spec).__name__}, not a ComponentSpec"
+    for field in fields(spec):
+        value = getattr(spec, field.name)
+        if isinstance(field.default, tuple):
+            if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
+                return f"{field.name} of a component must be a tuple of strings, got {value!r}"
+        elif not isinstance(value, str) and not (value is None and field.default is None):
+            return f"{field.name} of a component must be a string, got {type(value).__name__}"
+        if field.name in ("target", "config", "spec", "imports") and value is not None:
+            module, _, attribute = value.partition(":")
+            if not module or not attribute.isidentifier():
+                return f"{field.name} must read 'module:attr', got {value!r}"
+    if spec.kind not in KINDS:
+        guess = did_you_mean(spec.kind, KINDS)
+        return f"kind must be one of {', '.join(KINDS)}, got {spec.kind!r}.{guess}"
+    if spec.kind == "command" and not _COMMAND.fullmatch(spec.name):
+        return f"a command's name is letters, digits, - and _, got {spec.name!r}"
+    return "" if spec.name else "a component has an empty name"

@@ -1,0 +1,31 @@
+"""The folder of adapters as peft writes it: which model they adapt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.reading import read_json
+
+ADAPTERS_CONFIG = "adapter_config.json"  # peft's name, and the key below
+
+
+def base_of_adapters(folder: Path) -> str | None:
+    """The model that the adapters in a folder adapt; None where there are no adapters.
+
+    Raises:
+        CheckpointError: their description is damaged, or names none.
+    """
+    path = folder / ADAPTERS_CONFIG
+    if not path.exists():
+        return None
+    try:
+        base = read_json(path)["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError):
+        base = None
+    if not isinstance(base, str) or not base:
+        raise CheckpointError(
+            f"{path} names no base_model_name_or_path",
+            hint="write the folder of the model that the adapters adapt into it",
+        )
+    return base

@@ -1,0 +1,289 @@
+"""Create and find the folder of a run, and name its files. Nothing is ever overwritten."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+from rlcore.config.schema import LoggerConfig
+from rlcore.contracts.errors import CheckpointError, ConfigError, nearest
+from rlcore.files import lock
+from rlcore.files.atomic import sweep, write_text
+from rlcore.files.reading import read_text
+from rlcore.files.symlinks import require_no_way_out
+from rlcore.run_folder import attempts
+from rlcore.run_folder.history import BEST, LATEST, SUPERSEDED, checkpoint_name, settle
+from rlcore.terminal.text import some
+
+CONFIG, RECIPE, METRICS = "config.yaml", "recipe.yaml", "metrics.jsonl"
+WRITTEN_BY_READERS = ("replay", "report.html")
+"""What commands that don't go on with a run write into its folder, maybe at this moment."""
+
+PLACE = "give the folder that holds config.yaml and checkpoints/, such as logs/quickstart"
+SHOWN = 3  # runs that a hint names
+SWEEP = "sweep.txt"
+"""What the jobs of a sweep came to, beside their folders."""
+OWNER = "run.txt"
+"""Whose a folder is that lies in one which several runs share."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`<log_path>/<experiment_name>/`; made by :meth:`create`, found again by :meth:`open`.
+
+    Attributes:
+        path: the folder, absolute.
+    """
+
+    path: Path
+
+    @classmethod
+    def create(cls, log_path: str | Path, experiment_name: str) -> RunFolder:
+        """A new folder; `-2`, `-3`, ... is added to a taken name.
+
+        Safe against runs that start at the same moment: whoever makes a folder owns it.
+
+        Raises:
+            ConfigError: the name leads outside of `log_path`, or the place can't be written to.
+        """
+        parent = Path(log_path).expanduser().absolute()
+        inside = Path(experiment_name)
+        if not inside.parts or inside.is_absolute() or ".." in inside.parts:
+            raise ConfigError(
+                f"runner.logger.experiment_name must be a name or a path below "
+                f"runner.logger.log_path, got {experiment_name!r}"
+            )
+        try:
+            return cls(_take(parent / inside))
+        except OSError as error:
+            raise ConfigError(
+                f"can't make a folder for the run in {parent}: {error.strerror or error}",
+                hint="set runner.logger.log_path to a folder you may write to",
+            ) from error
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """The folder of an earlier run.
+
+        Raises:
+            CheckpointError: it does not exist, or is not a run's.
+        """
+        folder = cls(_existing(path))
+        if not folder.path.is_dir():
+            raise CheckpointError(
+                f"there is no run at {folder.path}: it is not a folder", hint=PLACE
+            )
+        if not folder.config.is_file():
+            raise CheckpointError(
+                f"{folder.path} is not the folder of a run: it has no {folder.config.name}",
+                hint=_runs_below(folder.path),
+            )
+        return folder
+
+    @classmethod
+    def containing(cls, path: str | Path) -> RunFolder:
+        """The run that `path` is or lies in.
+
+        Raises:
+            CheckpointError: there is nothing, or it lies in no run.
+        """
+        inside = _existing(path)
+        for folder in (inside, *inside.parents):
+            if cls(folder).config.is_file():
+                return cls(folder)
+        raise CheckpointError(
+            f"{inside} is not in a run: no config.yaml in it or above it",
+            hint=_runs_below(inside),
+        )
+
+    def write_config(self, text: str) -> None:
+        """Keep the resolved configuration (YAML)."""
+        write_text(self.config, text)
+
+    @contextlib.contextmanager
+    def held(self, required: bool = LoggerConfig().require_lock) -> Iterator[str | None]:
+        """Be the only one that writes to this run; what a killed one left half done is finished or
+        swept away first. Yields a word to the user where a dead process had it, or None.
+
+        Args:
+            required: see :func:`rlcore.files.lock.held`.
+
+        Raises:
+            CheckpointError: another process writes to it, it can't be written to, a link in it
+                leads out of it.
+        """
+        require_no_way_out(self.path)
+        self._require_shapes()
+        with lock.held(self.path, required=required) as before:
+            sweep(self.path, spare=WRITTEN_BY_READERS)
+            settle(self.checkpoints)
+            yield before
+
+    def require_held(self) -> None:
+        """Before more is written: see :func:`rlcore.files.lock.require_held`."""
+        lock.require_held(self.path)
+
+    def _require_shapes(self) -> None:
+        """Raise CheckpointError where a file must be written and something else is there, or a
+        folder likewise: a run finds out before it starts, not at its end."""
+        checkpoints = self.checkpoints
+        folders = {self.evaluations, self.tensorboard, self.sft, self.demonstrations}
+        folders |= {checkpoints, checkpoints / SUPERSEDED, self.path / attempts.FOLDER}
+        files = {self.config, self.recipe, self.manifest, self.metrics, self.summary, self.report}
+        files |= {checkpoints / name for name in (LATEST, BEST)}
+        files |= {self.path / f"{name}.json" for name in ("sft", "control")}
+        files |= set(self.evaluations.glob("*.parquet"))
+        for path in sorted(folders | files):
+            fits = path.is_dir() if path in folders else path.is_file()
+            if path.exists() and not fits:
+                raise CheckpointError(
+                    f"{path} is not a {'folder' if path in folders else 'file'}, but the "
+                    "run must write one there",
+                    hint="move it elsewhere, then do this again",
+                )
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def config(self) -> Path:
+        return self.path / CONFIG
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / METRICS
+
+    @property
+    def summary(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def recipe(self) -> Path:
+        return self.path / RECIPE
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def sft(self) -> Path:
+        """The supervised start."""
+        return self.path / "sft"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def checkpoint(self, step: int) -> Path:
+        """The checkpoint after `step` updates."""
+        return self.checkpoints / checkpoint_name(step)
+
+    @property
+    def evaluations(self) -> Path:
+        return self.path / "eval"
+
+    @property
+    def demonstrations(self) -> Path:
+        return self.path / "demonstrations"
+
+    def video(self, side: str) -> Path:
+        """Videos of `side`, "train" or "eval"."""
+        return self.path / "video" / side
+
+    def own_place(self, shared: Path) -> Path:
+        """The folder of this run in one that several runs share: of its name, with `-2`, `-3`, ...
+        added where another run has taken that. A note in it says whose it is."""
+        for number in count(1):
+            place = shared / (self.name if number == 1 else f"{self.name}-{number}")
+            note = place / OWNER
+            try:
+                place.mkdir(parents=True)  # atomic: of two runs that ask at once, one gets it
+            except FileExistsError:
+                with contextlib.suppress(OSError, ValueError):  # not a run of rlcore
+                    if read_text(note).strip() == str(self.path):
+                        return place
+                continue
+            write_text(note, f"{self.path}\n")
+            return place
+        raise AssertionError("unreachable")
+
+    def clip(self, label: str, task: str, trial: int) -> Path:
+        """Video of one episode of the evaluation `label`. Any text can be a task's name, so it is
+        quoted as in an address."""
+        return self.video("eval") / label / f"{quote(task, safe=' ')}-{trial}.mp4"
+
+    def replay(self, task: str, trial: int) -> Path:
+        """Folder of an episode that was played again."""
+        return self.path / "replay" / f"{quote(task, safe=' ')}_{trial}"
+
+
+def runs_in(folder: str | Path) -> list[Path]:
+    """The runs of a sweep's folder, in order; none where it is not one."""
+    try:
+        is_sweep = (Path(folder) / SWEEP).is_file() and str(folder) != ""
+    except (OSError, ValueError):  # too long for a path
+        return []
+    return _runs(Path(folder)) if is_sweep else []
+
+
+def _runs(folder: Path) -> list[Path]:
+    """The runs right below a folder, in order."""
+    try:
+        return sorted(path.parent for path in folder.glob("*/config.yaml"))
+    except OSError:
+        return []
+
+
+def _existing(path: str | Path) -> Path:
+    """The absolute path of what is there.
+
+    Raises:
+        CheckpointError: nothing is, or it can be no path.
+    """
+    if not str(path).strip():
+        raise CheckpointError(f"a run must be named by its folder, got {str(path)!r}", hint=PLACE)
+    try:
+        inside = Path(path).expanduser().absolute()
+        if inside.exists():
+            return inside
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a NUL, an unknown ~USER
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CheckpointError(
+            f"there is no run at {str(path)[:200]}: {reason}", hint=PLACE
+        ) from None
+    known = {run.name: run for run in (*_runs(inside.parent), *_runs(Path("logs").absolute()))}
+    near = nearest(inside.name, known)
+    hint = PLACE if near is None else f"did you mean {known[near]}?"
+    raise CheckpointError(f"there is no run at {inside}", hint=hint)
+
+
+def _runs_below(folder: Path) -> str:
+    """A hint: the runs in a folder that is not one itself."""
+    runs = _runs(folder) if folder.is_dir() else []
+    return f"the runs in it: {some([*map(str, runs)], SHOWN)}" if runs else PLACE
+
+
+def _take(wanted: Path) -> Path:
+    """Make the first folder of `wanted`, `wanted-2`, ... that is not there yet."""
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        try:
+            path.mkdir()  # atomic: of two runs that ask at once, one gets FileExistsError
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("unreachable")

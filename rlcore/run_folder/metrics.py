@@ -1,0 +1,120 @@
+"""Names of metrics, and those that need no learner: of a rollout and of its episodes.
+
+Canonical names are `train/actor/*`, `train/critic/*`, `rollout/*`, `env/*`, `eval/*`, `time/*`.
+A second family of names is in use; :func:`with_aliases` adds it. Light: tensors pass through,
+their library isn't imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlcore.contracts.episodes import EpisodeOutcome
+    from rlcore.contracts.minibatch import Advantages
+    from rlcore.contracts.trajectory import Trajectory
+
+ALIASES: dict[str, str] = {
+    "actor/loss": "train/actor/policy_loss",
+    "actor/value_loss": "train/critic/value_loss",
+    "actor/grad_norm": "train/actor/grad_norm",
+    "actor/approx_kl": "train/actor/approx_kl",
+    "train/actor/approx_kl_k3": "train/actor/approx_kl",
+    "actor/pg_clipfrac": "train/actor/clip_fraction",
+    "actor/value_clip_ratio": "train/critic/value_clip_ratio",
+    "train/entropy_loss": "train/actor/entropy",
+    "train/loss": "train/actor/total_loss",
+}
+"""Other names of metrics: `{alias: canonical name}`."""
+
+LINE = ("step", "time")
+"""Fields of each line of `metrics.jsonl`, which no metric may be named as."""
+MEASURED = ("env/", "eval/", "time/")
+"""How metrics begin that the loop measures, and no algorithm."""
+MICRO_BATCH_SIZE = "train/actor/micro_batch_size"
+"""Logged where memory ran out: the size that fits."""
+
+
+def with_aliases(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics, and each under its other names too."""
+    others = {
+        alias: metrics[canonical] for alias, canonical in ALIASES.items() if canonical in metrics
+    }
+    return {**metrics, **others}
+
+
+def rollout_metrics(trajectory: Trajectory) -> dict[str, float]:
+    """Of the decisions of a rollout.
+
+    `rollout/rewards`: mean reward of a chunk with an executed action; `rollout/chunks`: number
+    of those; `rollout/valid_fraction`: executed actions among those decided on;
+    `rollout/returns_mean`: mean undiscounted return of an episode, those that were cut by the end
+    of their column included.
+    """
+    valid = trajectory.valid
+    chunks = int(valid.any(-1).sum())
+    reward = float((trajectory.rewards * valid).sum())
+    return {
+        "rollout/rewards": reward / max(chunks, 1),
+        "rollout/chunks": float(chunks),
+        "rollout/valid_fraction": int(valid.sum()) / max(chunks * valid.shape[-1], 1),
+        "rollout/returns_mean": reward / max(_episodes(trajectory), 1),
+    }
+
+
+def _episodes(trajectory: Trajectory) -> int:
+    """Episodes of which something was executed. Their numbers rise within a column."""
+    return sum(
+        len(column[played].unique())
+        for column, played in zip(trajectory.episode.T, trajectory.valid.any(-1).T, strict=True)
+    )
+
+
+def advantage_metrics(advantages: Advantages) -> dict[str, float]:
+    """Of the advantages as trained on (normalised where the algorithm does so), and of the
+    targets of the values (`rollout/value_targets_mean`), over samples that are trained on;
+    nothing if there are none."""
+    chosen = _trained(advantages.advantages, advantages)
+    if not len(chosen):
+        return {}
+    metrics = {
+        "rollout/advantages_mean": float(chosen.mean()),
+        "rollout/advantages_max": float(chosen.max()),
+        "rollout/advantages_min": float(chosen.min()),
+    }
+    if advantages.returns.shape[-1]:
+        returns = _trained(advantages.returns, advantages)
+        metrics["rollout/value_targets_mean"] = float(returns.mean())
+    return metrics
+
+
+def _trained(x: Tensor, advantages: Advantages) -> Tensor:
+    """Entries of `x` `[T, N, 1 or C]` that are trained on, in one line."""
+    valid = advantages.valid
+    return x[valid if x.shape[-1] == valid.shape[-1] else valid.any(-1, keepdim=True)]
+
+
+def env_metrics(outcomes: Sequence[EpisodeOutcome], prefix: str = "env") -> dict[str, float]:
+    """Means over finished episodes: `success_once` (succeeded at any step), `return`,
+    `episode_len` (env steps), `reward` (return / episode_len); and their number, `episodes`.
+
+    Args:
+        prefix: "env" for training, "eval" for evaluation.
+    """
+    finished = [outcome for outcome in outcomes if outcome.finished]
+    counted = {f"{prefix}/episodes": float(len(finished))}
+    if not finished:
+        return counted
+    return {
+        f"{prefix}/success_once": fmean(float(outcome.success) for outcome in finished),
+        f"{prefix}/return": fmean(outcome.episode_return for outcome in finished),
+        f"{prefix}/episode_len": fmean(outcome.length for outcome in finished),
+        f"{prefix}/reward": fmean(
+            outcome.episode_return / max(outcome.length, 1) for outcome in finished
+        ),
+        **counted,
+    }

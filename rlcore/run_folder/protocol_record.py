@@ -1,0 +1,81 @@
+"""What an evaluation does, frozen, and whether two did the same. Knows no env and no loop."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rlcore.config.differences import differences
+from rlcore.terminal.text import short, some
+
+NOT_MEASURED = (
+    "env_type",  # stands by its name
+    "tasks",  # stand with their trials
+    "trials_per_task",
+    "total_num_envs",
+    "rollout_epoch",
+    "num_processes",
+    "python",  # where simulators run; which versions these are stands in the manifest
+    "enable_offload",
+    "allow_training_trials",
+    "video_cfg",
+    "sentences",  # what was said stands there, not the file that it is from
+)
+"""Keys of an env that change neither what is played in an evaluation nor how it is counted."""
+DIGITS = 16
+
+
+@dataclass(frozen=True)
+class EvaluationProtocol:
+    """Two evaluations with equal protocols may be compared; others never are.
+
+    Attributes:
+        env: the env's name.
+        trials: `{task: trial numbers}`, each as often as it is visited: once per pass.
+        max_episode_steps: time limit in env steps.
+        num_action_chunks: actions executed per decision.
+        sampling: "deterministic" or "stochastic", and the temperature, if one was set.
+        settings: keys of the env that decide what is played and what it is worth.
+        facts: cameras, states, actions and what changes pixels.
+        said: `{task: sentence}`, and under "" what else episodes may be told.
+        caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat`.
+    """
+
+    env: str
+    trials: Mapping[str, Sequence[int]]
+    max_episode_steps: int
+    num_action_chunks: int
+    sampling: str
+    settings: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    said: Mapping[str, Any]
+    caveat: str = ""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """As JSON has it."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal protocols; stands in every row of an evaluation."""
+        text = json.dumps(self.values, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def settings_of(env: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the values of an env's keys, those that are part of the protocol."""
+    return {name: value for name, value in env.items() if name not in NOT_MEASURED}
+
+
+def told_apart(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Where two sets of facts differ, in a few words: `max_episode_steps 20 and 15`."""
+    parts = [
+        f"{each.path} {short(each.values[0], 60)} and {short(each.values[1], 60)}"
+        for each in differences(there, here)
+    ]
+    return some(parts, 3)

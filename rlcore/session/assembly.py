@@ -1,0 +1,169 @@
+"""From a configuration to everything that is known before a worker starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from rlcore.checks import announce, check
+from rlcore.checks.facts import NO_POLICY, Facts, planned
+from rlcore.checks.starts import Learned
+from rlcore.cluster.inventory import find_inventory
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, PolicySpec
+from rlcore.placement import Plan, Process
+from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
+from rlcore.workers.policy_worker import PolicyWorkerSettings
+from rlcore.workers.worker_specs import Member, Roster
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The parts of a run, chosen and checked, none of them started.
+
+    Attributes:
+        config: the frozen configuration.
+        sides: `{"train": EnvSide, "eval": EnvSide}`, and further ones to evaluate on.
+        env_specs: the same for :class:`EnvSpec`.
+        policy_spec, needs: of the model and of the algorithm.
+        placement: which process sits where.
+        roster: the workers to start.
+        learned: what earlier attempts of the run trained on.
+        further: the configurations of the further sides, by name.
+        played: the sides that are played; the others are only looked at for their specs.
+    """
+
+    config: RunConfig
+    sides: dict[str, EnvSide]
+    env_specs: dict[str, EnvSpec]
+    policy_spec: PolicySpec
+    needs: AlgorithmNeeds
+    placement: Plan
+    roster: Roster
+    learned: tuple[Learned, ...] = ()
+    further: Mapping[str, RunConfig] = field(default_factory=dict)
+    played: tuple[str, ...] = ("train", "eval")
+
+    @property
+    def played_specs(self) -> dict[str, EnvSpec]:
+        """Specs of the sides that are played."""
+        return {side: spec for side, spec in self.env_specs.items() if side in self.played}
+
+    def interpreters(self) -> list[OtherInterpreter]:
+        """The other ones than rlcore's in which played envs simulate, as they are now.
+
+        Raises:
+            UserError: one can't be used.
+        """
+        return load_plugins().versions({side: self.sides[side].config for side in self.played})
+
+    @property
+    def device(self) -> str:
+        """Where the policy runs, in words."""
+        return "cuda" if self.placement.seats("actor")[0].gpus else "cpu"
+
+
+def assemble(
+    config: RunConfig,
+    registry: Registry | None = None,
+    further: Mapping[str, RunConfig] | None = None,
+    *,
+    collects: bool = False,
+    trains: bool = False,
+    facts: Facts | None = None,
+) -> Assembly:
+    """Look up the components' factories and lay out the workers. Once for a command: what it gives
+    is handed on.
+
+    Args:
+        further: configurations whose `env.eval` the same workers will be asked to play too, by
+            the name of their side.
+        collects: whether demonstrations are collected whatever the configuration says.
+        trains: whether `env.train` is played whatever the configuration says.
+        facts: what the checks have found; None makes them, and says what is seldom meant.
+
+    Raises:
+        UserError: a missing component, a wrong setting, a placement that can't be carried out.
+    """
+    registry = registry or load_plugins()
+    further = further or {}
+    if facts is None:
+        plan = planned(config, find_inventory(config.cluster), registry)
+        facts = check(config, registry, plan, further, collects=collects)
+        announce(facts, collects=collects)
+    placement = facts.placement
+    sides = {
+        name: EnvSide(registry.get("env", env.env_type).spec.target, env, facts.envs[name])
+        for name, env in (("train", config.env.train), ("eval", config.env.eval))
+    }
+    for name, other in further.items():
+        target = registry.get("env", other.env.eval.env_type).spec.target
+        sides[name] = EnvSide(target, other.env.eval, facts.further[name])
+    played = config.env.sides if trains else config.played
+    played |= {name: other.env.eval for name, other in further.items()}
+    members = {"env": _env_workers(config, sides, placement)}
+    if facts.policy is not None:
+        members |= _policy_workers(config, facts.policy_env, placement, registry)
+    return Assembly(
+        config=config,
+        sides=sides,
+        env_specs={**facts.envs, **facts.further},
+        policy_spec=facts.policy or NO_POLICY,
+        needs=facts.needs or AlgorithmNeeds(),
+        placement=placement,
+        roster=Roster(config.cluster, members, nodes=placement.inventory.nodes, lanes=facts.lanes),
+        further=further,
+        played=tuple(played),
+    )
+
+
+def _env_workers(
+    config: RunConfig, sides: dict[str, EnvSide], placement: Plan
+) -> tuple[Member, ...]:
+    learning = {rank for actor in placement.processes("actor") for rank in actor.resources}
+    return tuple(
+        Member(
+            EnvWorkerSettings(
+                sides=sides,
+                rank=rank,
+                world_size=placement.world_size("env"),
+                stages=config.rollout.pipeline_stage_num,
+                num_processes=placement.cores(placement.seat(process)),
+                restarts=config.cluster.simulator_restarts,
+                policy_timeout=config.cluster.timeouts.policy,
+                beside_actor=not learning.isdisjoint(process.resources),
+            ),
+            placement.seat(process),
+        )
+        for rank, process in enumerate(placement.processes("env"))
+    )
+
+
+def _policy_workers(
+    config: RunConfig, env_spec: EnvSpec, placement: Plan, registry: Registry
+) -> dict[str, tuple[Member, ...]]:
+    """By role: those that act and those that learn, or those that do both."""
+    name = config.algorithm.name
+    settings = PolicyWorkerSettings(
+        policy_target=registry.get("model", config.actor.model.model_type).spec.target,
+        algorithm_target=registry.get("algorithm", name).spec.target if name else "",
+        actor=config.actor,
+        algorithm=config.algorithm,
+        env_spec=env_spec,
+        seed=config.runner.seed,
+        threads=0,
+        divided_by=placement.shares,
+    )
+
+    def member(role: str, process: Process) -> Member:
+        seat = placement.seat(process)
+        threads = config.cluster.torch_threads or placement.cores(seat)
+        offload = placement.leaves(role, process)
+        return Member(replace(settings, threads=threads, offload=offload), seat)
+
+    return {
+        role: tuple(member(role, process) for process in processes)
+        for role, processes in placement.roles()
+        if role != "env"
+    }

@@ -1,0 +1,17 @@
+"""Which backend runs a group of workers. Ray is imported only where it is asked for."""
+
+from __future__ import annotations
+
+from rlcore.workers.group import WorkerGroup
+from rlcore.workers.worker_specs import Roster
+
+
+def make_group(roster: Roster) -> WorkerGroup:
+    """The group of the configured backend; nothing is started yet."""
+    if roster.cluster.backend == "local":
+        from rlcore.workers.local_group import LocalGroup
+
+        return LocalGroup(roster)
+    from rlcore.cluster.ray_group import RayGroup
+
+    return RayGroup(roster)

@@ -1,0 +1,183 @@
+"""Call the hooks that plugins have during a run: time each one, name the plugin, go on or end.
+
+A failing observer is reported once; one that times out is disabled. What other hooks raise is kept
+until the finished updates are in a checkpoint (see :func:`rlcore.training.train.reinforce`). Hooks
+get
+a copy of the metrics, and may add to them.
+"""
+
+from __future__ import annotations
+
+import numbers
+import traceback
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pluggy
+
+from rlcore.contracts.errors import PluginError, RunWarning, UserError
+from rlcore.contracts.hookspecs import OBSERVER
+from rlcore.contracts.run import Run
+from rlcore.plugins.entry_points import LEAVE_OUT
+from rlcore.process import watchdog
+from rlcore.process.call_with_timeout import waited_for
+from rlcore.run_folder.metrics import LINE
+from rlcore.terminal.text import short
+
+FINISHED = "rlcore_after_run"
+MAY_ADD = "a hook may add metrics: a name that no line of metrics.jsonl has already, and a number"
+
+
+class HookError(PluginError):
+    """A hook of a plugin raised."""
+
+    exit_code = 1
+
+
+class ObserverWarning(RunWarning):
+    """An observer of a plugin raised, or did not return in time."""
+
+
+class RunHooks:
+    """Calls the run-phase hooks of all plugins.
+
+    Args:
+        manager: of the registry.
+        timeout: seconds a hook may take. Then an observer is disabled; for another hook the process
+            is ended, if it is the command line's.
+    """
+
+    def __init__(self, manager: pluggy.PluginManager, timeout: float) -> None:
+        self._manager = manager
+        self._timeout = timeout
+        self._failure: HookError | None = None
+        self._warned: set[tuple[str, str]] = set()  # plugin, hook
+        self._disabled: set[str] = set()  # plugins with an observer that timed out
+
+    @property
+    def failed(self) -> bool:
+        """Whether a hook that is not an observer's has raised."""
+        return self._failure is not None
+
+    def check(self) -> None:
+        """Raise what the first failing hook raised.
+
+        Raises:
+            HookError: it names the plugin and the hook.
+        """
+        if self._failure is not None:
+            raise self._failure
+
+    def call(
+        self, hook: str, *, run: Run, metrics: dict[str, float] | None = None, **others: Any
+    ) -> None:
+        """Call a hook of all plugins, one after another. What it raises is kept for :meth:`check`;
+        an observer's is a warning.
+
+        Args:
+            metrics: what the hook may add to.
+
+        Raises:
+            KeyboardInterrupt: the user's, who must not be kept waiting.
+        """
+        for impl in reversed(self._manager.subset_hook_caller(hook, []).get_hookimpls()):
+            if self._is_disabled(impl):
+                continue
+            # an observer gets a copy: what it does after its timeout does not reach the run
+            own = replace(run, steering=replace(run.steering)) if _observes(impl) else run
+            added = None if metrics is None else {"metrics": dict(metrics)}
+            error = self._call(hook, impl, {**others, **(added or {}), "run": own})
+            if not self._is_disabled(impl):
+                vars(run.steering).update(vars(own.steering))
+            if error is None and metrics is not None and added is not None:
+                try:
+                    metrics |= _added(metrics, added["metrics"])
+                except PluginError as misuse:
+                    error = _named(hook, impl, misuse)
+            if error is not None:
+                self._note(hook, impl, error)
+
+    def _call(
+        self, hook: str, impl: pluggy.HookImpl, arguments: Mapping[str, Any]
+    ) -> HookError | None:
+        """Call one plugin's hook; returns what it raised, with the plugin's name."""
+        call = partial(impl.function, **{name: arguments[name] for name in impl.argnames})
+        late = HookError(
+            f"plugin {impl.plugin_name!r}: its {hook} has not returned within "
+            f"{self._timeout:.0f} s",
+            hint=f"raise cluster.timeouts.hook; {_hint(hook, impl)}",
+        )
+        if _observes(impl):
+            try:
+                raised = waited_for(call, self._timeout)
+            except TimeoutError:
+                self._disabled.add(impl.plugin_name)
+                return late
+            return None if raised is None else _named(hook, impl, raised)
+        with watchdog.limit(late, self._timeout):
+            try:
+                call()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit too, and a class of the plugin's own
+                return _named(hook, impl, error)
+        return None
+
+    def _is_disabled(self, impl: pluggy.HookImpl) -> bool:
+        return impl.plugin_name in self._disabled and _observes(impl)
+
+    def _note(self, hook: str, impl: pluggy.HookImpl, error: HookError) -> None:
+        if not _observes(impl):
+            self._failure = self._failure or error
+        elif (impl.plugin_name, hook) not in self._warned:
+            self._warned.add((impl.plugin_name, hook))
+            warnings.warn(f"{error}", ObserverWarning, stacklevel=3)
+
+
+def _named(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:
+    """The error with its plugin, and the traceback from the plugin's own frame on."""
+    whose = f"plugin {impl.plugin_name!r} failed in {hook}"
+    if isinstance(error, UserError):
+        return HookError(f"{whose}: {error.message}", hint=error.hint or _hint(hook, impl))
+    ours = error.__traceback__  # the frame that made the call
+    trace = ours if ours is None else ours.tb_next or ours
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    return HookError(f"{whose}:\n{text.rstrip()}", hint=_hint(hook, impl))
+
+
+def _observes(impl: pluggy.HookImpl) -> bool:
+    # a plugin's function may lack the mark
+    return bool(getattr(impl.function, OBSERVER, False))
+
+
+def _hint(hook: str, impl: pluggy.HookImpl) -> str:
+    if _observes(impl):
+        return f"it only observes, so the run goes on; {LEAVE_OUT}"
+    return LEAVE_OUT if hook == FINISHED else f"rlcore resume RUN goes on; {LEAVE_OUT}"
+
+
+def _added(before: Mapping[str, float], after: Mapping[Any, Any]) -> dict[str, float]:
+    """What a hook added to metrics, as floats.
+
+    Raises:
+        PluginError: it changed others, or added what can't be logged.
+    """
+    for name, value in before.items():
+        if after.get(name) is not value:
+            found = short(after[name]) if name in after else "nothing"
+            raise PluginError(f"it changed the metric {name!r} from {value} to {found}; {MAY_ADD}")
+    added: dict[str, float] = {}
+    for name, value in after.items():
+        if name in before:
+            continue
+        try:
+            if not isinstance(name, str) or name in LINE or not isinstance(value, numbers.Real):
+                raise TypeError
+            added[name] = float(value)
+        except (TypeError, OverflowError):
+            wrong = f"it added the metric {short(name)}: {short(value)}; {MAY_ADD}"
+            raise PluginError(wrong) from None
+    return added

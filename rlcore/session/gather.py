@@ -1,0 +1,199 @@
+"""Have the workers play a list of columns. The one place where jobs are dealt out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rlcore.contracts.episodes import EpisodeOutcome, Footage
+from rlcore.contracts.errors import WorkerError
+from rlcore.placement import parts, route
+from rlcore.rollout.messages import InteractJob, InteractReport, Route, Trace
+from rlcore.rollout.schedule import Column, deal
+from rlcore.session.assembly import Assembly
+from rlcore.workers.group import WorkerGroup
+from rlcore.workers.rollout_worker import RolloutSummary
+from rlcore.workers.worker_specs import OnCount
+
+if TYPE_CHECKING:
+    from rlcore.rollout.converse import RolloutJob
+
+
+@dataclass(frozen=True)
+class GatherOrder:
+    """What to play and how.
+
+    Attributes:
+        side: "train" or "eval": whose env settings.
+        phase, update: parts of the keys of the policy's randomness.
+        deterministic: without exploration noise.
+        temperature: at which tokens are sampled; None: that of training.
+        keep: keep the trajectory in the rollout workers, for an update.
+        record: column numbers whose first episode is filmed.
+        trace: column numbers of which all that passes between env and policy is written down.
+        stay: numbers of columns gathered before that stay beside these in the rollout workers.
+    """
+
+    side: str
+    columns: Sequence[Column]
+    phase: str
+    update: int
+    deterministic: bool
+    keep: bool
+    record: frozenset[int] = frozenset()
+    trace: frozenset[int] = frozenset()
+    stay: frozenset[int] = frozenset()
+    temperature: float | None = None
+
+
+@dataclass
+class Gathered:
+    """Outcomes in canonical order, totals, filmed episodes and traces by column number, and what
+    befell workers and was survived. `render_settings` are those of the simulators as they were
+    made; what differs between workers is listed."""
+
+    outcomes: list[EpisodeOutcome]
+    env_steps: int
+    seconds: dict[str, float]
+    videos: dict[int, Footage] = field(default_factory=dict)
+    traces: dict[int, Trace] = field(default_factory=dict)
+    incidents: list[str] = field(default_factory=list)
+    render_settings: dict[str, str | int | float | bool] = field(default_factory=dict)
+
+
+def gather(
+    group: WorkerGroup, assembly: Assembly, order: GatherOrder, on_count: OnCount | None = None
+) -> Gathered:
+    """Play all columns, each exactly once, however many workers and stages there are.
+
+    Seconds are per worker kind, averaged over its ranks: "env" (simulation, rendering, resets),
+    "policy" (decisions), "wait_env" (policy idle).
+
+    Raises:
+        WorkerError: episodes were lost or played twice.
+    """
+    envs, rollouts = group.ranks("env"), group.ranks("rollout")
+    stages = range(assembly.config.rollout.pipeline_stage_num)
+    blocks = parts(envs, len(stages), rollouts)
+    # all wait for each other in this one order, so that no circle can close
+    routes = [
+        Route(rank, stage, part)
+        for rank in range(envs)
+        for stage in stages
+        for part in range(blocks)
+    ]
+    reports, summaries = group.converse(
+        _env_jobs(assembly, order, [one for one in routes if one.part == 0], blocks),
+        [_rollout_job(assembly, order, mine) for mine in _dealt(routes, envs, rollouts, blocks)],
+        on_count,
+    )
+    gathered = _joined(reports, summaries)
+    _check_complete(order.columns, gathered.outcomes)
+    return gathered
+
+
+def _dealt(
+    routes: Sequence[Route], envs: int, rollouts: int, blocks: int
+) -> list[tuple[Route, ...]]:
+    """The routes that each rollout worker answers."""
+    answers = [
+        route(one.env_rank, one.stage, envs, rollouts, part=one.part, parts=blocks)
+        for one in routes
+    ]
+    return [
+        tuple(one for one, by in zip(routes, answers, strict=True) if by == rank)
+        for rank in range(rollouts)
+    ]
+
+
+def _env_jobs(
+    assembly: Assembly, order: GatherOrder, stages: Sequence[Route], blocks: int
+) -> list[InteractJob]:
+    """The columns, dealt out to the stages of the env workers."""
+    hands: defaultdict[int, list[tuple[Column, ...]]] = defaultdict(list)
+    for at, hand in zip(stages, deal(order.columns, len(stages)), strict=True):
+        hands[at.env_rank].append(tuple(hand))
+    side = assembly.sides[order.side]
+    # an evaluation runs each episode once, whatever the columns of training look like
+    full = order.keep and side.config.auto_reset
+    length = side.config.chunks_per_column(assembly.policy_spec.num_action_chunks)
+    needs = assembly.needs
+    return [
+        InteractJob(
+            side=order.side,
+            columns=tuple(columns),
+            chunks_per_column=length if full else None,
+            bootstrap=order.keep and needs.values and (needs.bootstrap_values or full),
+            record=order.record,
+            parts=blocks,
+        )
+        for columns in hands.values()
+    ]
+
+
+def _rollout_job(assembly: Assembly, order: GatherOrder, routes: tuple[Route, ...]) -> RolloutJob:
+    """Which routes a rollout worker answers, and how."""
+    from rlcore.rollout.converse import RolloutJob
+
+    config = assembly.config
+    return RolloutJob(
+        routes=routes,
+        seed=config.runner.seed,
+        phase=order.phase,
+        update=order.update,
+        deterministic=order.deterministic,
+        temperature=order.temperature,
+        keep=order.keep,
+        forward_batch=config.rollout.forward_batch,
+        env_timeout=config.cluster.timeouts.env,
+        trace=order.trace,
+        stay=order.stay,
+    )
+
+
+def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutSummary]) -> Gathered:
+    """What all workers tell, as one."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for report in reports:
+        seconds["env"] += sum(report.seconds.values()) / len(reports)
+    for summary in summaries:
+        for phase, spent in summary.seconds.items():
+            seconds[phase] += spent / len(summaries)
+    return Gathered(
+        outcomes=sorted(
+            (outcome for summary in summaries for outcome in summary.outcomes),
+            key=lambda outcome: outcome.episode,
+        ),
+        env_steps=sum(report.env_steps for report in reports),
+        seconds=dict(seconds),
+        videos={number: film for report in reports for number, film in report.videos.items()},
+        traces={number: one for summary in summaries for number, one in summary.traces.items()},
+        incidents=[text for report in reports for text in report.incidents],
+        render_settings=_together([report.render_settings for report in reports]),
+    )
+
+
+def _together(
+    settings: Sequence[Mapping[str, str | int | float | bool]],
+) -> dict[str, str | int | float | bool]:
+    """Settings of all workers as one."""
+    together: dict[str, str | int | float | bool] = {}
+    for name in dict.fromkeys(name for one in settings for name in one):
+        values = list(dict.fromkeys(one[name] for one in settings if name in one))
+        together[name] = values[0] if len(values) == 1 else ", ".join(map(str, values))
+    return together
+
+
+def _check_complete(columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome]) -> None:
+    """Every episode once: nothing may be lost or counted twice, by whatever route."""
+    played = Counter(outcome.episode for outcome in outcomes)
+    twice = [episode for episode, count in played.items() if count > 1]
+    asked = {column.episodes[0] for column in columns}
+    lost = asked - set(played)
+    if twice or lost:
+        raise WorkerError(
+            f"{len(lost)} episodes were not played and {len(twice)} more than once, "
+            f"e.g. {next(iter([*lost, *twice]))}"
+        )

@@ -1,0 +1,329 @@
+"""The live objects of a run, opened together and closed together."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rlcore.checks.starts import HELD_OUT, starts_in_words
+from rlcore.config.compose import recipe_of, to_yaml
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.run import Run, Steering, Totals
+from rlcore.contracts.specs import OtherInterpreter
+from rlcore.numerics import record
+from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.rollout.schedule import evaluation_columns
+from rlcore.run_folder import attempts
+from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.run_folder.folder import CONFIG, RECIPE, RunFolder
+from rlcore.run_folder.manifest import (
+    build_manifest,
+    changes,
+    code,
+    earlier_versions,
+    manifest_text,
+    write_manifest,
+)
+from rlcore.run_folder.protocol_record import EvaluationProtocol, settings_of
+from rlcore.run_folder.trackers import Trackers, open_trackers
+from rlcore.session.assembly import Assembly
+from rlcore.session.backends import make_group
+from rlcore.session.callbacks import RunHooks
+from rlcore.session.progress import Clock, Progress
+from rlcore.session.trained_on import learned_before
+from rlcore.workers.group import WorkerGroup
+from rlcore.workers.worker_specs import Roster
+
+DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
+
+
+@dataclass
+class Session:
+    """What the loops work with.
+
+    Attributes:
+        assembly: configuration, specs and roster of workers.
+        folder: where the run leaves its files.
+        attempt: the entry of this session in the run's history, see
+        :mod:`rlcore.run_folder.attempts`.
+        group: the workers, started.
+        trackers, progress, clock: where metrics, messages and times go.
+        hooks: those that plugins have during a run.
+        manifest: what `manifest.json` holds.
+        interpreters: other ones than rlcore's, in which simulators run.
+        update: policy updates done.
+        totals: env steps and episodes of training.
+        steering: what plugins have set.
+        successes: success of each update's episodes since the last regular checkpoint.
+        best: the highest mean of these so far, None before the first.
+        latest: name of the checkpoint that the run came by last, None before the first.
+        warned: causes of warnings that are said once.
+    """
+
+    assembly: Assembly
+    folder: RunFolder
+    attempt: Path
+    group: WorkerGroup
+    trackers: Trackers
+    progress: Progress
+    clock: Clock
+    hooks: RunHooks
+    manifest: dict[str, Any]
+    interpreters: Sequence[OtherInterpreter]
+    update: int = 0
+    totals: Totals = field(default_factory=Totals)
+    steering: Steering = field(default_factory=Steering)
+    successes: list[float] = field(default_factory=list)
+    best: float | None = None
+    latest: str | None = None
+    warned: set[str] = field(default_factory=set)
+
+    @property
+    def config(self) -> RunConfig:
+        return self.assembly.config
+
+    @property
+    def run(self) -> Run:
+        """The run as hooks see it."""
+        return Run(
+            config=self.config,
+            folder=self.folder.path,
+            tasks=self.assembly.env_specs["train"].tasks,
+            update=self.update,
+            totals=self.totals,
+            steering=self.steering,
+            say=self.progress.line,
+        )
+
+    def note_rendering(self, side: str, settings: Mapping[str, str | int | float | bool]) -> None:
+        """Keep in the manifest how frames of a side were really made: only simulators that have
+        been started know what their machine adds to the spec."""
+        known = self.manifest["render_settings"][side]
+        if not known.items() >= settings.items():
+            known |= settings
+            self._write_manifest()
+
+    def tell_survived(self, incidents: Sequence[str]) -> None:
+        """Say what was survived: a user should know, though no figure depends on it."""
+        for incident in incidents:
+            self.progress.line(f"survived: {incident}")
+        if incidents:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Note and say with which versions simulators were started anew."""
+        then = earlier_versions(self.folder.manifest)
+        self.interpreters = self.assembly.interpreters()
+        now = _manifest(self.assembly, None, self.interpreters)
+        self.manifest |= {name: now[name] for name in ("versions", "packages", "interpreters")}
+        self.tell_upgraded(then)
+        self._write_manifest()
+
+    def tell_upgraded(self, then: Mapping[str, str]) -> None:
+        """Say which versions are others than they were when the run was last begun; {}: it begins
+        now."""
+        now = {"python": self.manifest["python"], **self.manifest["versions"]}
+        changed = changes(then, now) if then else []
+        if changed:
+            self.progress.line(
+                f"other versions than before: {', '.join(changed)}; episodes may come out "
+                "otherwise from here on"
+            )
+
+    def note_rounding(self, before: record.Computed | None) -> None:
+        """Keep in the manifest what the workers compute with and what was seen of it; say what
+        does not hold."""
+        batch, kernels = self.config.rollout.forward_batch, self.group.kernels
+        seen = self.group.rounding(batch)
+        self.manifest[record.KEY] = record.entry(kernels, seen)
+        self._write_manifest()
+        for line in record.words(kernels, seen, batch, before):
+            self.progress.line(line)
+
+    def _write_manifest(self) -> None:
+        for folder in (self.folder.path, self.attempt):
+            write_manifest(folder / self.folder.manifest.name, self.manifest)
+
+
+@contextlib.contextmanager
+def open_session(
+    assembly: Assembly,
+    *,
+    with_policy: bool = True,
+    folder: RunFolder | None = None,
+    at: str | None = None,
+    holds: contextlib.ExitStack | None = None,
+    like: RunFolder | None = None,
+) -> Iterator[Session]:
+    """Make the folder, start the workers; stop them whatever happens inside.
+
+    Args:
+        assembly: the parts of the run, checked.
+        with_policy: false where only the simulators are needed.
+        folder: that of the run to go on with, held by the caller; None makes a new one.
+        at: the checkpoint it goes on from, by name.
+        holds: keeps hold of a new folder; None lets go of it with the session.
+        like: the run whose decisions are to come out again; None: that of `folder`, if any.
+
+    Raises:
+        UserError: a folder or a tracker that can't be used, or a worker that can't start, which
+            leaves an earlier run as it was.
+    """
+    registry, config = load_plugins(), assembly.config
+    if not with_policy:
+        assembly = replace(assembly, roster=assembly.roster.without_policy())
+    assembly = replace(assembly, learned=learned_before(config, folder))
+    interpreters = assembly.interpreters()
+    earlier = like or folder
+    before = None if earlier is None else record.computed(earlier.manifest)
+    then = {} if folder is None else earlier_versions(folder.manifest)
+    roster = replace(assembly.roster, begun=None if before is None else before.kernels)
+    if any(node.id for node in roster.nodes):  # of a cluster that was joined
+        runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
+        roster = replace(roster, apart=_require_equipped(assembly, roster, registry, runs))
+    manifest = _manifest(assembly, at, interpreters)
+    logger, clock = config.runner.logger, Clock()
+    with contextlib.ExitStack() as own:
+        papers = _papers(config, registry)
+        if folder is None:
+            folder = RunFolder.create(logger.log_path, logger.experiment_name)
+            try:
+                (holds or own).enter_context(folder.held(logger.require_lock))
+            except UserError:
+                with contextlib.suppress(OSError):
+                    folder.path.rmdir()
+                raise
+            folder.write_config(papers[CONFIG])  # there is nothing yet that it could spoil
+        progress = own.enter_context(Progress())
+        trackers = own.enter_context(
+            open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
+        )
+        group = own.enter_context(make_group(roster))
+        progress.line(f"run folder: {folder.path}")
+        if roster.apart:
+            progress.line(_apart_line(roster))
+        with clock.measure("start"), progress.phase("start workers"):
+            group.start()
+        manifest["weight_sync"] = group.weight_sync()
+        entered = {**papers, folder.manifest.name: manifest_text(manifest)}
+        session = Session(
+            assembly,
+            folder,
+            attempts.enter(folder.path, entered),
+            group,
+            trackers,
+            progress,
+            clock,
+            RunHooks(registry.manager, config.cluster.timeouts.hook),
+            manifest,
+            interpreters,
+        )
+        session.note_rounding(before)
+        session.tell_upgraded(then)
+        yield session
+
+
+def _require_equipped(
+    assembly: Assembly, roster: Roster, registry: Registry, runs: Path
+) -> dict[int, frozenset[str]]:
+    """Ask the nodes for what their workers need, before anything of the run is written; see
+    :func:`rlcore.cluster.node_files.require_equipped`."""
+    from rlcore.cluster.cluster import cluster_session
+    from rlcore.cluster.node_files import require_equipped
+
+    config = assembly.config
+    envs = {side.config.env_type for side in assembly.sides.values()}
+    chosen = {"env": [registry.get("env", name) for name in sorted(envs)]}
+    if config.actor.model.model_type and roster.of("actor"):
+        chosen["rollout"] = [registry.get("model", config.actor.model.model_type)]
+        name = config.algorithm.name
+        chosen["actor"] = chosen["rollout"] + ([registry.get("algorithm", name)] if name else [])
+    # after a failure nobody else may hold one, and Ray would start or find any cluster by itself
+    with cluster_session(config.cluster):
+        return require_equipped(config, roster, chosen, runs)
+
+
+def _apart_line(roster: Roster) -> str:
+    from rlcore.cluster.node_files import apart_line
+
+    return apart_line(roster)
+
+
+def caveat(assembly: Assembly, side: str = "eval") -> str:
+    """What figures measured on a side must not be taken for: what its env says, and that its
+    starts are trained on. Empty: nothing to say."""
+    said = [assembly.env_specs[side].caveat]
+    words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
+    if side == "eval" and words != HELD_OUT:
+        said.append(f"evaluated on {words}")
+    return "; ".join(filter(None, said))
+
+
+def _papers(config: RunConfig, registry: Registry) -> dict[str, str]:
+    """What the run is made with, by the names of the files: its configuration, and its recipe as
+    that is today."""
+    papers = {CONFIG: to_yaml(config)}
+    # a recipe that no longer composes (a run is evaluated elsewhere) counts as none
+    with contextlib.suppress(UserError):
+        recipe = recipe_of(config, registry)
+        if recipe is not None:
+            papers[RECIPE] = to_yaml(recipe)
+    return papers
+
+
+def _manifest(
+    assembly: Assembly, at: str | None, interpreters: Sequence[OtherInterpreter]
+) -> dict[str, Any]:
+    specs = assembly.env_specs
+    return build_manifest(
+        seeds={"root": assembly.config.runner.seed},
+        device=assembly.device,
+        protocol=protocol(assembly),
+        specs=specs,
+        code=code(interpreters, assembly.played_specs),
+        caveats={side: said for side in specs if (said := caveat(assembly, side))},
+        evaluated_on=starts_in_words(assembly.config, specs, assembly.learned),
+        went_on_from=at,
+        interpreters=interpreters,
+    )
+
+
+def protocol(assembly: Assembly) -> EvaluationProtocol:
+    """The frozen protocol of this run's evaluations."""
+    spec, config = assembly.env_specs["eval"], assembly.config
+    trials: dict[str, list[int]] = {task: [] for task in spec.tasks}
+    for column in evaluation_columns(spec, config.env.eval):
+        trials[spec.tasks[column.episodes[0].task]].append(column.episodes[0].trial)
+    return EvaluationProtocol(
+        env=spec.name,
+        trials=trials,
+        max_episode_steps=spec.max_episode_steps,
+        num_action_chunks=assembly.policy_spec.num_action_chunks,
+        sampling=sampling(config),
+        settings=settings_of(asdict(config.env.eval)),
+        facts=asdict(EnvFacts.of(spec)),
+        said={**dict(zip(spec.tasks, spec.descriptions, strict=True)), "": spec.sentences},
+        caveat=spec.caveat,
+    )
+
+
+def made_with(assembly: Assembly) -> dict[str, Any]:
+    """What an evaluation's file says of how it came about: the protocol, and the settings under
+    which the policy acted."""
+    return {
+        "protocol": protocol(assembly).values,
+        "policy": json.loads(json.dumps(asdict(assembly.config.actor.model))),
+    }
+
+
+def sampling(config: RunConfig) -> str:
+    """How actions are drawn in evaluations, in words."""
+    if config.rollout.eval_deterministic:
+        return DETERMINISTIC
+    temperature = config.rollout.eval_temperature
+    return STOCHASTIC if temperature is None else f"{STOCHASTIC}, temperature {temperature:g}"

@@ -1,0 +1,101 @@
+"""Refuse or announce changes of settings that are fixed after a run's first update.
+
+Each key says whether it is (`fixed=` of :func:`rlcore.config.schema.key`), those of plugins too.
+Called before workers start and before anything of the run is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rlcore.checks.facts import Facts
+from rlcore.config import schema_tree
+from rlcore.config.old_names import warn
+from rlcore.config.recipes import read_mapping
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.run_folder.checkpoint import Checkpoint
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.learner_state import MASTER, REFERENCE, tensor_names
+from rlcore.terminal.text import written
+
+
+def check_fixed_keys(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: Facts) -> None:
+    """Refuse changes that would be ignored, or measured against another start; warn of keys that
+    have no effect any more.
+
+    Args:
+        config: with which it will go on.
+        folder: of the run, with the configuration that it had so far.
+        facts: of the run with the checkpoint's policy.
+
+    Raises:
+        ConfigError: another start.
+        CheckpointError: the checkpoint lacks what these settings need of it.
+    """
+    changed = list(_changed(config, folder))
+    for key, then in changed:
+        if key.fixed == "weights" and _is_read(config, key) and not _moved(then):
+            raise ConfigError(
+                f"{key.path} can't be changed to {written(key.value)}: {folder.path} began with "
+                f"{written(then)} and goes on from {at.path.name}",
+                hint=f"leave it out; a new run can begin with what this one has learned: "
+                f"actor.model.model_path={at.policy_path}",
+            )
+    model, runner = config.actor.model, config.runner
+    began_random = model.model_path is None and not config.sft.enabled
+    for key, then in changed:
+        if key.fixed == "start" and not config.sft.control:
+            warn(f"{key.path} does nothing any more: the run goes on from {at.path.name}")
+        if key.fixed == "initial" and began_random and runner.val_before_train:
+            warn(
+                f"{key.path} has no effect on the initial weights, which were drawn with "
+                f"{written(then)}; a repeated evaluation before training would use others"
+            )
+    tensors = tensor_names(at.path)
+    _check_reference(at, facts, tensors)
+    _check_precision(at, config, tensors)
+
+
+def _changed(config: RunConfig, folder: RunFolder) -> Iterator[tuple[schema_tree.Key, Any]]:
+    """(key, value so far) of each fixed key that has another value now."""
+    so_far = read_mapping(folder.config)
+    for key in schema_tree.walk(config):
+        then = schema_tree.find(
+            so_far, key.path, key.value
+        )  # an earlier version may not have had it
+        if key.fixed != "no" and not key.section and then != key.value:
+            yield key, then
+
+
+def _is_read(config: RunConfig, key: schema_tree.Key) -> bool:
+    return all(one.holds(schema_tree.value_of(config, one.other(key.path))) for one in key.when)
+
+
+def _moved(then: Any) -> bool:
+    """Whether what the run began with is gone: it may be given where it is now."""
+    return isinstance(then, str) and not Path(then).exists()
+
+
+def _check_precision(at: Checkpoint, config: RunConfig, tensors: Iterable[str]) -> None:
+    precision = config.actor.model.precision
+    if precision == "fp32" and any(name.endswith(f".{MASTER}") for name in tensors):
+        raise CheckpointError(
+            f"{at.path} holds fp32 copies of bf16 parameters, which actor.model.precision="
+            f"{precision} does not use",
+            hint="set actor.model.precision as it was, or start a new run from its weights: "
+            f"actor.model.model_path={at.policy_path}",
+        )
+
+
+def _check_reference(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> None:
+    wanted = facts.needs is not None and facts.needs.reference_logprobs
+    if wanted and not any(name.startswith(REFERENCE) for name in tensors):
+        raise CheckpointError(
+            f"{at.path} was written without reference weights, which algorithm.kl_beta="
+            f"{facts.config.algorithm.kl_beta} needs",
+            hint="set algorithm.kl_beta as it was, or start a new run from its weights: "
+            f"actor.model.model_path={at.policy_path}",
+        )

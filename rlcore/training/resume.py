@@ -1,0 +1,287 @@
+"""Resume a run: find where it stopped, check that it may go on, and restore the live objects.
+
+Demonstrations are counted, the supervised start is loaded, an evaluation is read back, and training
+goes on from the last checkpoint. As all randomness is keyed, what follows is what would have
+followed without the interruption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlcore.checks.facts import Facts, gather_facts
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import CheckpointError, MicroBatchError, WorkerError
+from rlcore.demonstrations.demonstrations import check_folder
+from rlcore.files.digests import check_seal
+from rlcore.plugins.registry import load_plugins
+from rlcore.results.parquet import read_note
+from rlcore.results.tables import EpisodeResult, read_results
+from rlcore.run_folder import history
+from rlcore.run_folder.attempts import set_aside
+from rlcore.run_folder.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.protocol_record import told_apart
+from rlcore.run_folder.sft_record import check_history
+from rlcore.session.session import Session, made_with, protocol
+from rlcore.session.session_state import BEFORE, check_state, extents, restore_state, stand_on
+from rlcore.session.trained_on import check_untrained
+from rlcore.training.fixed_keys import check_fixed_keys
+from rlcore.training.limits import Done, check_limits, is_evaluation
+
+ENDS = ("after", "control")
+"""Labels of the evaluations that a run ends with."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """An interrupted run.
+
+    Attributes:
+        folder: where it is.
+        checkpoint: where it stood; None if it was interrupted before the first.
+        named: whether that checkpoint was asked for, and not just the run.
+        note: a word to the user about who had the folder before; None: nobody had.
+    """
+
+    folder: RunFolder
+    checkpoint: Checkpoint | None
+    named: bool = False
+    note: str | None = None
+
+    @property
+    def step(self) -> int:
+        return 0 if self.checkpoint is None else self.checkpoint.step
+
+    @property
+    def name(self) -> str | None:
+        """Of the checkpoint."""
+        return None if self.checkpoint is None else self.checkpoint.path.name
+
+
+def find(config: RunConfig, holds: ExitStack) -> Saved | None:
+    """Where the run to go on with stands; None for a new run.
+
+    Args:
+        holds: keeps hold of its folder, so that it still stands there when it is gone on with.
+
+    Raises:
+        CheckpointError: no run there, another process writes to it, or a damaged checkpoint.
+        ConfigError: nothing is left to do, or it would be measured where it was trained before.
+    """
+    folder = _folder_of(config)
+    if folder is None:
+        return None
+    note = holds.enter_context(folder.held(config.runner.logger.require_lock))
+    saved = replace(_saved(Path(config.runner.resume_dir or folder.path)), note=note)
+    if saved.checkpoint is not None:
+        check_state(saved.checkpoint, config.runner.seed)
+        facts = _facts_with(config, saved.checkpoint.policy_path)
+        check_limits(config, saved.folder, _done(saved))
+        check_fixed_keys(config, saved.folder, saved.checkpoint, facts)
+        if _unlike(saved, BEFORE) is None:  # else it is made again
+            earlier_evaluation(saved, BEFORE)
+    if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
+        check_untrained(config, saved.folder)
+    if config.sft.enabled:
+        _check_start(saved.folder, config)
+    return saved
+
+
+def _folder_of(config: RunConfig) -> RunFolder | None:
+    """That of `runner.resume_dir`, or with `runner.auto_resume` the unfinished one in this run's
+    folder; None for a new run.
+
+    Raises:
+        CheckpointError: no run there.
+    """
+    if config.runner.resume_dir is not None:
+        return RunFolder.containing(config.runner.resume_dir)
+    if config.runner.only_eval:
+        return None
+    logger = config.runner.logger
+    folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
+    if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
+        return None
+    return folder
+
+
+def after_failure(
+    session: Session, error: WorkerError | MicroBatchError, saved: Saved | None
+) -> Saved:
+    """Where to go on after a worker failed. Raises the error where `runner.auto_resume` is off, or
+    where no update was made since the last failure; with smaller micro-batches it is tried."""
+    if not session.config.runner.auto_resume:
+        raise error
+    again = _saved(session.folder.path)
+    smaller = isinstance(error, MicroBatchError)
+    if saved is not None and again.step <= saved.step and not smaller:
+        raise error
+    session.progress.line(f"error: {error.message if smaller else error}")
+    session.progress.line(f"going on from update {again.step} (runner.auto_resume)")
+    return again
+
+
+def take_up(session: Session, saved: Saved) -> None:
+    """Bring the folder of the run back to the checkpoint that it goes on from: move newer
+    checkpoints and later results aside, and truncate the metrics, as the updates are repeated."""
+    at = saved.checkpoint
+    if saved.note is not None:
+        session.progress.line(f"{session.folder.path} {saved.note}: continuing with it")
+    if at is not None:
+        session.latest = at.path.name
+        given_up = history.supersede_newer(session.folder.checkpoints, at.path.name)
+        if given_up:
+            session.progress.line(
+                f"set aside, as the run goes on from {at.path.name}: {', '.join(given_up)} (now in "
+                f"{session.folder.checkpoints / history.SUPERSEDED})"
+            )
+    set_aside(session.attempt, _behind(session.folder, saved.step))
+    if at is None and session.folder.metrics.stat().st_size:
+        session.progress.line("the run has no checkpoint: its updates are made again")
+    session.trackers.cut(0 if at is None else extents(at)[session.folder.metrics.name].size)
+
+
+def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
+    """Files that a run wrote after that many updates, besides checkpoints."""
+    yield from (folder.summary, folder.report)
+    for path in folder.evaluations.glob("*.parquet"):
+        prefix, _, number = path.stem.rpartition("_")
+        later = prefix == "step" and number.isdecimal() and int(number) > step
+        if later or path.stem in ENDS:
+            yield path
+
+
+def restore(session: Session, saved: Saved | None) -> int:
+    """Restore policy, learner and counters; returns the updates done.
+
+    Raises:
+        CheckpointError: of another seed, or it does not fit this policy.
+    """
+    if saved is None or saved.checkpoint is None:
+        return 0
+    at = saved.checkpoint
+    if not session.config.actor.model.is_lora:  # adapters come with the learner
+        session.group.policy("load", path=str(at.policy_path))
+    session.group.actor("load_learner", path=str(at.path))
+    session.group.sync()
+    restore_state(session, at)
+    session.progress.line(f"resumed after update {at.step}")
+    _steer_on(session, saved)
+    return at.step
+
+
+def _steer_on(session: Session, saved: Saved) -> None:
+    """Adapt what plugins had set to this session, and say what is dropped."""
+    steering, tasks = session.steering, session.run.tasks
+    if steering.stopped and saved.named:
+        session.progress.line(f"training was stopped here: {steering.stopped}; it goes on as asked")
+        steering.stopped = ""
+    unknown = [task for task in steering.task_weights if task not in tasks]
+    if unknown:
+        session.progress.line(
+            f"the weights of tasks that a plugin set are dropped: {', '.join(unknown)} is not "
+            "trained on any more"
+        )
+        steering.task_weights = {}
+
+
+def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] | None:
+    """The rows of an evaluation from before the checkpoint; None if there are none."""
+    if saved is None or saved.checkpoint is None:
+        return None
+    path = saved.folder.evaluations / f"{label}.parquet"
+    return read_results(path) if path.exists() else None
+
+
+def _unlike(saved: Saved, label: str) -> str | None:
+    """What differs in an evaluation from when the checkpoint was written; None: nothing."""
+    assert saved.checkpoint is not None
+    path = saved.folder.evaluations / f"{label}.parquet"
+    then = extents(saved.checkpoint).get(path.relative_to(saved.folder.path).as_posix())
+    return None if then is None else then.fault(path)
+
+
+def same_evaluation(
+    session: Session, saved: Saved | None, label: str
+) -> list[EpisodeResult] | None:
+    """As :func:`earlier_evaluation`, if this session would make the same one; else None, and it is
+    made again, as rates under two protocols can't be compared."""
+    if saved is None or saved.checkpoint is None:
+        return None
+    fault = _unlike(saved, label)
+    if fault is not None:  # of another run, or made by a resume that got no further
+        session.progress.line(
+            f"the evaluation {label} training is not the one that {saved.checkpoint.path.name} "
+            f"was written with: {label}.parquet {fault}; it is made again"
+        )
+        return None
+    found = earlier_evaluation(saved, label)
+    if found is None:
+        return None
+    then = read_note(saved.folder.evaluations / f"{label}.parquet")
+    now = made_with(session.assembly)
+    if then == now and {row.protocol for row in found} == {protocol(session.assembly).digest}:
+        return found
+    session.progress.line(
+        f"the evaluation {label} training was made under other settings "
+        f"({told_apart(then, now) or 'by another version'}); it is made again"
+    )
+    return None
+
+
+def made_again(session: Session, saved: Saved | None, label: str) -> None:
+    """Let the checkpoint rely on the evaluation that was just made: there may be no later one."""
+    if saved is not None and saved.checkpoint is not None:
+        path = session.folder.evaluations / f"{label}.parquet"
+        stand_on(session.folder, saved.checkpoint, path)
+
+
+def _done(saved: Saved) -> Done:
+    assert saved.checkpoint is not None
+    steps = saved.checkpoint.state["totals"]["env_steps"]
+    stopped = "" if saved.named else saved.checkpoint.state["steering"]["stopped"]
+    finished = saved.folder.summary.is_file()
+    return Done(saved.step, steps, finished, stopped, saved.checkpoint.path)
+
+
+def _check_start(folder: RunFolder, config: RunConfig) -> None:
+    """Refuse demonstrations or a supervised start of the run that can't be reused.
+
+    Raises:
+        UserError: damaged, or of another env or policy.
+    """
+    started = folder.sft.is_dir()
+    facts = _facts_with(config, folder.sft if started else None)
+    if started:
+        check_seal(folder.sft, config.runner.seed)
+        check_history(folder.path / "sft.json", folder.metrics)
+    if not started or config.sft.control:
+        path = Path(config.collect.path) if config.collect.path else folder.demonstrations
+        check_folder(path, facts.envs["train"], config.collect, seed=config.runner.seed)
+
+
+def _facts_with(config: RunConfig, policy: Path | None) -> Facts:
+    """Facts of the run with the policy in a folder, which is checked by its files."""
+    if policy is not None:
+        model = config.actor.model.beginning_with(policy)
+        config = replace(config, actor=replace(config.actor, model=model))
+    return gather_facts(config, load_plugins())
+
+
+def _saved(path: Path) -> Saved:
+    path = path.expanduser().absolute()
+    folder = RunFolder.containing(path)
+    if path == folder.path and not has_checkpoint(folder.checkpoints):
+        return Saved(folder, None)
+    checkpoint = load_checkpoint(path)
+    if checkpoint.path.resolve().parent != folder.checkpoints.resolve():
+        raise CheckpointError(
+            f"{checkpoint.path} is not in {folder.checkpoints}: the run can't go on from it",
+            hint=f"rlcore resume {folder.path}",
+        )
+    history.require_in_history(folder.checkpoints, checkpoint.path.name)
+    return Saved(folder, checkpoint, named=path != folder.path)

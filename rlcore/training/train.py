@@ -1,0 +1,278 @@
+"""The main job: a starting policy, an evaluation, reinforcement, an evaluation, a summary.
+
+demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
+                        |                           |
+                     evaluate (before)           evaluate (after)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Mapping
+
+from rlcore.config.schema import RunnerConfig
+from rlcore.contracts.errors import MicroBatchError, WorkerError
+from rlcore.evaluation.evaluate import conclude, evaluate, films
+from rlcore.evaluation.verify import freeze
+from rlcore.process.stopping import StopSignals
+from rlcore.results.summary import Summary
+from rlcore.run_folder.checkpoint import save_checkpoint
+from rlcore.run_folder.history import checkpoint_name, require_latest
+from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, env_metrics
+from rlcore.session import session_state
+from rlcore.session.assembly import Assembly
+from rlcore.session.callbacks import HookError
+from rlcore.session.gather import Gathered
+from rlcore.session.no_progress import moved_far, nothing_learned
+from rlcore.session.session import Session, open_session
+from rlcore.training import resume, sft
+from rlcore.training.after_node_loss import (
+    on_remaining_nodes,
+    with_smaller_micro_batches,
+)
+from rlcore.training.batch import gather_batch
+from rlcore.training.limits import goes_on
+
+
+def run(assembly: Assembly) -> Summary:
+    """`rlcore train`: the whole story; returns what `summary.json` holds.
+
+    Args:
+        assembly: of the configuration, checked: :func:`rlcore.session.assembly.assemble`.
+
+    Raises:
+        UserError: as :func:`rlcore.session.session.open_session`, or a worker that failed.
+        KeyboardInterrupt: the run was asked to stop; a checkpoint was made where it could be.
+    """
+    runner, asked_for = assembly.config.runner, assembly
+    with contextlib.ExitStack() as holds:
+        saved = None
+        if runner.resume_dir is not None or runner.auto_resume:
+            saved = resume.find(assembly.config, holds)
+        while True:
+            folder, at = (None, None) if saved is None else (saved.folder, saved.name)
+            with open_session(assembly, folder=folder, at=at, holds=holds) as session:
+                try:
+                    return _story(session, saved)
+                except (WorkerError, MicroBatchError) as error:
+                    saved = resume.after_failure(session, error, saved)
+                    short = isinstance(error, MicroBatchError)
+            if short:
+                asked_for = with_smaller_micro_batches(
+                    asked_for, assembly.placement.world_size("actor")
+                )
+            assembly = on_remaining_nodes(asked_for)
+
+
+def _story(session: Session, saved: resume.Saved | None) -> Summary:
+    config = session.config
+    if saved is not None:
+        resume.take_up(session, saved)
+    if config.runner.only_eval:
+        return conclude(session, after=evaluate(session, "eval"))
+    start = sft.starting_policy(session) if config.sft.enabled else None
+    before = None
+    if config.runner.val_before_train:
+        before = resume.same_evaluation(session, saved, "before")
+        if before is None:
+            before = evaluate(session, "before")
+            resume.made_again(session, saved, "before")
+    updates = reinforce(session, resume.restore(session, saved))
+    stopped = session.steering.stopped  # who asks for an end from here on comes too late
+    after = evaluate(session, "after", update=updates)
+    freeze(session, updates, after)
+    control = None
+    if start is not None and config.sft.control:
+        spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
+        sft.go_on(session, start, seconds=spent)
+        control = evaluate(session, "control", update=updates)
+    return conclude(session, before=before, after=after, control=control, stopped=stopped)
+
+
+def reinforce(session: Session, done: int = 0) -> int:
+    """Rollouts and updates until the configured number is reached or a plugin stops training, and
+    a checkpoint of where that led; returns updates done.
+
+    Args:
+        done: updates that were made before, by the run that this one goes on with.
+
+    Raises:
+        KeyboardInterrupt: a signal asked for an end; the checkpoint was made.
+        HookError: a hook of a plugin failed; the checkpoint was made.
+    """
+    with StopSignals(session.progress.line) as stop:
+        update = _updates(session, done, stop)
+        checkpoint(session, update)
+    session.hooks.check()
+    if stop.requested:
+        session.progress.line(
+            f"stopped after update {update}; go on with: rlcore resume {session.folder.path}"
+        )
+        raise stop.interruption
+    if session.steering.stopped:
+        session.progress.line(f"training stopped after update {update}: {session.steering.stopped}")
+    return update
+
+
+def _updates(session: Session, update: int, stop: StopSignals) -> int:
+    """Updates from number `update` on; returns how many are done at the end."""
+    runner = session.config.runner
+
+    def ending() -> bool:
+        return stop.requested or session.hooks.failed
+
+    while _trains_on(session, update):
+        before = copy.deepcopy((session.totals, session.steering))
+        metrics = rollout(session, update, ending)
+        if ending():  # give up what was gathered: the policy is as the last update left it
+            session.totals, session.steering = before
+            return update
+        metrics |= improve(session, update)
+        update += 1
+        session.trackers.log(metrics, step=update)
+        session.successes.append(metrics["env/success_once"])
+        session.progress.update_line(update, runner.max_epochs, metrics)
+        for said in _warnings(session, update, metrics):
+            session.progress.line(f"warning: {said}")
+        if ending():
+            return update
+        last = update == runner.max_epochs or bool(session.steering.stopped)
+        if runner.val_check_interval > 0 and update % runner.val_check_interval == 0 and not last:
+            with contextlib.suppress(HookError):  # raised once there is a checkpoint
+                evaluate(session, f"step_{update:06d}", update=update)
+        if _is_due(runner, update) and not last:
+            checkpoint(session, update)
+        if ending():
+            return update
+    return update
+
+
+def rollout(
+    session: Session, update: int, stopped: Callable[[], bool] = lambda: False
+) -> dict[str, float]:
+    """Gather one update's episodes, or what there is of them where the run is to end; the
+    trajectory stays with the workers that acted."""
+    with session.clock.measure("rollout") as took:
+        gathered, fill = gather_batch(session, update, stopped)
+    session.note_rendering("train", gathered.render_settings)
+    session.tell_survived(gathered.incidents)
+    session.totals.env_steps += gathered.env_steps
+    session.totals.episodes += sum(outcome.finished for outcome in gathered.outcomes)
+    metrics = env_metrics(gathered.outcomes, prefix="env") | fill
+    metrics |= _times(gathered, took.seconds)
+    session.hooks.call(
+        "rlcore_after_rollout",
+        run=session.run,
+        outcomes=gathered.outcomes,
+        films=films(gathered, session.assembly.env_specs["train"]),
+        metrics=metrics,
+    )
+    return metrics
+
+
+def improve(session: Session, update: int) -> dict[str, float]:
+    """One policy update from what was gathered."""
+    with session.clock.measure("sync") as moved:
+        if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
+            session.group.env("suspend", [{}] * session.group.ranks("env"))
+        session.group.hand_over()
+    with (
+        session.clock.measure("update") as took,
+        session.progress.phase(f"update {update + 1}", quiet=True) as phase,
+    ):
+        metrics: dict[str, float] = session.group.actor(
+            "update", update=update, lr_factors=session.steering.lr_factors
+        )[0]
+        phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
+    with session.clock.measure("sync") as told:
+        session.group.sync()
+    metrics["time/update"] = took.seconds
+    metrics["time/sync"] = moved.seconds + told.seconds
+    session.update = update + 1
+    session.hooks.call("rlcore_after_update", run=session.run, metrics=metrics)
+    return metrics
+
+
+def checkpoint(session: Session, update: int) -> None:
+    """Policy, optimizer and counters under `checkpoints/step_XXXXXX`, from now on the latest; none
+    where no update was made since the last one.
+
+    Raises:
+        CheckpointError: it can't be written, or the earlier ones are not there any more.
+    """
+    session.folder.require_held()
+    folder, runner = session.folder.checkpoints, session.config.runner
+    require_latest(folder, session.latest)
+    if session.latest == checkpoint_name(update):
+        return
+    # one that is made because the run stops must not change which is the best: the next that the
+    # run would have made anyway judges, over all updates since the last such one
+    regular = _is_due(runner, update) or not _trains_on(session, update)
+    best = regular and _is_best(session)
+    with session.clock.measure("checkpoint"):
+        every = session.group.actor
+        path = save_checkpoint(
+            folder,
+            update,
+            save_policy=lambda path: every("save", path=str(path)),
+            save_learner=lambda path: every("save_learner", path=str(path)),
+            state=session_state.state(session),
+            best=best,
+            keep=runner.keep_last,
+        )
+    session.latest = path.name
+
+
+def _warnings(session: Session, update: int, metrics: Mapping[str, float]) -> list[str]:
+    """What a user should know of an update and was not told."""
+    lasting = {said: said for said in session.group.actor("remarks")[0]}
+    lasting["moved far"] = moved_far(update, metrics, session.config.algorithm) or ""
+    fresh = [said for cause, said in lasting.items() if said and cause not in session.warned]
+    session.warned |= {cause for cause, said in lasting.items() if said}
+    now = (nothing_learned(update, metrics), _out_of_memory(update, metrics))
+    return [*fresh, *(said for said in now if said is not None)]
+
+
+def _out_of_memory(update: int, metrics: Mapping[str, float]) -> str | None:
+    """What to say of an update whose micro-batches did not fit; None of others."""
+    fits = metrics.get(MICRO_BATCH_SIZE)
+    if fits is None:
+        return None
+    return (
+        f"update {update} ran out of memory, and was made with smaller micro-batches: the run goes "
+        f"on with actor.micro_batch_size={fits:.0f}"
+    )
+
+
+def _trains_on(session: Session, update: int) -> bool:
+    """Whether there is a further update to make."""
+    limited = goes_on(session.config.runner, update, session.totals.env_steps)
+    return limited and not session.steering.stopped
+
+
+def _is_due(runner: RunnerConfig, update: int) -> bool:
+    """Whether a checkpoint is made after this update, whatever happens."""
+    return runner.save_interval > 0 and update % runner.save_interval == 0
+
+
+def _is_best(session: Session) -> bool:
+    """Whether the updates since the last regular checkpoint succeeded more often than any
+    before. Those are training starts: held-out ones must not choose what is then reported."""
+    successes, session.successes = session.successes, []
+    if not (session.config.runner.keep_best and successes):
+        return False
+    success = sum(successes) / len(successes)
+    if session.best is not None and success <= session.best:
+        return False
+    session.best = success
+    return True
+
+
+def _times(gathered: Gathered, seconds: float) -> dict[str, float]:
+    return {
+        "time/rollout": seconds,
+        "time/env": gathered.seconds["env"],
+        "time/policy": gathered.seconds["policy"],
+        "rollout/env_steps_per_second": gathered.env_steps / seconds,
+    }

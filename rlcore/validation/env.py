@@ -1,0 +1,255 @@
+"""Check what an env returns, and what it is given, against its spec.
+
+Env workers let nothing else through, and the conformance checks ask the same functions. Each one
+returns the first :class:`Fault` it finds, or None. They look at types, shapes and values of states,
+never at pixels: the cost does not grow with the frames. Knows no worker and no policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.protocols import ChunkResult, Demonstration
+from rlcore.contracts.specs import EnvSpec
+from rlcore.validation.faults import NUMBERS, Fault, array_fault, described, first_fault, kind_of
+
+KEYS = ("cameras", "elapsed", "states", "task_descriptions")
+CLEAN = "a policy can't act on it: end the episode, or clean the state"
+PADDING = "valid is true up to and with the first end, and nothing is rewarded after it"
+SUCCESS = "say true or false: whether the episode has succeeded so far"
+ONE = np.ones(1, dtype=bool)
+
+
+def observation_fault(
+    spec: EnvSpec,
+    num_envs: int,
+    observation: Any,
+    seen: np.ndarray,
+    named: Collection[str] | None = None,
+) -> Fault | None:
+    """Check an :class:`rlcore.contracts.protocols.Observation`.
+
+    Args:
+        seen: bool `[B]`, rows that a policy is going to look at; values of others are free.
+        named: the sentences that an episode may have; None: any.
+    """
+    if not isinstance(observation, Mapping) or set(observation) != set(KEYS):
+        found = sorted(observation) if isinstance(observation, Mapping) else kind_of(observation)
+        return Fault("the observation", f"{found}", f"a mapping of {list(KEYS)}",
+                     "see rlcore.contracts.protocols.Observation")  # fmt: skip
+    states, elapsed = observation["states"], observation["elapsed"]
+    return (
+        _cameras_fault("cameras", "camera", spec, num_envs, observation["cameras"])
+        or array_fault("states", states, np.float32, (num_envs, spec.state_dim))
+        or array_fault("elapsed", elapsed, np.float32, (num_envs,))
+        or _states_fault(spec, states, seen)
+        or first_fault(~np.isfinite(elapsed) & seen, "elapsed", elapsed, "a finite number",
+                       "elapsed is steps / max_episode_steps")
+        or _sentences_fault(observation["task_descriptions"], num_envs, seen, named)
+    )  # fmt: skip
+
+
+def chunk_fault(
+    spec: EnvSpec,
+    num_envs: int,
+    length: int,
+    result: Any,
+    running: np.ndarray,
+    solved: np.ndarray,
+    named: Collection[str] | None = None,
+) -> Fault | None:
+    """Check a :class:`rlcore.contracts.protocols.ChunkResult`.
+
+    Args:
+        length: C, steps of the chunk.
+        running: bool `[B]`, rows that had an episode when the chunk began; others are free.
+        solved: bool `[B]`, rows whose episode had succeeded then.
+        named: as in :func:`observation_fault`.
+    """
+    if not isinstance(result, ChunkResult):
+        return Fault("the answer to a chunk", kind_of(result), "a ChunkResult",
+                     "see rlcore.contracts.protocols.ChunkResult")  # fmt: skip
+    shape = (num_envs, length)
+    fault = (
+        array_fault("rewards", result.rewards, np.float32, shape, NUMBERS)
+        or array_fault("terminated", result.terminated, np.bool_, shape)
+        or array_fault("truncated", result.truncated, np.bool_, shape)
+        or array_fault("valid", result.valid, np.bool_, shape)
+        or _success_fault(result.success, running)
+        or _episodes_fault(result, running, solved)
+    )
+    if fault is not None:
+        return fault
+    seen = running & ~result.terminated.any(axis=1)  # nobody looks at the end of a terminated row
+    return observation_fault(spec, num_envs, result.observation, seen, named)
+
+
+def accepted(result: ChunkResult) -> ChunkResult:
+    """Convert rewards and success of a result without a fault to the types of the contract."""
+    result.rewards = np.asarray(result.rewards, dtype=np.float32)
+    result.success = np.asarray(result.success == 1, dtype=bool)
+    return result
+
+
+def demonstration_fault(
+    spec: EnvSpec, demonstration: Demonstration, named: Collection[str] | None = None
+) -> Fault | None:
+    """Check the arrays, success and sentence of a
+    :class:`rlcore.contracts.protocols.Demonstration`."""
+    actions, states = demonstration.actions, demonstration.states
+    length = len(actions) if isinstance(actions, np.ndarray) and actions.ndim else 0
+    if length == 0:
+        return Fault("actions", described(actions), "at least one step",
+                     "an episode has at least one step")  # fmt: skip
+    fault = (
+        array_fault("actions", actions, np.float32, (length, spec.action_dim))
+        or array_fault("states", states, np.float32, (length, spec.state_dim))
+        or _states_fault(spec, states, np.ones(length, dtype=bool))
+        or first_fault(~np.isfinite(actions).all(axis=1), "actions", actions, "finite numbers",
+                       "policies learn from them")
+    )  # fmt: skip
+    if fault is not None:
+        return replace(fault, row=None, step=fault.row)
+    return (
+        _steps_fault(demonstration.frame_steps, length)
+        or _cameras_fault("frames", "frames of", spec, len(demonstration.frame_steps),
+                          demonstration.frames)
+        or _success_fault(np.asarray([demonstration.success]), ONE)
+        or _sentences_fault([demonstration.task_description], 1, ONE, named)
+    )  # fmt: skip
+
+
+def films_fault(spec: EnvSpec, num_envs: int, films: Any) -> Fault | None:
+    """Check recorded frames by row: each of the size of a camera."""
+    if not isinstance(films, Mapping) or not set(films) <= set(range(num_envs)):
+        found = f"of rows {list(films)}" if isinstance(films, Mapping) else kind_of(films)
+        return Fault("the answer", found, f"frames by row, 0 to {num_envs - 1}",
+                     "give an empty dict where nothing was filmed")  # fmt: skip
+    sizes = [(camera.height, camera.width, 3) for camera in spec.cameras]
+    for row, frames in films.items():
+        if not isinstance(frames, Sequence):
+            return Fault("a film", kind_of(frames), "a list of frames",
+                         "see rlcore.contracts.protocols.Env", row)  # fmt: skip
+        for frame in frames:
+            right = isinstance(frame, np.ndarray) and frame.dtype == np.uint8
+            if not right or frame.shape not in sizes:
+                return Fault("a recorded frame", described(frame), "uint8 of a camera's size",
+                             "record what a camera of the spec sees", row)  # fmt: skip
+    return None
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+def _cameras_fault(what: str, each: str, spec: EnvSpec, count: int, given: Any) -> Fault | None:
+    names = [camera.name for camera in spec.cameras]
+    found = list(given) if isinstance(given, Mapping) else kind_of(given)
+    if found != names:
+        return Fault(what, f"{found}", f"{names} in this order",
+                     "key frames by camera, in the order of spec.cameras")  # fmt: skip
+    shapes = ((camera.name, (count, camera.height, camera.width, 3)) for camera in spec.cameras)
+    faults = (array_fault(f"{each} {n!r}", given[n], np.uint8, shape) for n, shape in shapes)
+    return next(filter(None, faults), None)
+
+
+def _success_fault(success: Any, seen: np.ndarray) -> Fault | None:
+    """Success is bool, or numbers that are 0 or 1, for each row that is seen."""
+    fault = array_fault("success", success, np.bool_, seen.shape, NUMBERS)
+    if fault is not None:
+        return replace(fault, hint=SUCCESS)
+    return first_fault(~np.isin(success, (0, 1)) & seen, "success", success, "true or false",
+                       SUCCESS)  # fmt: skip
+
+
+def _episodes_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) -> Fault | None:
+    """Check that rewards, ends and the steps that count agree, in rows that ran."""
+    ran, valid, rewards = running[:, None], result.valid, result.rewards
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(rewards.astype(np.float32, copy=False))
+    ends = result.terminated | result.truncated
+    over = np.cumsum(ends, axis=1) - ends > 0  # steps after the first end
+    rules: tuple[tuple[np.ndarray, str, np.ndarray | str, str, str], ...] = (
+        (running & ~valid.any(axis=1), "valid", valid,
+         "at least one true: the episode is still running", PADDING),
+        (~finite & ran, "the reward", rewards, "a finite number",
+         "a reward must be a number even if something went wrong"),
+        (result.terminated & result.truncated & ran, "a step", "terminated and truncated",
+         "one of the two",
+         "a termination takes precedence: truncated = limit reached and not terminated"),
+        (ends & over & ran, "an end", "flagged after the first one", "one end",
+         "flag an end at its own step only"),
+        ((valid == over) & ran, "valid", valid, "true until the episode ends, false after that",
+         PADDING),
+        ((rewards != 0) & over & ran, "the reward of a step after the end", rewards, "0", PADDING),
+        (solved & running & (result.success != 1), "success", "false again", "true until the reset",
+         "success is sticky: whether the episode has succeeded so far"),
+    )  # fmt: skip
+    return next(filter(None, (first_fault(*rule) for rule in rules)), None)
+
+
+def _states_fault(spec: EnvSpec, states: np.ndarray, seen: np.ndarray) -> Fault | None:
+    bad = ~np.isfinite(states) & seen[:, None]
+    if not bad.any():
+        return None
+    row, entry = np.argwhere(bad)[0].tolist()
+    meanings = [
+        channel.meaning if channel.size == 1 else f"{channel.meaning} {number}"
+        for channel in spec.states
+        for number in range(channel.size)
+    ]
+    what = f"states entry {entry} ({meanings[entry]})"
+    return Fault(what, f"{states[row, entry]}", "a finite number", CLEAN, row)
+
+
+def _sentences_fault(
+    sentences: Any, rows: int, seen: np.ndarray, named: Collection[str] | None
+) -> Fault | None:
+    hint = "one string a row, of the task the row plays"
+    if not isinstance(sentences, (list, tuple)) or len(sentences) != rows:
+        found = f"{len(sentences)} entries" if isinstance(sentences, (list, tuple)) else (
+            kind_of(sentences)
+        )  # fmt: skip
+        return Fault("task_descriptions", found, f"a list of {rows} sentences", hint)
+    for row in np.flatnonzero(seen).tolist():
+        sentence = sentences[row]
+        if not (isinstance(sentence, str) and sentence.strip()):
+            return Fault("the sentence", repr(sentence), "words", hint, row)
+        if named is not None and sentence not in named:
+            return Fault("the sentence", repr(sentence), "one that the spec names",
+                         "name all that a policy may be told in spec.sentences", row)  # fmt: skip
+    return None
+
+
+def _steps_fault(steps: Any, length: int) -> Fault | None:
+    right = isinstance(steps, np.ndarray) and steps.ndim == 1 and steps.dtype == np.int64
+    if right and len(steps) and (np.diff(steps) > 0).all() and 0 <= steps[0] <= steps[-1] < length:
+        return None
+    found = str(steps.tolist()[:5]) if right else described(steps)
+    return Fault("frame_steps", found, f"int64, ascending, in [0, {length - 1}]",
+                 "a frame before steps 0, stride, 2 stride, ...")  # fmt: skip
+
+
+def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
+    """The actions of a chunk, float32 `[B, C, A]`.
+
+    Raises:
+        ValueError: another shape.
+        WorkerError: entries that are not finite.
+    """
+    actions = np.asarray(actions, dtype=np.float32)
+    if actions.ndim != 3 or actions.shape[::2] != (num_envs, spec.action_dim):
+        raise ValueError(
+            f"actions must be [{num_envs}, C, {spec.action_dim}], got {list(actions.shape)}"
+        )
+    bad = np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2)))
+    if bad.size:
+        raise WorkerError(
+            f"actions of rows {bad.tolist()} are not finite: the policy has diverged",
+            hint="look at actor/grad_norm, and lower actor.optim.lr",
+        )
+    return actions

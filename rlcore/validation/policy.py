@@ -1,0 +1,198 @@
+"""Check what a policy returns against its spec: types, shapes and finite numbers.
+
+[B] where [B, C, A] is expected would broadcast silently, and so would a NaN of a decision. Whether
+what `evaluate` gives is finite is looked at where it is used. Knows no env and no algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlcore.contracts.errors import PolicyError
+from rlcore.contracts.protocols import Evaluation, Inputs, PolicyOutput
+from rlcore.contracts.specs import PolicySpec
+from rlcore.terminal.text import some
+from rlcore.validation.faults import described
+
+NUMBERS = "biufc"  # kinds of numpy types
+
+
+def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
+    """What `prepare` gave for so many rows.
+
+    Raises:
+        PolicyError: it is not a mapping of numpy arrays of numbers, by row.
+    """
+    right = isinstance(inputs, Mapping)
+    _require(right, spec, "prepare", "its answer", inputs, "a dict of numpy arrays")
+    for name, array in inputs.items():
+        right = isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS
+        right = right and array.shape[:1] == (rows,)
+        expected = f"a numpy array of numbers with {rows} rows"
+        _require(right, spec, "prepare", f"{name!r}", array, expected)
+    return dict(inputs)
+
+
+def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
+    """What `act` gave for so many rows.
+
+    Raises:
+        PolicyError: it is not as :class:`rlcore.contracts.protocols.PolicyOutput` says, or not
+        finite.
+    """
+    right = isinstance(output, PolicyOutput)
+    _require(right, spec, "act", "its answer", output, "a PolicyOutput")
+    shape, actions = (rows, spec.num_action_chunks, spec.action_dim), output.actions
+    right = isinstance(actions, np.ndarray) and actions.dtype == np.float32
+    right = right and actions.shape == shape
+    _require(right, spec, "act", "actions", actions, f"float32 {list(shape)}")
+    _require_floats(spec, "act", "logprobs", output.logprobs, shape)
+    _require_floats(spec, "act", "values", output.values, (rows, spec.value_dim))
+    _require_finite(spec, "actions", torch.from_numpy(actions.copy()))  # of any strides
+    _require_finite(spec, "logprobs", output.logprobs)
+    _require_finite(spec, "values", output.values)
+    right = isinstance(output.replay, Mapping)
+    _require(right, spec, "act", "replay", output.replay, "a dict of tensors")
+    for name, tensor in output.replay.items():
+        right = isinstance(tensor, torch.Tensor) and tensor.shape[:1] == (rows,)
+        _require(right, spec, "act", f"replay[{name!r}]", tensor, f"a tensor with {rows} rows")
+    return output
+
+
+def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluation:
+    """What `evaluate` gave for so many rows.
+
+    Raises:
+        PolicyError: it is not as :class:`rlcore.contracts.protocols.Evaluation` says.
+    """
+    right = isinstance(evaluation, Evaluation)
+    _require(right, spec, "evaluate", "its answer", evaluation, "an Evaluation")
+    shape, entropy = (rows, spec.num_action_chunks, spec.action_dim), evaluation.entropy
+    _require_floats(spec, "evaluate", "logprobs", evaluation.logprobs, shape)
+    _require_floats(spec, "evaluate", "values", evaluation.values, (rows, spec.value_dim))
+    right = isinstance(entropy, torch.Tensor) and entropy.dim() == 3 and len(entropy) == rows
+    right = right and all(n in (1, m) for n, m in zip(entropy.shape, shape, strict=True))
+    expected = f"floats {list(shape)}, or one entry per chunk {[rows, 1, 1]}"
+    _require(right, spec, "evaluate", "entropy", entropy, expected)
+    return evaluation
+
+
+def checked_files(spec: PolicySpec, folder: Path) -> None:
+    """What `save_pretrained` left in a folder that was empty.
+
+    Raises:
+        PolicyError: nothing; a checkpoint of it could never be loaded.
+    """
+    if not any(file.is_file() and file.stat().st_size for file in folder.rglob("*")):
+        raise _error(spec, "save_pretrained", "what it wrote", "nothing", "weights and settings")
+
+
+def checked_saved(held: Any, load: Callable[[], Any]) -> None:
+    """Compare a policy with what is loaded of what it saved, bit for bit. Adapters and what they
+    adapt are left out: in what is saved they are merged.
+
+    Raises:
+        PolicyError: weights or buffers differ, or nothing can be loaded: a checkpoint of it would
+            be another policy.
+    """
+    try:
+        saved = load().state_dict()
+    except Exception as error:  # a stranger's code
+        found = f"not to be loaded ({type(error).__name__}: {error})"
+        raise _error(held.spec, "save_pretrained", "what it wrote", found, "a policy") from error
+    merged = ("lora_", ".base_layer.")
+    other = [
+        name
+        for name, tensor in held.state_dict().items()
+        if not any(part in name for part in merged) and not _same_bits(tensor, saved.get(name))
+    ]
+    if other:
+        found = f"another policy: {some(other)} differ once it is loaded"
+        raise _error(held.spec, "save_pretrained", "what it wrote", found, "the weights it has")
+
+
+def _same_bits(one: Any, other: Any) -> bool:
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return type(one) is type(other)
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
+        return False
+    bits = (each.detach().cpu().flatten().view(torch.uint8) for each in (one, other))
+    return torch.equal(*bits)
+
+
+def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
+    """What `parameter_groups` gave.
+
+    Raises:
+        PolicyError: other groups than "policy" and "value"; a parameter that is in none of the
+            policy's modules, or in a group twice: it would be trained and not saved, or trained
+            twice; or one that requires gradients and is in no group: it would never be trained.
+    """
+    spec: PolicySpec = policy.spec
+    groups = policy.parameter_groups()
+    right = isinstance(groups, Mapping) and set(groups) == {"policy", "value"}
+    expected = 'a dict of lists, "policy" and "value"'
+    _require(right, spec, "parameter_groups", "its answer", groups, expected)
+    own, seen = {id(parameter) for parameter in policy.parameters()}, set()
+    for group, parameters in groups.items():
+        for place, parameter in enumerate(parameters):
+            name = f"{group}[{place}]"
+            if id(parameter) not in own:
+                expected = "a parameter of the policy (policy.parameters())"
+                raise _error(spec, "parameter_groups", name, "another's", expected)
+            if id(parameter) in seen:
+                raise _error(spec, "parameter_groups", name, "there twice", "each parameter once")
+            seen.add(id(parameter))
+    free = [name for name, one in policy.named_parameters()
+            if one.requires_grad and one.numel() and id(one) not in seen]  # fmt: skip
+    if free:
+        expected = "all that require gradients; freeze others with requires_grad_(False)"
+        raise _error(spec, "parameter_groups", "its answer", f"without {some(free)}", expected)
+    return {group: list(parameters) for group, parameters in groups.items()}
+
+
+def _require(
+    right: bool, spec: PolicySpec, call: str, what: str, value: Any, expected: str
+) -> None:
+    if not right:
+        raise _error(spec, call, what, described_answer(value), expected)
+
+
+def _require_floats(
+    spec: PolicySpec, call: str, what: str, value: Any, shape: tuple[int, ...]
+) -> None:
+    right = isinstance(value, torch.Tensor) and value.is_floating_point() and value.shape == shape
+    _require(right, spec, call, what, value, f"a tensor of floats {list(shape)}")
+
+
+def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
+    """All rows are somebody's: those that only fill a batch are gone by now."""
+    finite = tensor.isfinite()
+    if not finite.all():
+        row, *_ = place = (~finite).nonzero()[0].tolist()
+        raise PolicyError(
+            f"model {spec.name}: {what} of act in row {row} is {float(tensor[tuple(place)])}, "
+            "expected finite numbers",
+            hint="training has diverged (look at actor/grad_norm, and lower actor.optim.lr), or "
+            "the model is at fault: rlcore_testing.check_policy shows which",
+        )
+
+
+def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) -> PolicyError:
+    return PolicyError(
+        f"model {spec.name}: {what} of {call} is {found}, expected {expected}",
+        hint="the model is at fault, not a training setting: see "
+        "rlcore.contracts.protocols.Policy; rlcore_testing.check_policy finds more such mistakes",
+    )
+
+
+def described_answer(value: Any) -> str:
+    """Type and shape, of tensors too, to be read behind "is"."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return described(value)

@@ -1,0 +1,94 @@
+"""What a group of workers is made of, before any of them is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rlcore.config.schema import ClusterConfig
+from rlcore.numerics.mkl import Kernels
+from rlcore.placement import Lane, Node, Seat
+from rlcore.workers.env_worker import EnvWorkerSettings
+from rlcore.workers.policy_worker import PolicyWorkerSettings
+from rlcore.workers.roles import has_component
+
+OnCount = Callable[[Mapping[str, float]], None]
+"""Called now and then with where things stand: running totals, e.g. `{"episodes": 12,
+"successes": 3}`, or what a call tells of itself."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A worker to start: what it is made of and where it sits."""
+
+    settings: EnvWorkerSettings | PolicyWorkerSettings
+    seat: Seat
+
+
+@dataclass(frozen=True)
+class Roster:
+    """All workers of a run.
+
+    Attributes:
+        cluster: backend and timeouts.
+        members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
+            "env" alone, to collect demonstrations.
+        nodes: the machines, by the numbers that seats give.
+        apart: nodes that don't see the run's folder, by number, each with the places of the
+            configuration that are on its own disk; files are sent to their workers.
+        lanes: how weights get to rollout workers of their own.
+        begun: what the resumed run computed with, used again where it can be; None for a new
+            run.
+    """
+
+    cluster: ClusterConfig
+    members: Mapping[str, tuple[Member, ...]]
+    nodes: tuple[Node, ...] = ()
+    apart: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    lanes: tuple[Lane, ...] = ()
+    begun: Kernels | None = None
+
+    @property
+    def separate(self) -> bool:
+        """Whether rollout and actor are processes of their own."""
+        return "rollout" in self.members
+
+    def node_name(self, number: int) -> str:
+        """What a node is called in messages."""
+        name = self.nodes[number].name if self.nodes else ""
+        return f"node {number} ({name})" if name else f"node {number}"
+
+    def worker_name(self, role: str, rank: int) -> str:
+        """What a worker is called in messages: with its node where there are several."""
+        name = f"{role} worker {rank}"
+        if len(self.nodes) < 2:
+            return name
+        return f"{name} on {self.node_name(self.members[role][rank].seat.node)}"
+
+    def of(self, component: str) -> tuple[Member, ...]:
+        """The workers of a component, by rank; none where the roster does without it."""
+        roles = [role for role in self.members if has_component(role, component)]
+        return self.members[roles[0]] if roles else ()
+
+    def without_policy(self) -> Roster:
+        """The env workers alone, to collect demonstrations."""
+        return replace(self, members={"env": self.members["env"]})
+
+
+@dataclass(frozen=True)
+class Part:
+    """One worker's part in a conversation.
+
+    Attributes:
+        component, rank: who.
+        talk: which of its talks.
+        arguments: of that.
+        env_ranks: the env workers whose queues it uses.
+    """
+
+    component: str
+    rank: int
+    talk: str
+    arguments: Mapping[str, Any]
+    env_ranks: Collection[int] = ()

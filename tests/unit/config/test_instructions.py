@@ -1,0 +1,305 @@
+"""What a policy is told: the env's own sentences, or those of a file, matched by name."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import warnings
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+import yaml
+from pyarrow import parquet
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
+
+from rlcore.checks import words
+from rlcore.checks.facts import gather_facts
+from rlcore.config import instructions
+from rlcore.config.compose import compose, load, recipe_of, to_yaml
+from rlcore.config.instructions import resolve, told
+from rlcore.config.old_names import ConfigWarning
+from rlcore.contracts.errors import ConfigError
+from rlcore.run_folder.env_facts import EnvFacts
+
+TOY = ["env=toy", "model=toy", "algorithm=plain"]
+GIVEN = {
+    "reach-left": "Go to the left", "reach-right": "Go to the right",
+    "reach-up": "Go up", "reach-down": "Go down",
+}  # fmt: skip
+PATH = "env.train.sentences"
+OWN = env_spec(ToyEnvConfig())
+
+
+@pytest.fixture
+def written(tmp_path):
+    """`written(name, content)`: the path of a file."""
+
+    def write(name: str, content: str | list) -> str:
+        if isinstance(content, list):
+            content = "".join(json.dumps(row) + "\n" for row in content)
+        (tmp_path / name).write_text(content)
+        return str(tmp_path / name)
+
+    return write
+
+
+def rows(**more) -> list[dict]:
+    """A data set's table of tasks; `more` are columns."""
+    return [
+        {"task_index": number, "task": sentence, **{k: v[number] for k, v in more.items()}}
+        for number, sentence in enumerate(GIVEN.values())
+    ]
+
+
+# -- files that say which sentence is whose ---------------------------------------------------
+
+
+def test_a_mapping_of_names(written):
+    assert resolve(written("s.yaml", yaml.safe_dump(GIVEN)), PATH) == GIVEN
+    assert resolve(written("s.json", json.dumps(GIVEN)), PATH) == GIVEN
+    assert resolve(GIVEN, PATH) == GIVEN
+    assert resolve("own", PATH) == "own"
+
+
+def test_a_mapping_inside_a_file(written):
+    file = written("envs.json", json.dumps({"said": GIVEN, "numbers": {"reach-left": 0}}))
+    assert resolve(f"{file}:said", PATH) == GIVEN
+    with pytest.raises(ConfigError, match=r"\(said, numbers\); say which .* envs.json:said"):
+        resolve(file, PATH)
+    with pytest.raises(ConfigError, match="it has no 'words', it has said, numbers"):
+        resolve(f"{file}:words", PATH)
+    with pytest.raises(ConfigError, match="sentence of task 'reach-left' must be words, got 0"):
+        resolve(f"{file}:numbers", PATH)
+
+
+def test_a_table_with_a_column_of_names(written, tmp_path):
+    named = rows(env_task=list(GIVEN))
+    assert resolve(written("tasks.jsonl", named), PATH) == GIVEN
+    parquet.write_table(pa.Table.from_pylist(named), tmp_path / "tasks.parquet")
+    assert resolve(str(tmp_path / "tasks.parquet"), PATH) == GIVEN
+    # as the data set's own tools write it: the sentences are an index without a name
+    indexed = [{("__index_level_0__" if k == "task" else k): v for k, v in row.items()}
+               for row in named]  # fmt: skip
+    parquet.write_table(pa.Table.from_pylist(indexed), tmp_path / "indexed.parquet")
+    assert resolve(str(tmp_path / "indexed.parquet"), PATH) == GIVEN
+
+
+def test_of_several_columns_one_is_named(written):
+    file = written("tasks.jsonl", rows(env_task=list(GIVEN), scene=list("abcd")))
+    with pytest.raises(ConfigError, match=r"env_task, scene may name the tasks; say which: tasks"):
+        resolve(file, PATH)
+    assert resolve(f"{file}:env_task", PATH) == GIVEN
+
+
+def test_numbers_count_where_the_user_says_whose_they_are(written):
+    """Two tasks may be told the same: then the table has one row for both."""
+    written("tasks.jsonl", rows())
+    mapping = {"tasks": "tasks.jsonl", "task_index": {"reach-up": 2, "reach-left": 0, "lift": 2}}
+    found = resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
+    assert found == {"reach-up": "Go up", "reach-left": "Go to the left", "lift": "Go up"}
+    mapping["task_index"]["lift"] = 4
+    with pytest.raises(ConfigError, match=r"'lift' must be one of tasks.jsonl, 0 to 3, got 4"):
+        resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
+    mapping["tasks"] = "nowhere.jsonl"
+    with pytest.raises(ConfigError, match=r"nowhere.jsonl: No such file"):
+        resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
+
+
+def test_what_is_only_numbered_is_not_guessed(written):
+    with pytest.raises(ConfigError) as raised:
+        resolve(written("tasks.jsonl", rows()), PATH)
+    assert (
+        "numbers its 4 sentences (0 'Go to the left', 1 'Go to the right', ...) and does not"
+        in (raised.value.message)
+    )
+    assert "write a file NAME.yaml" in raised.value.hint and "task_index: {TASK: 0" in (
+        raised.value.hint
+    )
+
+
+# -- files that are none ------------------------------------------------------------------------
+
+BAD = {
+    "empty.yaml": ("", "must hold a mapping"),
+    "list.yaml": ("[a, b]", "must hold a mapping"),
+    "blank.yaml": ("reach-left: ' '", "sentence of task 'reach-left' must be words, got ' '"),
+    "null.yaml": ("reach-left:", "sentence of task 'reach-left' must be words, got None"),
+    "number.yaml": ("3: go", "sentence of task 3 must be words"),
+    "yes.yaml": ("reach-left: yes", "must be words, got True"),
+    "other.yaml": ("reach-left: ${oc.env:HOME}", "must be words, got"),
+    "twice.yaml": ("reach-left: go\nreach-left: run", "'reach-left' appears twice"),
+    "twice.json": ('{"reach-left": "go", "reach-left": "run"}', "appears twice"),
+    "none.json": ("{}", "has none"),
+    "text.json": ('{"reach-left": ', "can't be read"),
+    "text.yaml": ("a: [", "can't be read"),
+    "empty.jsonl": ("", "it has no rows"),
+    "list.jsonl": ("[1]\n", "row 0 must have 'task_index', a number, and 'task'"),
+    "word.jsonl": ('{"task_index": "0", "task": "go"}\n', "row 0 must have"),
+    "none.parquet": ("PAR1", "can't be read"),
+    "words.txt": ("go left", "must be own or a file that ends in"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_one_error_that_names_key_and_file(written, name):
+    text, message = BAD[name]
+    with pytest.raises(ConfigError, match=message) as raised:
+        resolve(written(name, text), PATH)
+    assert PATH in raised.value.message and name in raised.value.message + str(raised.value.hint)
+
+
+@pytest.mark.parametrize("value", [None, 3, "", ["own"], "Own", "nowhere.yaml", "/dev/zero", "."])
+def test_a_bad_value_is_one_error(value):
+    with pytest.raises(ConfigError, match=PATH):
+        resolve(value, PATH)
+
+
+@pytest.mark.parametrize("numbers", [(0, 0, 2, 3)])
+def test_a_number_stands_there_once(written, numbers):
+    table = [{**row, "task_index": n} for row, n in zip(rows(), numbers, strict=True)]
+    with pytest.raises(ConfigError, match="'task_index 0' appears twice"):
+        resolve(written("tasks.jsonl", table), PATH)
+
+
+# -- looked for -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkpoint(tmp_path, monkeypatch):
+    """The folder of a policy that says nothing, on a machine without LeRobot."""
+    monkeypatch.setattr(instructions, "find_spec", lambda name: None)
+    folder = tmp_path / "models" / "policy"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def found(checkpoint, value="checkpoint"):
+    with warnings.catch_warnings(record=True):
+        return resolve(value, PATH, "toy", str(checkpoint))
+
+
+LEROBOTS = json.dumps({"TASK_DESCRIPTIONS": GIVEN, "TASK_NAME_TO_ID": {"reach-left": 0}})
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("rlcore_env.json", json.dumps({"env": "toy", "sentences": GIVEN})),
+        ("toy_config.json", LEROBOTS),
+        ("meta/tasks.jsonl", "\n".join(json.dumps(row) for row in rows(env_task=list(GIVEN)))),
+        ("../toy_config.json", LEROBOTS),
+    ],
+)
+def test_the_folder_of_a_checkpoint_and_the_one_above_may_say(checkpoint, place, text):
+    assert found(checkpoint) == "checkpoint"
+    file = checkpoint / place
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    assert found(checkpoint) == GIVEN
+    assert found(checkpoint, "lerobot") == "lerobot"
+    with pytest.warns(ConfigWarning, match="the policy gets the sentences of"):
+        resolve("checkpoint", PATH, "toy", str(checkpoint))
+
+
+def test_what_does_not_say_is_passed_over_and_what_is_damaged_is_not(checkpoint):
+    (checkpoint / "rlcore_env.json").write_text('{"env": "toy", "sentences": {}}')
+    (checkpoint / "meta").mkdir()
+    (checkpoint / "meta/tasks.jsonl").write_text("\n".join(map(json.dumps, rows())))
+    assert found(checkpoint) == "checkpoint"
+    (checkpoint.parent / "toy_config.json").write_text(LEROBOTS)
+    assert found(checkpoint) == GIVEN
+    (checkpoint / "toy_config.json").write_text(LEROBOTS[:-9])
+    with pytest.raises(ConfigError, match=r"the sentences in .*toy_config.json.* can't be read"):
+        found(checkpoint)
+
+
+def test_an_installed_lerobot_has_them(checkpoint, tmp_path, monkeypatch):
+    """It is not imported: its package would load a tensor library, or fail where that is absent."""
+    monkeypatch.setattr(instructions, "find_spec", importlib.util.find_spec)
+    package = tmp_path / "site" / "lerobot"
+    (package / "envs").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError")
+    (package / "envs" / "toy_config.json").write_text(LEROBOTS)
+    monkeypatch.syspath_prepend(package.parent)
+    assert found(checkpoint) == found(checkpoint, "lerobot") == found("ORG/NAME") == GIVEN
+    assert resolve("lerobot", PATH, "other") == "lerobot"
+    own = {**GIVEN, "reach-up": "Rise"}
+    (checkpoint / "toy_config.json").write_text(json.dumps({"TASK_DESCRIPTIONS": own}))
+    assert found(checkpoint) == own
+
+
+def test_random_weights_learned_from_none(checkpoint):
+    assert resolve("checkpoint", PATH, "toy", None) == "own"
+
+
+def test_a_run_is_planned_without_them(registry, checkpoint):
+    asked = [f"actor.model.model_path={checkpoint}", "env.train.sentences=checkpoint"]
+    config = compose([*TOY, *asked, "env.eval.sentences=${env.train.sentences}"], registry=registry)
+    (row,) = words.findings(config)
+    assert (row["name"], row["status"]) == ("sentences", "missing")
+    assert row["fix"] == "pip install --no-deps lerobot"
+    first, *lines = row["detail"].splitlines()
+    assert first.startswith("env.train.sentences=checkpoint")
+    assert (
+        lines[0].strip().startswith(f"the checkpoint, {checkpoint}: {checkpoint}/rlcore_env.json")
+    )
+    assert lines[1].strip().startswith(f"beside it, {checkpoint.parent}: ")
+    assert lines[2].strip() == "lerobot, not installed: none"
+    assert lines[4].strip().endswith("env.train.sentences=own")
+    assert told(OWN, config.env.train.sentences, "env.train") is OWN
+    assert words.findings(compose(TOY, registry=registry)) == []
+
+
+# -- in a run -------------------------------------------------------------------------------------
+
+
+def test_the_spec_says_what_is_told():
+    fewer = replace(OWN, tasks=OWN.tasks[1:3], descriptions=OWN.descriptions[1:3])
+    assert told(fewer, GIVEN, "env.eval").said == ("Go to the right", "Go up")
+    assert told(OWN, "own", "env.eval") is OWN
+    with pytest.raises(ConfigError, match="none for task 'reach-up' and 1 more of toy; it has"):
+        told(OWN, {"reach-left": "a", "reach-right": "b"}, "env.eval")
+    misspelt = {task.replace("up", "upp"): sentence for task, sentence in GIVEN.items()}
+    with pytest.raises(ConfigError, match=r"'reach-up'.* Did you mean 'reach-upp'"):
+        told(OWN, misspelt, "env.eval")
+    varying = replace(OWN, sentences=("go left in the kitchen", *OWN.descriptions))
+    with pytest.raises(
+        ConfigError, match=r"env.eval.sentences must be own: .* from episode to epi"
+    ):
+        told(varying, GIVEN, "env.eval")
+
+
+def test_a_configuration_holds_the_sentences_themselves(registry, written, elsewhere):
+    """So that a run goes on without the file, from any folder."""
+    (elsewhere / "s.yaml").write_text(yaml.safe_dump(GIVEN))
+    asked = [*TOY, "env.train.sentences=s.yaml", "env.eval.sentences=${env.train.sentences}"]
+    config = compose(asked, registry=registry)
+    assert config.env.train.sentences == config.env.eval.sentences == GIVEN
+    (elsewhere / "s.yaml").unlink()
+    again = load(written("config.yaml", to_yaml(config)), registry=registry)
+    assert again.env == config.env
+    facts = gather_facts(config, registry)
+    assert facts.policy_env.said == tuple(GIVEN.values())
+    assert dict(EnvFacts.of(facts.envs["train"]).sentences) == GIVEN
+    inline = compose([*TOY, "env.eval.sentences={reach-left: Go to the left}"], registry=registry)
+    assert inline.env.eval.sentences == {"reach-left": "Go to the left"}
+
+
+def test_a_recipe_may_ask_for_them(registry, tmp_path):
+    """And what was answered is no difference to the recipe."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment/asks.yaml").write_text(
+        "# @package _global_\ndefaults:\n  - override /env: toy\n  - override /model: toy\n"
+        "  - override /algorithm: plain\n"
+        "env:\n  train:\n    sentences: ???\n  eval:\n    sentences: ${env.train.sentences}\n"
+    )
+    asked = {"config_dirs": [tmp_path], "registry": registry}
+    with pytest.raises(ConfigError, match=r"^env.train.sentences must be given: .*own, .* file"):
+        compose(["experiment=asks"], **asked)
+    own = compose(["experiment=asks", "env.train.sentences=own"], **asked)
+    assert own.env.train.sentences == own.env.eval.sentences == "own"
+    (tmp_path / "s.json").write_text(json.dumps(GIVEN))
+    config = compose(["experiment=asks", f"env.train.sentences={tmp_path}/s.json"], **asked)
+    assert config.env.eval.sentences == GIVEN
+    assert recipe_of(config, registry) == config

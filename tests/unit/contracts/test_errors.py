@@ -1,0 +1,50 @@
+"""Words that errors share."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.contracts.errors import (
+    FAMILY,
+    AssetError,
+    CheckpointError,
+    ConfigError,
+    all_of,
+    joined,
+    listing,
+)
+
+
+def test_names_are_listed_and_large_families_counted():
+    tasks = [f"robot_{number:02}" for number in range(FAMILY + 1)]
+    assert listing(["toy", "robot", *tasks]) == f"robot, {FAMILY + 1} names robot_..., toy"
+    assert listing(["robot", *tasks[1:3], "a"]) == "a, robot, robot_01, robot_02"
+    assert listing(tasks[:2]) == "robot_00, robot_01"  # nothing has that name alone
+    assert listing([]) == ""
+
+
+def test_what_several_checks_find_is_one_error():
+    def wrong(name: str) -> None:
+        raise CheckpointError(f"no {name}", hint=f"get {name}")
+
+    assert all_of(lambda: 1, lambda: "two") == (1, "two")
+    with pytest.raises(CheckpointError) as raised:
+        all_of(lambda: wrong("weights"), lambda: 1, lambda: wrong("tokenizer"))
+    assert str(raised.value) == (
+        "no weights\n  hint: get weights\nno tokenizer\n  hint: get tokenizer"
+    )
+    with pytest.raises(CheckpointError, match=r"^no weights\n  hint: get weights$"):
+        all_of(lambda: 1, lambda: wrong("weights"))
+    with pytest.raises(ZeroDivisionError):  # a bug is none of them
+        all_of(lambda: 1 / 0, lambda: wrong("weights"))
+
+
+def test_errors_with_one_hint_share_it_and_stay_single():
+    one, two = (ConfigError(f"{name} must be 1", hint="read the help") for name in "ab")
+    other = AssetError("no GL", hint="install it")
+    error = joined([joined([one, two]), other])
+    assert type(error) is ConfigError and error.several == (one, two, other)
+    assert str(error) == (
+        "a must be 1\nb must be 1\n  hint: read the help\nno GL\n  hint: install it"
+    )
+    assert joined([one]) is one and str(joined([one, two])).count("hint") == 1

@@ -1,0 +1,100 @@
+"""What a plugin may set, and what is refused by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rlcore.contracts.errors import PluginError
+from rlcore.contracts.run import Run
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run(config=None, folder=Path("logs/x"), tasks=("left", "right"))
+
+
+def test_what_is_left_out_is_one(run: Run):
+    assert dict(run.lr_factors) == {"policy": 1.0, "value": 1.0}
+    assert dict(run.task_weights) == {"left": 1.0, "right": 1.0}
+    run.set_lr_factors({"policy": 0.5})
+    run.set_task_weights({"right": 0})
+    assert dict(run.lr_factors) == {"policy": 0.5, "value": 1.0}
+    assert dict(run.task_weights) == {"left": 1.0, "right": 0.0}
+    run.set_lr_factors({})
+    assert dict(run.lr_factors) == {"policy": 1.0, "value": 1.0}
+
+
+def nested(depth: int) -> list:
+    value: list = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        (lambda run: run.set_lr_factors({"polcy": 1}), "choose from: policy, value. Did you mean"),
+        (lambda run: run.set_lr_factors({"value": -1.0}), "0 or more, got -1.0 for 'value'"),
+        (lambda run: run.set_lr_factors({"value": float("nan")}), "got nan for 'value'"),
+        (lambda run: run.set_task_weights({"left": "2"}), "0 or more, got '2' for 'left'"),
+        (lambda run: run.set_task_weights({"up": 2}), "was set for 'up'; choose from: left, right"),
+        (
+            lambda run: run.set_task_weights({"left": 0, "right": 0}),
+            "a weight above 0, got 0 for all",
+        ),
+        (lambda run: run.stop(""), "needs a reason, as a string, got ''"),
+        (lambda run: run.keep("mine", {1, 2}), "run.keep('mine', ...) takes what JSON has"),
+        (lambda run: run.keep("mine", float("inf")), "takes what JSON has"),
+        (lambda run: run.keep("mine", nested(200)), "its values are nested too deeply"),
+        (lambda run: run.keep("mine", nested(100_000)), "takes what JSON has"),
+        (lambda run: run.keep("mine", "x" * 2**20), "at most 1048576 characters in all, got 10485"),
+        (lambda run: run.keep(("a", 1), 1), "needs a name, as a string, got ('a', 1)"),
+    ],
+)
+def test_a_wish_that_can_not_be_met_changes_nothing(
+    run: Run, wish: Callable[[Run], None], said: str
+):
+    with pytest.raises(PluginError) as caught:
+        wish(run)
+    assert said in caught.value.message
+    assert vars(run.steering) == vars(Run(None, Path(), ()).steering)
+
+
+def test_what_is_read_can_not_be_written_to(run: Run):
+    with pytest.raises(TypeError):
+        run.task_weights["left"] = 2.0  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        run.update = 3  # type: ignore[misc]
+    run.keep("mine", {"seen": [1]})
+    run.kept()["mine"]["seen"].append(2)
+    assert run.kept()["mine"] == {"seen": [1]}
+
+
+def test_brackets_in_a_text_are_not_lists(run: Run):
+    run.keep("mine", "[" * 200 + '"')
+    assert run.kept()["mine"] == "[" * 200 + '"'
+
+
+def test_what_is_kept_is_at_once_what_a_resume_finds(run: Run):
+    """JSON has no tuples, and its keys are texts."""
+    run.keep("mine", {1: (2, 3)})
+    assert run.kept()["mine"] == {"1": [2, 3]}
+
+
+def test_the_first_reason_counts(run: Run):
+    run.stop(" enough\n")
+    run.stop("more than that")
+    assert run.steering.stopped == "enough"
+
+
+def test_a_plugin_pays_for_no_tensor_library():
+    code = "import sys, rlcore.contracts.run, rlcore.contracts.episodes\n"
+    code += "print({'torch', 'ray'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,77 @@
+"""A micro-batch that does not fit is halved, and the minibatch made again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rlcore.contracts.errors import MicroBatchError, TrainingError
+from rlcore.learner.micro_batches import MicroBatches
+
+
+def limited(policy, most):
+    """The policy's memory takes so many rows of a forward; every second row of its backward."""
+    whole = policy.evaluate
+
+    def evaluate(inputs, replay):
+        if len(inputs["features"]) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        return whole(inputs, replay)
+
+    policy.evaluate = evaluate
+
+
+@pytest.mark.parametrize("settings", [{}, {"kl_beta": 0.1, "recompute_logprobs": True}])
+def test_the_update_is_that_of_micro_batches_that_fit(bench, acted, settings):
+    small = bench(actor={"micro_batch_size": 2}, **settings)
+    large = bench(actor={"micro_batch_size": 8}, **settings)
+    limited(large.policy, 2)
+    trajectory = acted(small.policy, chunks=6, columns=5)
+    expected = small.learner.update(trajectory, 0)
+    found = large.learner.update(trajectory, 0)
+    assert found.pop("train/actor/micro_batch_size") == 2.0  # 8 -> 4 -> 2
+    assert found == expected
+    for one, other in zip(small.policy.parameters(), large.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+    again = large.learner.update(trajectory, 1)
+    assert "train/actor/micro_batch_size" not in again  # said once
+
+
+def test_what_was_added_up_before_is_dropped(bench, acted):
+    """The third forward of the minibatch fails once: the first two must not count twice."""
+    whole, broken = bench(actor={"micro_batch_size": 4}), bench(actor={"micro_batch_size": 7})
+    trajectory = acted(whole.policy, chunks=6, columns=5)
+    evaluate, calls = broken.policy.evaluate, []
+
+    def fails_once(inputs, replay):
+        calls.append(len(inputs["features"]))
+        if len(calls) == 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return evaluate(inputs, replay)
+
+    broken.policy.evaluate = fails_once
+    whole.learner.update(trajectory, 0)
+    broken.learner.update(trajectory, 0)  # half of 7, rounded up: 4
+    for one, other in zip(whole.policy.parameters(), broken.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_one_sample_that_does_not_fit(bench, acted):
+    alone = bench(actor={"micro_batch_size": 2})
+    trajectory = acted(alone.policy)
+    limited(alone.policy, 0)
+    with pytest.raises(TrainingError, match=r"does not fit .*micro_batch_size=1: CUDA") as error:
+        alone.learner.update(trajectory, 0)
+    assert "gradient_checkpointing=true" in str(error.value.hint)
+
+
+def test_in_lockstep_it_is_said_what_to_set():
+    def work():
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(MicroBatchError, match="micro_batch_size=6") as error:
+        MicroBatches(6, lockstep=True).fitting(work, lambda: None)
+    assert "set actor.micro_batch_size to 3 or less" in str(error.value.hint)
+    with pytest.raises(TrainingError, match="micro_batch_size=1") as error:
+        MicroBatches(1, lockstep=True).fitting(work, lambda: None)
+    assert type(error.value) is TrainingError  # nothing smaller is left to go on with

@@ -1,0 +1,136 @@
+"""The choice of matrix kernels: by what a processor offers, and never over a user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rlcore.numerics.mkl import (
+    ATEN,
+    MKL,
+    NEEDED,
+    ONEDNN,
+    OURS,
+    Kernels,
+    Processor,
+    adopt,
+    by_hand,
+    in_common,
+    known_by,
+    processor,
+    settle,
+    shared,
+)
+
+AVX512_FLAGS, AVX2_FLAGS = NEEDED["AVX512"], NEEDED["AVX2"]
+XEON = Processor("AVX512", "GenuineIntel", ("amx_bf16", "avx512_bf16"))
+SKYLAKE = Processor("AVX512", "GenuineIntel")
+DESKTOP = Processor("AVX2", "GenuineIntel")
+EPYC = Processor("AVX512", "AuthenticAMD", ("avx512_bf16",))
+ARM = Processor("none", "aarch64")
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing set; what a test sets is gone after it."""
+    for name in (MKL, OURS, ATEN, ONEDNN):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("flags", "setting"),
+    [
+        (AVX512_FLAGS, "AVX512,STRICT"),
+        (AVX512_FLAGS - {"avx512bw"}, "AVX2,STRICT"),  # Xeon Phi: MKL's kernels need them all
+        (AVX2_FLAGS, "AVX2,STRICT"),
+        (AVX2_FLAGS - {"fma"}, "COMPATIBLE"),
+        ({"sse4_2", "avx"}, "COMPATIBLE"),  # MKL is not strict with these
+        (set(), "COMPATIBLE"),
+    ],
+)
+def test_the_best_strict_kernels_that_a_processor_has(flags, setting):
+    assert known_by("GenuineIntel", flags | {"sse2"}).setting == setting
+
+
+def test_where_there_is_no_mkl_nothing_is_set():
+    assert ARM.setting == "" and shared([ARM, ARM]) == {}
+
+
+def test_processors_have_in_common_what_all_offer():
+    assert in_common([XEON]) == XEON
+    assert in_common([XEON, SKYLAKE]) == SKYLAKE
+    assert in_common([DESKTOP, XEON]) == DESKTOP
+    assert in_common([XEON, EPYC]) == Processor("AVX512", "any", ("avx512_bf16",))
+
+
+def test_a_better_one_is_held_to_what_is_shared():
+    assert shared([XEON, XEON]) == {MKL: "AVX512,STRICT"}  # alike: nothing to hold
+    assert shared([XEON, SKYLAKE]) == {
+        MKL: "AVX512,STRICT", ATEN: "avx512", ONEDNN: "AVX512_CORE",
+    }  # fmt: skip
+    assert shared([XEON, DESKTOP]) == {MKL: "AVX2,STRICT", ATEN: "avx2", ONEDNN: "AVX2"}
+    # the only kernels of MKL that are the same on processors of two makers
+    assert shared([XEON, EPYC]) == {
+        MKL: "COMPATIBLE", ATEN: "avx512", ONEDNN: "AVX512_CORE_BF16",
+    }  # fmt: skip
+
+
+def test_a_run_goes_on_with_what_it_began_with():
+    begun = settle([DESKTOP])
+    assert begun == Kernels(DESKTOP, {MKL: "AVX2,STRICT"})
+    again = settle([XEON], begun)
+    assert again.processor == DESKTOP
+    assert again.environment == {MKL: "AVX2,STRICT", ATEN: "avx2", ONEDNN: "AVX2"}
+    assert settle([DESKTOP], again) == again  # and back where it began
+
+
+def test_a_processor_that_can_t_takes_its_own_best():
+    assert settle([DESKTOP], settle([XEON])) == settle([DESKTOP])
+    assert settle([EPYC], settle([XEON])) == settle([EPYC])
+
+
+def test_what_a_user_set_by_hand_in_the_earlier_run_is_taken_up():
+    begun = Kernels(XEON, {MKL: "AVX512"}, by_hand=True)
+    assert settle([XEON], begun).environment == {MKL: "AVX512"}
+
+
+def test_what_a_user_sets_is_kept(monkeypatch):
+    monkeypatch.setenv(MKL, "SSE4_2")
+    assert by_hand() == "SSE4_2"
+    assert settle([XEON], settle([XEON])) == Kernels(XEON, {MKL: "SSE4_2"}, by_hand=True)
+    adopt(settle([XEON]))
+    assert by_hand() == "SSE4_2"  # still known as theirs
+
+
+def test_adopting_is_told_from_a_user_s_choice():
+    adopt(settle([XEON, DESKTOP]))
+    assert (os.environ[MKL], os.environ[ATEN]) == ("AVX2,STRICT", "avx2")
+    assert by_hand() is None
+
+
+def imported(**environment: str) -> list[str | None]:
+    """(MKL_CBWR, what of it is by hand) after `import rlcore` in a fresh interpreter."""
+    script = (
+        "import json, os, rlcore, rlcore.numerics.mkl as k;"
+        "print(json.dumps([os.environ.get('MKL_CBWR'), k.by_hand()]))"
+    )
+    plain = {name: value for name, value in os.environ.items() if name not in (MKL, OURS)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=plain | environment, capture_output=True, check=True
+    )
+    found: list[str | None] = json.loads(done.stdout)
+    return found
+
+
+def test_importing_chooses_and_leaves_a_user_s_choice_alone():
+    own = processor().setting or None
+    assert imported() == [own, None]
+    assert imported(MKL_CBWR="AVX2") == ["AVX2", "AVX2"]
+    assert imported(MKL_CBWR="") == ["", ""]  # asked for none
+    # as a worker inherits it from a driver that was held to something
+    assert imported(MKL_CBWR="AVX2,STRICT", RLCORE_KERNELS="AVX2,STRICT") == ["AVX2,STRICT", None]

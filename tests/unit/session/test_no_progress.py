@@ -1,0 +1,55 @@
+"""What is said of updates that moved the policy far, and of a run after which success fell."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from rlcore.config.schema import AlgorithmConfig
+from rlcore.evaluation.evaluate import _closing
+from rlcore.session.no_progress import moved_far
+
+
+@dataclass
+class WithLimit(AlgorithmConfig):
+    target_kl: float | None = None
+
+
+def said(kl: float, clipped: float, config: AlgorithmConfig) -> str | None:
+    metrics = {"train/actor/approx_kl": kl, "train/actor/clip_fraction": clipped}
+    return moved_far(7, metrics, config)
+
+
+@pytest.mark.parametrize(
+    ("kl", "clipped", "far"),
+    [(0.2, 0.3, False), (0.5, 0.5, False), (2.8, 0.55, True), (0.51, 0.1, True),
+     (0.1, 0.51, True), (float("nan"), 0.0, False)],
+)  # fmt: skip
+def test_thresholds(kl, clipped, far):
+    assert (said(kl, clipped, AlgorithmConfig()) is not None) is far
+
+
+def test_it_names_the_numbers_and_only_keys_that_there_are():
+    plain = said(2.8, 0.55, AlgorithmConfig())
+    assert plain is not None
+    assert plain.startswith("update 7 moved the policy far: KL 2.8, 55% of the ratios clipped")
+    assert "actor.optim.lr" in plain and "target_kl" not in plain
+    assert "algorithm.target_kl=0.1" in str(said(2.8, 0.55, WithLimit()))
+    assert "target_kl" not in str(said(2.8, 0.55, WithLimit(target_kl=3.0)))
+
+
+def test_an_algorithm_that_does_not_count_clipping_is_judged_by_its_kl():
+    assert moved_far(1, {"train/actor/approx_kl": 3.0}, AlgorithmConfig()) is not None
+
+
+@pytest.mark.parametrize(
+    ("mean", "hi", "said"),
+    [(-0.43, -0.34, "warning: success fell by 0.430 over the run; look at"),
+     (-0.08, 0.02, "warning: success fell by 0.080 over the run, though by no more than chance"),
+     (0.0, 0.1, ""), (0.2, 0.3, "")],
+)  # fmt: skip
+def test_a_run_after_which_success_fell_says_so_at_its_end(mean, hi, said):
+    side = {"rate": 0.5, "n": 100, "lo": 0.4, "hi": 0.6}
+    gain = {"mean": mean, "lo": mean - 0.1, "hi": hi}
+    lines = _closing({"success_before": side, "success_after": side, "paired_difference": gain})
+    warnings = [line for line in lines if line.startswith("warning")]
+    assert [line.startswith(said) for line in warnings] == [True] * bool(said)

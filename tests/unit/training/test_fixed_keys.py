@@ -1,0 +1,75 @@
+"""What a resume can not change is refused from files alone, before anything is started."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from rlcore.checks.facts import gather_facts
+from rlcore.config.compose import compose, load, to_yaml
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.plugins.registry import load_plugins
+from rlcore.run_folder.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.learner_state import write_learner
+from rlcore.training.fixed_keys import check_fixed_keys
+
+LORA = ("model=pi0_tiny", "actor.model.is_lora=true", "actor.model.openpi.train_expert_only=false")
+
+
+@pytest.fixture
+def settle(log_path: Path) -> Callable[..., None]:
+    """`settle(begun, changes, *tensors)`: go on from a checkpoint whose learner holds these."""
+
+    def settled(begun: tuple[str, ...], changes: list[str], *tensors: str) -> None:
+        folder = RunFolder.create(log_path, "run")
+        config = compose(["env=toy", "algorithm=ppo", *begun])
+        folder.write_config(to_yaml(config))
+        tree = {"tensors": {name: torch.zeros(1) for name in tensors}, "state": {}}
+        path = save_checkpoint(
+            folder.checkpoints,
+            1,
+            save_policy=lambda path: (path / "weights").write_bytes(b"w"),
+            save_learner=lambda path: write_learner(path, tree),
+        )
+        now = load(folder.config, changes)
+        check_fixed_keys(now, folder, load_checkpoint(path), gather_facts(config, load_plugins()))
+
+    return settled
+
+
+def test_the_rank_of_adapters(settle):
+    with pytest.raises(ConfigError, match=r"lora_rank can't be changed to 8: .*began with 32"):
+        settle(LORA, ["actor.model.lora_rank=8"], "optimizer.policy.0.step")
+    settle(("model=toy",), ["actor.model.lora_rank=8"], "optimizer.policy.0.step")  # is not read
+
+
+def test_the_precision_that_the_optimizer_has_no_copies_for(settle):
+    bf16 = ("model=pi0_tiny", "actor.model.precision=bf16")
+    tensors = ("optimizer.policy.0.step", "optimizer.policy.0.master")
+    with pytest.raises(CheckpointError, match="holds fp32 copies of bf16 parameters"):
+        settle(bf16, ["actor.model.precision=fp32"], *tensors)
+    settle(bf16, [], *tensors)
+    settle(("model=pi0_tiny",), ["actor.model.precision=bf16"], tensors[0])
+
+
+def test_a_control_may_be_left_out_after_all(settle):
+    began = ("model=toy", "sft.enabled=true", "sft.control=true", "sft.lr=0.1")
+    with pytest.warns(UserWarning, match="does nothing any more") as said:
+        settle(began, ["sft.control=false", "sft.lr=0.2"], "optimizer.policy.0.step")
+    assert [str(each.message).partition(" ")[0] for each in said] == ["sft.lr"]
+
+
+def test_keys_of_a_random_start_are_announced(settle):
+    began = ("model=toy", "actor.model.init_std=0.3")
+    with pytest.warns(UserWarning, match=r"actor\.model\.init_std has no effect on .* with 0\.3"):
+        settle(began, ["actor.model.init_std=0.5"], "optimizer.policy.0.step")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # learned from demonstrations, or played only once
+        for rest in (["sft.enabled=true"], ["runner.val_before_train=false"]):
+            settle((*began, *rest), ["actor.model.init_std=0.5"], "optimizer.policy.0.step")

@@ -1,0 +1,170 @@
+"""Each way on its own: senders add up, groups are kept."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import defaultdict
+
+import pytest
+from odd import Odd, equal
+
+from rlcore.contracts.errors import WorkerError
+from rlcore.placement.routes import Lane
+from rlcore.transport.layout import Announcement, Span, fitting, weights
+from rlcore.transport.transports import Wiring
+from rlcore.transport.weights import publish, pull
+from rlcore.workers.channel import drive
+
+SECONDS = 60.0
+WHOLE = 2
+
+
+class Queues:
+    """The channel between threads."""
+
+    def __init__(self) -> None:
+        self.queues = defaultdict(queue.Queue)
+
+    def send(self, keys, message) -> None:
+        for key in keys:
+            self.queues[key].put(message)
+
+    def receive(self, request):
+        return self.queues[request.key].get(timeout=request.timeout)
+
+
+def at_once(*conversations) -> list:
+    """Results of conversations, each in a thread of its own; the first error of any."""
+    channel, results, errors = Queues(), {}, []
+
+    def run(number, conversation) -> None:
+        try:
+            results[number] = drive(conversation, channel)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(conversations)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    if errors:
+        raise errors[0]
+    return [results[number] for number in range(len(conversations))]
+
+
+@pytest.mark.parametrize("bucket", [7, 1000])
+def test_over_the_network_to_several_again_and_again(bucket):
+    lane = Lane("broadcast", ("actor", 0), (0, 1))
+    wirings = [Wiring(SECONDS, bucket, host="127.0.0.1") for _ in range(3)]
+    readers = [Odd(-1.0), Odd(-2.0)]
+    groups = []
+    for version, sender in enumerate((Odd(2.5), Odd(3.5))):
+        news = at_once(
+            publish(sender, version=version, subset="all", lanes=[lane], wiring=wirings[0]),
+            *(
+                pull(one, reader=rank, lanes=[lane], wiring=wirings[1 + rank], timeout=SECONDS)
+                for rank, one in enumerate(readers)
+            ),
+        )[1:]
+        assert [one.version for one in news] == [version, version]
+        assert (news[0].meeting is None) == (version == 1)  # the group is kept
+        for reader in readers:
+            assert all(equal(sender, reader).values())
+        groups.append([wiring.groups[0] for wiring in wirings])
+    assert groups[0] == groups[1]
+
+
+def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypatch):
+    """Each actor first serves its own node over the store, then the other one over the network.
+    Here both hold everything; parts 0 and 1 are half of the names each."""
+
+    def half(sent, part):
+        names = list(sent.items())
+        for name, tensor in names if part == WHOLE else names[part::2]:
+            if tensor.numel():
+                yield Span(name, 0, tensor.nbytes), tensor
+
+    monkeypatch.setattr("rlcore.transport.weights.held", half)
+    lanes = [
+        Lane("object_store", ("actor", 0), (0,), part=0, number=0),
+        Lane("object_store", ("actor", 1), (1,), part=1, number=1),
+        Lane("broadcast", ("actor", 0), (1,), part=0, number=2),
+        Lane("broadcast", ("actor", 1), (0,), part=1, number=3),
+        Lane("object_store", ("rollout", 0), (2,), part=WHOLE, number=4),
+    ]
+    sender, readers = Odd(2.5), [Odd(-1.0), Odd(-2.0), Odd(-3.0)]
+
+    def wiring():
+        return Wiring(SECONDS, 4, host="127.0.0.1")
+
+    def reading(rank):
+        mine = [lane for lane in lanes if rank in lane.readers]
+        return pull(readers[rank], reader=rank, lanes=mine, wiring=wiring(), timeout=SECONDS)
+
+    def handing_on():
+        news = yield from reading(0)
+        yield from publish(
+            readers[0], version=news.version, subset="all", lanes=lanes[4:], wiring=wiring()
+        )
+
+    at_once(
+        *(
+            publish(sender, version=1, subset="all", lanes=[lanes[n], lanes[n + 2]],
+                    wiring=wiring())
+            for n in (0, 1)
+        ),
+        handing_on(),
+        reading(1),
+        reading(2),
+    )  # fmt: skip
+    for reader in readers:
+        assert all(equal(sender, reader).values())
+
+
+def announced(*spans, version=1):
+    kinds = {name: kind for name, kind in whole().kinds.items()}
+    return Announcement(version, "all", kinds, tuple(Span(*span) for span in spans), 10)
+
+
+def whole() -> Announcement:
+    lane = Lane("object_store", ("actor", 0), (0,))
+    talk = publish(Odd(1.0), version=1, subset="all", lanes=[lane], wiring=Wiring(1.0, 10))
+    return next(talk).message
+
+
+REST = [("head", 0, 10), ("scale", 0, 4), ("mask", 0, 3), ("count", 0, 16)]
+
+
+def test_parts_of_a_tensor_from_two_senders_are_its_bytes():
+    """weight: 24 bytes; the second sender has its last row of 12."""
+    reader = Odd(0.0)
+    first, second = fitting(
+        [announced(("weight", 0, 12), *REST), announced(("weight", 12, 12))], reader
+    )
+    assert [len(piece) for piece in first] == [12, 10, 4, 3, 16]
+    assert second[0].data_ptr() == reader.weight.data_ptr() + 12
+    assert set(weights(reader, "all")) - {"none"} == {"weight", *(name for name, *_ in REST)}
+
+
+@pytest.mark.parametrize(
+    ("spans", "sent"),
+    [
+        ([], "none"),
+        ([("weight", 0, 12)], "0-11"),
+        ([("weight", 0, 12), ("weight", 8, 16)], "0-11, 8-23"),
+        ([("weight", 0, 24), ("weight", 0, 24)], "0-23, 0-23"),
+    ],
+)
+def test_bytes_that_are_missing_or_sent_twice_are_an_error(spans, sent):
+    with pytest.raises(WorkerError) as caught:
+        fitting([announced(*spans, *REST)], Odd(0.0))
+    assert caught.value.message == (
+        f"actor workers don't send each byte of weight once: 24 bytes, sent {sent}"
+    )
+
+
+def test_senders_of_different_versions_are_an_error():
+    with pytest.raises(WorkerError, match=r"version 1 \(all\) and version 2 \(all\)"):
+        fitting([announced(*REST), announced(("weight", 0, 24), version=2)], Odd(0.0))

@@ -1,0 +1,91 @@
+"""Weights on their way: every byte, every name, whatever the bucket; else an error."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from odd import Odd, equal
+from torch import nn
+
+from rlcore.contracts.errors import WorkerError
+from rlcore.placement.routes import Lane
+from rlcore.rollout.messages import Publish
+from rlcore.transport.layout import Announcement, weights
+from rlcore.transport.transports import Wiring
+from rlcore.transport.weights import publish, pull
+from rlcore.workers.channel import interleave
+
+BYTES = 57
+
+
+def send(sender, *receivers, version=3, subset="all", bucket=1000):
+    lanes = [Lane("object_store", ("actor", 0), tuple(range(len(receivers))))]
+    wiring = Wiring(1.0, bucket)
+    talks = [
+        publish(sender, version=version, subset=subset, lanes=lanes, wiring=wiring),
+        *(
+            pull(one, reader=rank, lanes=lanes, wiring=wiring, timeout=1.0)
+            for rank, one in enumerate(receivers)
+        ),
+    ]
+    return [news.version for news in interleave(talks)[1:]]
+
+
+@pytest.mark.parametrize("bucket", [1, 7, 24, 57, 1000])
+def test_all_readers_get_every_byte_in_place(bucket):
+    sender, readers = Odd(2.5), [Odd(-1.0), Odd(-2.0)]
+    place = readers[0].weight.data_ptr()
+    assert send(sender, *readers, bucket=bucket) == [3, 3]
+    for reader in readers:
+        assert all(equal(sender, reader).values())
+    assert readers[0].weight.data_ptr() == place
+    assert readers[0].weight.requires_grad and not readers[0].scale.requires_grad
+
+
+@pytest.mark.parametrize(("bucket", "count"), [(57, 1), (56, 2), (10, 6)])
+def test_no_message_is_larger_than_a_bucket(bucket, count):
+    lane = Lane("object_store", ("actor", 0), (0,))
+    wiring = Wiring(1.0, bucket)
+    talk = publish(Odd(1.0), version=1, subset="all", lanes=[lane], wiring=wiring)
+    first, *others = list(talk)
+    assert isinstance(first, Publish) and isinstance(first.message, Announcement)
+    sizes = [len(one.message) for one in others]
+    assert len(sizes) == count and max(sizes) <= bucket and sum(sizes) == BYTES
+
+
+def test_after_an_update_only_what_is_trained_is_sent():
+    sender, reader = Odd(2.5), Odd(-1.0)
+    send(sender, reader, subset="trained")
+    assert equal(sender, reader) == {
+        "weight": True,
+        "head": True,
+        "scale": False,  # frozen
+        "none": True,
+        "mask": True,  # buffers change without being trained
+        "count": True,
+    }
+
+
+def test_missing_unexpected_and_other_weights_are_named_and_nothing_is_written():
+    sender, reader = Odd(2.5), Odd(-1.0)
+    sender.register_buffer("extra", torch.zeros(1))
+    del sender.scale
+    sender.head = nn.Parameter(torch.zeros(4, dtype=torch.bfloat16))
+    sender.count = sender.count.float()
+    before = {name: tensor.clone() for name, tensor in weights(reader, "all").items()}
+    with pytest.raises(WorkerError) as caught:
+        send(sender, reader)
+    assert caught.value.message == (
+        "the actor's weights (version 3) do not fit the policy that acts; missing: scale; "
+        "unexpected: extra; of another kind: head (bfloat16 [4] there, bfloat16 [5] here), "
+        "count (float32 [2] there, int64 [2] here)"
+    )
+    after = weights(reader, "all")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_subset_that_differs_is_an_error_too():
+    sender, reader = Odd(2.5), Odd(-1.0)
+    reader.parameter_groups = lambda: {"policy": [reader.weight], "value": []}
+    with pytest.raises(WorkerError, match="unexpected: head, none"):
+        send(sender, reader, subset="trained")

@@ -1,0 +1,569 @@
+"""An env as a run plays it: what can't be is refused where it comes from, and tasks are those asked
+for, whatever the env makes of its settings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from rlcore_testing import toy_env, toy_policy, toy_settings
+from rlcore_testing.toy_env import ToyEnv
+from rlcore_testing.toy_policy import ToyPolicy
+from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
+
+from rlcore.config.compose import compose
+from rlcore.contracts.errors import EnvError, PolicyError, WorkerError
+from rlcore.contracts.specs import Episode
+from rlcore.demonstrations.demonstrations import DemonstrationSet
+from rlcore.evaluation import evaluate
+from rlcore.run_folder.env_facts import read_env_facts
+from rlcore.session.assembly import assemble
+from rlcore.training import collect, train
+from rlcore.workers.checked_env import PlayedEnv
+from rlcore.workers.restarting_env import EnvWarning, SurvivingEnv
+
+CONFIG = ToyEnvConfig(env_type="toy", max_episode_steps=12)
+ROWS, CHUNK = 3, 4
+EPISODES = [Episode(1, 30), Episode(2, 31), Episode(0, 32)]
+TOY = [
+    "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",
+    "env.train.total_num_envs=4", "env.eval.total_num_envs=4", "env.eval.trials_per_task=1",
+    "env.train.max_episode_steps=10", "env.eval.max_episode_steps=10",
+    "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+]  # fmt: skip
+
+
+class Answers(ToyEnv):
+    """A toy env whose answers a test changes before they are handed out."""
+
+    change: Any = staticmethod(lambda call, answer: answer)
+
+    def reset(self, **arguments):
+        observation, infos = super().reset(**arguments)
+        return self.change("reset", observation), infos
+
+    def chunk_step(self, actions):
+        return self.change("chunk", super().chunk_step(actions))
+
+    def demonstrate(self, episodes, **settings):
+        for demonstration in super().demonstrate(episodes, **settings):
+            yield self.change("demonstrate", demonstration)
+
+    def recorded(self):
+        return self.change("recorded", super().recorded())
+
+
+def played(change, env: type[ToyEnv] = Answers, **more) -> PlayedEnv:
+    made = type("Changed", (env,), {"change": staticmethod(change)})
+    return PlayedEnv(SurvivingEnv(lambda: made(CONFIG, ROWS), 0), num_envs=ROWS, **more)
+
+
+def still(rows: int = ROWS) -> np.ndarray:
+    return np.zeros((rows, CHUNK, 2), dtype=np.float32)
+
+
+def put(call: str, name: str, value: Any, place: Any = None, chunk: int = 1):
+    """Changes one array of the answer to the `chunk`-th `call`: all of it, or one place."""
+    calls = []
+
+    def change(asked: str, answer: Any) -> Any:
+        calls.append(asked)
+        if asked != call or calls.count(asked) != chunk:
+            return answer
+        holder = answer if isinstance(answer, dict) else vars(answer)
+        if name not in holder and "observation" in holder:
+            holder = holder["observation"]
+        if name in holder.get("cameras", {}):
+            holder = holder["cameras"]
+        if place is None:
+            holder[name] = value(holder[name]) if callable(value) else value
+        else:
+            holder[name][place] = value
+        return answer
+
+    return change
+
+
+RESET = "task 'reach-right', trial 30, step 0: "  # row 0, which stands for all
+ROW_1 = "task 'reach-up', trial 31, step "
+FAULTS = {
+    "state is nan": (
+        put("reset", "states", np.nan, (1, 1)),
+        ROW_1 + r"0: states entry 1 \(position 1\) is nan, expected a finite number",
+    ),
+    "state is infinite": (
+        put("chunk", "states", -np.inf, (1, 0), chunk=2),
+        ROW_1 + r"8: states entry 0 \(position 0\) is -inf",
+    ),
+    "state is wide": (
+        put("reset", "states", lambda a: np.repeat(a, 2, axis=1)),
+        RESET + r"states is float32 \[3, 4\], expected float32 \[3, 2\]",
+    ),
+    "state is float64": (
+        put("chunk", "states", lambda a: a.astype(float)),
+        r"states is float64 \[3, 2\], expected float32",
+    ),
+    "camera is float": (
+        put("reset", "top", lambda a: a / np.float32(255)),
+        RESET + r"camera 'top' is float32 \[3, 16, 16, 3\], expected uint8 \[3, 16, 16, 3\]",
+    ),
+    "camera is small": (
+        put("chunk", "top", lambda a: a[:, ::2]),
+        r"camera 'top' is uint8 \[3, 8, 16, 3\], expected uint8 \[3, 16, 16, 3\]",
+    ),
+    "camera has another name": (
+        put("chunk", "cameras", lambda a: {"front": a["top"]}),
+        r"cameras is \['front'\], expected \['top'\] in this order",
+    ),
+    "elapsed is nan": (put("chunk", "elapsed", np.nan, 1), ROW_1 + "4: elapsed is nan"),
+    "no sentence": (
+        put("reset", "task_descriptions", lambda a: [a[0], "", a[2]]),
+        ROW_1 + "0: the sentence is ''",
+    ),
+    "one sentence for all": (
+        put("reset", "task_descriptions", "go"), "task_descriptions is a str, expected a list of 3",
+    ),
+    "a key is missing": (
+        put("reset", "states", lambda a: None), "states is a NoneType, expected float32",
+    ),
+    "reward is nan": (
+        put("chunk", "rewards", np.nan, (1, 2), chunk=2),
+        ROW_1 + "7: the reward is nan, expected a finite number",
+    ),
+    "reward is more than float32 holds": (
+        put("chunk", "rewards", lambda a: np.full(a.shape, 1e300)),
+        "task 'reach-right', trial 30, step 1: the reward is 1e[+]300",
+    ),
+    "rewards of another shape": (
+        put("chunk", "rewards", lambda a: a[:, 0]), r"rewards is float32 \[3\], expected float32 ",
+    ),
+    "no valid step": (
+        put("chunk", "valid", False, 1),
+        ROW_1 + r"0: valid is \[False, False, False, False\], expected at least one true",
+    ),
+    "a gap in valid": (
+        put("chunk", "valid", False, (1, 2)),
+        ROW_1 + "3: valid is False, expected true until the episode ends",
+    ),
+    "flags are numbers": (
+        put("chunk", "terminated", lambda a: a.astype(np.float32)),
+        r"terminated is float32 \[3, 4\], expected bool \[3, 4\]",
+    ),
+    "both ends at once": (
+        put("chunk", "truncated", lambda a: a | True),
+        "an end is flagged after the first one, expected one end",
+    ),
+    "success is nan": (
+        put("chunk", "success", lambda a: np.array([0.0, np.nan, 1.0])),
+        ROW_1 + "4: success is nan, expected true or false",
+    ),
+    "success is a share": (
+        put("chunk", "success", lambda a: np.array([0.0, 1.0, 0.5])), "success is 0.5, expected",
+    ),
+    "success is a word": (
+        put("chunk", "success", lambda a: np.array(["no"] * 3)), "success is <U2 .3., expected",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_cannot_be_is_refused_with_its_place(name):
+    change, message = FAULTS[name]
+    env = played(change)
+    with pytest.raises(EnvError, match=message) as raised:
+        env.reset(range(ROWS), EPISODES)
+        for _ in range(3):
+            env.chunk_step(still())
+    assert raised.value.message.startswith("env toy returned invalid data, ")
+    assert "the env is at fault" in str(raised.value.hint) and "lr" not in str(raised.value)
+    assert raised.value.exit_code == 1
+
+
+def test_an_answer_of_another_kind_is_refused():
+    with pytest.raises(EnvError, match="the answer to a chunk is a tuple, expected a ChunkResult"):
+        env = played(lambda call, answer: answer if call == "reset" else (answer,))
+        env.reset(range(ROWS), EPISODES)
+        env.chunk_step(still())
+    with pytest.raises(EnvError, match=r"the observation is \['states'\], expected a mapping of"):
+        played(lambda call, answer: {"states": answer["states"]}).reset(range(ROWS), EPISODES)
+    with pytest.raises(EnvError, match="num_envs is 3, expected 5"):
+        PlayedEnv(SurvivingEnv(lambda: ToyEnv(CONFIG, 3), 0), num_envs=5)
+
+
+def test_success_does_not_go_back():
+    """It is of the episode, not of the step: a run would count a solved episode as lost."""
+
+    def change(call: str, answer: Any) -> Any:
+        if call == "chunk":
+            answer.success = np.array([False, next(turns), False])
+        return answer
+
+    turns = iter([True, True, False])
+    env = played(change)
+    env.reset(range(ROWS), EPISODES)
+    env.chunk_step(still())
+    env.chunk_step(still())
+    with pytest.raises(EnvError, match=ROW_1 + "12: success is false again"):
+        env.chunk_step(still())
+
+
+def test_rows_that_nobody_looks_at_may_hold_anything():
+    """Row 1 was never started, row 2 terminated in the chunk: states and sentences are free."""
+
+    def change(call: str, answer: Any) -> Any:
+        observation = answer if call == "reset" else answer.observation
+        observation["states"][1] = np.nan
+        observation["task_descriptions"][1] = ""
+        if call == "chunk":
+            answer.terminated[2, 3] = True
+            observation["states"][2] = np.inf
+            answer.rewards[1], answer.valid[1] = np.nan, False
+        return answer
+
+    env = played(change)
+    env.reset([0, 2], EPISODES)
+    result = env.chunk_step(still())
+    assert result.valid.tolist() == [[True] * 4, [False] * 4, [True] * 4]
+    with pytest.raises(EnvError, match=ROW_1 + "0: states entry 0 .* is nan"):
+        env.reset([1], EPISODES)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint8])
+def test_a_success_of_zero_or_one_is_understood(dtype):
+    def change(call: str, answer: Any) -> Any:
+        if call == "chunk":
+            answer.success = np.array([0, 1, 0], dtype=dtype)
+            answer.rewards = answer.rewards.astype(np.float64)
+        return answer
+
+    env = played(change)
+    env.reset(range(ROWS), EPISODES)
+    result = env.chunk_step(still())
+    assert result.success.dtype == bool and result.success.tolist() == [False, True, False]
+    assert result.rewards.dtype == np.float32
+
+
+def test_actions_that_are_no_numbers_do_not_reach_the_env():
+    env = played(lambda call, answer: answer)
+    env.reset(range(ROWS), EPISODES)
+    actions = still()
+    actions[2, 1, 0] = np.nan
+    with pytest.raises(WorkerError, match=r"actions of rows \[2\] are not finite"):
+        env.chunk_step(actions)
+
+
+DEMONSTRATIONS = {
+    "nan state": (
+        put("demonstrate", "states", np.nan, (2, 0)),
+        r"the expert's task 'reach-right', trial 30, step 2: states entry 0 \(position 0\) is nan",
+    ),
+    "nan action": (put("demonstrate", "actions", np.nan, (1, 0)), r"step 1: actions is \[nan, "),
+    "success is nan": (put("demonstrate", "success", np.nan), "success is nan, expected true or"),
+    "no sentence": (put("demonstrate", "task_description", " "), "the sentence is ' '"),
+    "float frames": (
+        put("demonstrate", "frames", lambda a: {"top": a["top"] / 255}), "frames of 'top' is float",
+    ),
+    "unordered": (
+        put("demonstrate", "frame_steps", lambda a: a[::-1].copy()), "frame_steps is .*ascending",
+    ),
+    "empty": (put("demonstrate", "actions", lambda a: a[:0]), "expected at least one step"),
+}  # fmt: skip
+ASKED = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
+
+
+@pytest.mark.parametrize("name", DEMONSTRATIONS)
+def test_demonstrations_are_looked_at_too(name):
+    change, message = DEMONSTRATIONS[name]
+    with pytest.raises(EnvError, match=message):
+        list(played(change).demonstrate(EPISODES, **ASKED))
+
+
+def test_each_episode_is_demonstrated_once():
+    def other(call: str, answer: Any) -> Any:
+        return replace(answer, episode=Episode(3, 99))
+
+    with pytest.raises(
+        EnvError, match=r"demonstrated Episode.task=3.* expected one of the episodes"
+    ):
+        list(played(other).demonstrate(EPISODES, **ASKED))
+
+    class Lazy(ToyEnv):
+        def demonstrate(self, episodes, **settings):
+            return super().demonstrate(episodes[:1] if len(episodes) > 2 else [], **settings)
+
+    with pytest.raises(EnvError, match=r"ended its demonstrations without \(2, 31, 0, -1\)"):
+        list(played(None, Lazy).demonstrate(EPISODES, **ASKED))
+
+
+def test_recorded_frames_are_pictures():
+    env = played(lambda call, a: a if call != "recorded" else {0: [np.zeros((16, 16, 3))]})
+    env.reset(range(ROWS), EPISODES)
+    with pytest.raises(EnvError, match=r"trial 30: a recorded frame is float64 .*, expected uint8"):
+        env.recorded()
+
+
+# -- in a run -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toy_is(monkeypatch: pytest.MonkeyPatch):
+    """`toy_is(cls)`: runs get this env as `toy`."""
+
+    def put_in(cls: type[ToyEnv]) -> None:
+        monkeypatch.setattr(toy_env, "make", lambda config, *, num_envs, **_: cls(config, num_envs))
+
+    return put_in
+
+
+def test_a_run_says_which_env_did_what(toy_is, log_path):
+    class Sick(ToyEnv):
+        def chunk_step(self, actions):
+            result = super().chunk_step(actions)
+            result.success = np.where(self._steps > 8, np.nan, 0.0)
+            return result
+
+    toy_is(Sick)
+    config = compose([*TOY, f"runner.logger.log_path={log_path}", "runner.val_before_train=false"])
+    with pytest.raises(EnvError, match=r"env toy returned .*, task '.*', trial \d+, step 10: succ"):
+        train.run(assemble(config))
+
+
+# -- tasks ----------------------------------------------------------------------------------------
+
+
+class Wide(ToyEnv):
+    """It has all of its tasks, whatever `tasks` says."""
+
+    played: list[str]
+
+    def __init__(self, config: ToyEnvConfig, num_envs: int) -> None:
+        super().__init__(replace(config, tasks=None), num_envs)
+
+    def _start(self, row: int, episode: Episode) -> None:
+        self.played.append(self.spec.tasks[episode.task])
+        super()._start(row, episode)
+
+
+@pytest.fixture
+def wide(toy_is, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The toy env narrows nothing, neither its spec nor what it plays: names of tasks played."""
+    Wide.played = []
+    toy_is(Wide)
+    monkeypatch.setattr(
+        toy_settings, "env_spec", lambda config: env_spec(replace(config, tasks=None))
+    )
+    return Wide.played
+
+
+def test_a_run_plays_the_tasks_that_are_asked_for(wide, log_path):
+    asked = ["env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down,reach-right]"]
+    train.run(assemble(compose([*TOY, *asked, f"runner.logger.log_path={log_path}"])))
+    assert set(wide) == {"reach-up", "reach-down", "reach-right"}
+    manifest = json.loads((log_path / "run/manifest.json").read_text())
+    trials = manifest["evaluation_protocol"]["trials"]
+    assert {task: len(of) for task, of in trials.items()} == {"reach-down": 1, "reach-right": 1}
+
+
+def test_tasks_in_another_order_are_the_same_episodes(wide, log_path, monkeypatch):
+    """Toy itself narrows; the wide one is narrowed by core: to the same numbers."""
+    asked = [*TOY, "env.eval.tasks=[reach-up,reach-left]", "runner.only_eval=true"]
+    wide_results = evaluate.run(
+        assemble(compose([*asked, f"runner.logger.log_path={log_path}/wide"]))
+    )
+    monkeypatch.undo()
+    results = evaluate.run(assemble(compose([*asked, f"runner.logger.log_path={log_path}/own"])))
+    assert wide_results == results
+
+
+def test_demonstrations_are_of_the_tasks_asked_for(wide, log_path):
+    asked = [*TOY, "env.train.tasks=[reach-down]", "collect.episodes_per_task=2"]
+    words = [*asked, f"runner.logger.log_path={log_path}"]
+    path = collect.run(assemble(compose(words), collects=True))
+    demonstrations = DemonstrationSet(path)
+    assert demonstrations.tasks() == ["reach-down"]
+    assert {demo.task_description for demo in demonstrations} == {"reach the down side"}
+    assert all(demo.states[-1][1] < demo.states[0][1] for demo in demonstrations)  # it goes down
+
+
+def test_simulators_without_a_planned_task_are_refused(toy_is, log_path):
+    class Other(ToyEnv):
+        def __init__(self, config: ToyEnvConfig, num_envs: int) -> None:
+            super().__init__(replace(config, tasks=["reach-left"]), num_envs)
+
+    toy_is(Other)
+    config = compose([*TOY, f"runner.logger.log_path={log_path}"])
+    with pytest.raises(EnvError, match="planned with task 'reach-right', which it does not have"):
+        train.run(assemble(config))
+
+
+# -- sentences ------------------------------------------------------------------------------------
+
+TOLD = {
+    "reach-left": "Go to the left", "reach-right": "Go to the right",
+    "reach-up": "Go up", "reach-down": "Go down", "reach-far": "Go away",
+}  # fmt: skip
+
+
+def test_a_policy_is_told_the_sentences_of_the_run():
+    env = played(lambda call, answer: answer, told=TOLD)
+    episodes = [Episode(1, 30), Episode(2, 31), Episode(0, 32)]
+    first = env.reset(range(ROWS), episodes)
+    assert first["task_descriptions"] == ["Go to the right", "Go up", "Go to the left"]
+    assert env.chunk_step(still()).observation["task_descriptions"] == first["task_descriptions"]
+    swapped = env.reset([1], [Episode(3, 1)] * 3)
+    assert swapped["task_descriptions"] == ["Go to the right", "Go down", "Go to the left"]
+    told = {demo.episode: demo.task_description for demo in env.demonstrate(episodes, **ASKED)}
+    assert told == dict(zip(episodes, first["task_descriptions"], strict=True))
+
+
+def test_a_run_says_what_its_policy_was_told(log_path, monkeypatch):
+    """In what the policy saw, in the manifest, beside its weights, and of its demonstrations."""
+    seen = set()
+    prepare = ToyPolicy.prepare
+
+    def noting(self, observation):
+        seen.update(observation["task_descriptions"])
+        return prepare(self, observation)
+
+    monkeypatch.setattr(ToyPolicy, "prepare", noting)
+    file = log_path.parent / "words.json"
+    file.write_text(json.dumps(TOLD))
+    asked = [
+        f"env.train.sentences={file}", "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-left]",
+        "sft.enabled=true", "sft.max_steps=2", "collect.episodes_per_task=2",
+        f"runner.logger.log_path={log_path}",
+    ]  # fmt: skip
+    train.run(assemble(compose([*TOY, *asked])))
+    assert seen == {"Go up", "reach the left side"}
+    run = log_path / "run"
+    assert json.loads((run / "manifest.json").read_text())["sentences"] == {
+        "train": {"reach-up": "Go up"}, "eval": {"reach-left": "reach the left side"},
+    }  # fmt: skip
+    facts = read_env_facts(run / "checkpoints/step_000001/actor")
+    assert facts is not None and facts.sentences == {"reach-up": "Go up"}
+    demonstrations = DemonstrationSet(run / "demonstrations")
+    assert {demo.task_description for demo in demonstrations} == {"Go up"}
+    assert demonstrations.info.sentences == {"reach-up": "Go up"}
+
+
+class Endless(Answers):
+    """Its time limit is never reached."""
+
+    def _advance(self, actions):
+        rewards, terminated, truncated = super()._advance(actions)
+        self._running |= truncated
+        return rewards, terminated, np.zeros_like(truncated)
+
+
+def test_an_env_that_never_ends_is_not_waited_for():
+    """The limit is 12 steps: the fourth chunk of four goes beyond it."""
+    env = played(lambda call, answer: answer, Endless)
+    env.reset(range(ROWS), EPISODES)
+    for _ in range(3):
+        env.chunk_step(still())
+    with pytest.raises(EnvError) as caught:
+        env.chunk_step(still())
+    assert caught.value.message == (
+        f"env toy does not end task {env.spec.tasks[1]!r}, trial 30: 16 steps, "
+        "max_episode_steps is 12"
+    )
+
+
+# -- envs that are none, or others than planned ---------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [None, {}, ()])
+def test_a_reset_without_an_observation_is_named(given):
+    class Odd(ToyEnv):
+        def reset(self, **arguments):
+            return given
+
+    env = PlayedEnv(SurvivingEnv(lambda: Odd(CONFIG, ROWS), 0), num_envs=ROWS)
+    with pytest.raises(EnvError, match=r"env toy .*: the answer to reset is a .*, expected \(obs"):
+        env.reset(range(ROWS), EPISODES)
+
+
+@pytest.mark.parametrize(
+    ("films", "said"),
+    [
+        (None, "env toy .*, in recorded: the answer is a NoneType, expected frames by row, 0 to 2"),
+        ({7: []}, r"the answer is of rows \[7\]"),
+        ({0: None}, "trial 30: a film is a NoneType, expected a list of frames"),
+    ],
+)
+def test_films_that_are_none_are_named(films, said):
+    env = played(lambda call, answer: films if call == "recorded" else answer)
+    env.reset(range(ROWS), EPISODES)
+    with pytest.raises(EnvError, match=said):
+        env.recorded()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"), [("reset", ROW_1 + "0"), ("chunk", ROW_1 + "4"), ("demonstrate", "trial 30")]
+)
+def test_a_sentence_that_the_spec_does_not_name_is_refused(call, said):
+    def change(asked: str, answer: Any) -> Any:
+        if asked == call == "demonstrate":
+            return replace(answer, task_description="sing")
+        if asked == call:
+            (answer if call == "reset" else answer.observation)["task_descriptions"][1] = "sing"
+        return answer
+
+    env = played(change)
+    with pytest.raises(EnvError, match=said + ".*: the sentence is 'sing', expected one that the"):
+        list(env.demonstrate(EPISODES, **ASKED))
+        env.reset(range(ROWS), EPISODES)
+        env.chunk_step(still())
+    told = played(change, told=TOLD)  # what the env says is not heard
+    told.reset(range(ROWS), EPISODES)
+    told.chunk_step(still())
+    # nobody could list what it says
+    open_ended = played(change, spec=replace(env_spec(CONFIG), open_sentences=True))
+    list(open_ended.demonstrate(EPISODES, **ASKED))
+    assert "sing" in {*open_ended.reset(range(ROWS), EPISODES)["task_descriptions"],
+                      *open_ended.chunk_step(still()).observation["task_descriptions"],
+                      "sing" if call == "demonstrate" else ""}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["max_episode_steps", "cameras", "states"])
+def test_an_env_is_made_as_it_was_planned(what):
+    planned = env_spec(CONFIG)
+    other = {"max_episode_steps": 99, "cameras": (), "states": planned.states * 2}[what]
+    with pytest.raises(EnvError, match=rf"env toy: {what} is .*, expected .*"):
+        played(None, spec=replace(planned, **{what: other}))
+
+
+def test_what_simulates_is_at_the_version_that_was_planned_with():
+    """That of a checkout, say, which another node has at another commit."""
+    planned = replace(env_spec(CONFIG), versions={"its scenes": "1a"})
+    with pytest.raises(EnvError, match="its scenes is at version none where it simulates, expecte"):
+        played(None, spec=planned)
+
+
+def test_an_env_that_cannot_be_closed_is_a_warning():
+    class Stuck(ToyEnv):
+        def close(self):
+            raise OSError("no such device")
+
+    env = PlayedEnv(SurvivingEnv(lambda: Stuck(CONFIG, ROWS), 0), num_envs=ROWS)
+    with pytest.warns(
+        EnvWarning, match="env toy failed while it was being closed; .*: OSError: no such"
+    ):
+        env.close()
+
+
+@pytest.mark.parametrize("given", [None, ToyEnv, 5])
+def test_a_factory_that_gives_no_env_is_named(given, monkeypatch, log_path):
+    monkeypatch.setattr(toy_env, "make", lambda config, **_: given)
+    with pytest.raises(EnvError, match=r"env toy: rlcore_testing.toy_env:make gave .*, expected"):
+        train.run(assemble(compose([*TOY, f"runner.logger.log_path={log_path}"])))
+
+
+@pytest.mark.parametrize("given", [None, ToyPolicy])
+def test_a_factory_that_gives_no_policy_is_named(given, monkeypatch, log_path):
+    monkeypatch.setattr(toy_policy, "make", lambda config, **_: given)
+    with pytest.raises(PolicyError, match=r"model toy: rlcore_testing.toy_policy:make gave "):
+        train.run(assemble(compose([*TOY, f"runner.logger.log_path={log_path}"])))

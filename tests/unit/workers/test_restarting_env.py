@@ -1,0 +1,154 @@
+"""An env whose simulators die now and then gives what one gives that never does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from rlcore_testing.toy_env import ToyEnv
+from rlcore_testing.toy_settings import ToyEnvConfig
+
+from rlcore.contracts.errors import EnvError, SimulatorError
+from rlcore.contracts.specs import UNKNOWN, Episode
+from rlcore.workers.restarting_env import SurvivingEnv
+
+CONFIG = ToyEnvConfig(env_type="toy", max_episode_steps=12)
+ROWS, CHUNK = 4, 3
+
+
+class Mortal(ToyEnv):
+    """A toy env that dies in the calls with these numbers, counted over all its lives."""
+
+    calls = 0
+    deaths: frozenset[int] = frozenset()
+
+    def _live(self) -> None:
+        type(self).calls += 1
+        if type(self).calls in self.deaths:
+            raise SimulatorError(f"died in call {type(self).calls}")
+
+    def reset(self, **arguments: Any):
+        self._live()
+        return super().reset(**arguments)
+
+    def chunk_step(self, actions: np.ndarray):
+        self._live()
+        result = super().chunk_step(actions)
+        self._live()  # also after the simulation, before the caller hears of it
+        return result
+
+    def demonstrate(self, episodes, **settings):
+        for demonstration in super().demonstrate(episodes, **settings):
+            self._live()
+            yield demonstration
+
+
+@pytest.fixture
+def mortal() -> Callable[..., SurvivingEnv]:
+    def make(deaths: Iterable[int], restarts: int = 3) -> SurvivingEnv:
+        Mortal.calls, Mortal.deaths = 0, frozenset(deaths)
+        return SurvivingEnv(lambda: Mortal(CONFIG, ROWS), restarts)
+
+    return make
+
+
+def story(env: Any) -> list[np.ndarray]:
+    """Two dozen chunks in which rows end, are reset at different times, and are filmed."""
+    random = np.random.default_rng(5)
+    episodes = [Episode(row % 4, 10 + row) for row in range(ROWS)]
+    observation, _ = env.reset(options={"episodes": episodes})
+    seen = [observation["states"], observation["cameras"]["top"]]
+    for chunk in range(24):
+        if chunk == 7:
+            env.record([1, 2])
+        result = env.chunk_step(random.uniform(-1, 1, (ROWS, CHUNK, 2)).astype(np.float32))
+        seen += [result.rewards, result.valid, result.terminated, result.truncated, result.success]
+        seen += [result.observation["states"], result.observation["elapsed"]]
+        seen += [frame for _, frames in sorted(env.recorded().items()) for frame in frames]
+        ended = (result.terminated | result.truncated).any(axis=1)
+        ended[3] &= chunk % 5 != 0  # a row that idles for a while
+        if ended.any():
+            episodes = [
+                Episode((e.task + 1) % 4, e.trial + 7) if end else e
+                for e, end in zip(episodes, ended, strict=True)
+            ]
+            observation, _ = env.reset(options={"reset_mask": ended, "episodes": episodes})
+            seen.append(observation["states"])
+    return seen
+
+
+@pytest.mark.parametrize("deaths", [{1}, {2}, {9}, {30}, {31, 33, 36}, {5, 17, 40, 60, 61}])
+def test_nothing_is_noticed(mortal, deaths):
+    expected = story(ToyEnv(CONFIG, ROWS))
+    assert sum(array[:ROWS].shape == (ROWS, CHUNK) and array.any() for array in expected) > 10
+    env = mortal(deaths)
+    seen = story(env)
+    assert len(env.incidents) == len(deaths)
+    assert len(seen) == len(expected)
+    for ours, theirs in zip(seen, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_simulator_that_always_dies_is_given_up(mortal):
+    env = mortal(range(2, 100), restarts=3)
+    env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
+    with pytest.raises(SimulatorError, match="died in call 5"):  # the first try and three more
+        env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
+
+
+def test_no_restart_is_made_where_none_is_wanted(mortal):
+    with pytest.raises(SimulatorError, match="died in call 1"):
+        mortal({1}, restarts=0).reset(options={"episodes": [Episode(0, 0)] * ROWS})
+
+
+def test_episodes_that_can_not_be_had_again_are_not_replayed(mortal):
+    env = mortal({2})
+    env.spec = replace(env.spec, start_exactness="stored_state")
+    env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
+    with pytest.raises(SimulatorError):
+        env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
+
+
+def test_an_env_that_comes_back_in_another_version_ends_the_run(mortal):
+    env = mortal({1})
+    env.spec = replace(env.spec, versions={"its scenes": "1a"})  # git pull meanwhile
+    with pytest.raises(EnvError, match="its scenes is at version none where it simulates, expecte"):
+        env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
+
+
+def test_a_version_that_cannot_be_told_ends_no_run(mortal):
+    env = mortal({1})
+    env.spec = replace(env.spec, versions={"its scenes": UNKNOWN})
+    env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
+    assert env.incidents == ["died in call 1"]
+
+
+def test_a_course_that_does_not_repeat_is_not_replayed(mortal):
+    """Starts are had again, what followed them is not; demonstrations begin at a start."""
+    env = mortal({1, 3})
+    env.spec = replace(env.spec, course_repeats=False)
+    env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
+    assert env.incidents == ["died in call 1"]
+    env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))  # dies with the episodes at their start
+    assert env.incidents == ["died in call 1", "died in call 3"]
+    Mortal.deaths = frozenset({Mortal.calls + 1})
+    with pytest.raises(SimulatorError):
+        env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
+    env = mortal({2})
+    env.spec = replace(env.spec, course_repeats=False)
+    settings = {"action_noise": 0.1, "speed": 1.0, "stride": 1, "seed": 0}
+    episodes = [Episode(task, 0) for task in range(3)]
+    assert len(list(env.demonstrate(episodes, **settings))) == 3 and len(env.incidents) == 1
+
+
+def test_demonstrations_come_once_each(mortal):
+    settings = {"action_noise": 0.1, "speed": 1.0, "stride": 1, "seed": 0}
+    episodes = [Episode(task, trial) for task in range(4) for trial in range(3)]
+    expected = {d.episode: d.actions for d in ToyEnv(CONFIG, 1).demonstrate(episodes, **settings)}
+    played = list(mortal({1, 4, 5, 11}).demonstrate(episodes, **settings))
+    assert sorted(d.episode for d in played) == episodes
+    for demonstration in played:
+        np.testing.assert_array_equal(demonstration.actions, expected[demonstration.episode])
