@@ -48,6 +48,13 @@ def test_links_lead_somewhere(page):
             assert path.exists(), f"{page.name} links to {target}"
 
 
+def test_the_index_has_every_page():
+    docs = ROOT / "docs"
+    linked = set(LINK.findall((docs / "README.md").read_text()))
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"README.md"}
+    assert {page for page in pages if not page.startswith("results/")} - linked == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_named_paths_exist(page):
     for path in PATH.findall(page.read_text()):
