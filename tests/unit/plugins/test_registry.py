@@ -49,8 +49,8 @@ def test_a_stranger_is_found_through_its_entry_point_alone(install):
             "asks for plugin API 0.1, this rlcore offers 0.3: pip install --upgrade bad-one",
         ),
         (
-            "RLCORE_API = (0, 3)",
-            "asks for plugin API 0.3, this rlcore offers 0.3: pip install --upgrade rlcore",
+            "RLCORE_API = (0, 4)",
+            "asks for plugin API 0.4, this rlcore offers 0.3: pip install --upgrade rlcore",
         ),
         ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.3"),
         (
