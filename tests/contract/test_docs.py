@@ -74,6 +74,12 @@ def test_the_table_of_where_a_line_belongs_names_paths_from_the_root():
             assert name in ours or PATH.match(f"`{name}`"), f"{name} in: {row}"
 
 
+def test_the_tree_has_every_room_of_core():
+    tree = (ROOT / "docs/design.md").read_text().split("```\nrlcore/\n")[1].split("plugins/\n")[0]
+    rooms = {file.parent.name for file in (ROOT / "rlcore").glob("*/__init__.py")}
+    assert set(re.findall(r"^  (\w+)/ ", tree, re.MULTILINE)) == rooms
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_make_targets_exist(page):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
