@@ -27,15 +27,12 @@ from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore_simulation.interpreters import cache_folder
 
 CORE = (
-    *("__init__", "config/__init__", "config/schema", "files/__init__", "files/reading"),
-    *(
-        f"contracts/{name}"
-        for name in ("__init__", "decisions", "errors", "protocols", "rng", "specs")
-    ),
-    *("numerics/__init__", "numerics/mkl", "process/__init__", "process/signals"),
-    *("plugins/__init__", "plugins/import_target", "plugins/system_libraries"),
-    *("terminal/__init__", "terminal/stdio", "terminal/text"),
-    *("validation/__init__", "validation/env", "validation/faults"),
+    *("__init__", "config/__init__", "config/schema", "contracts/__init__", "contracts/decisions"),
+    *("contracts/errors", "contracts/protocols", "contracts/rng", "contracts/specs"),
+    *("files/__init__", "files/reading", "numerics/__init__", "numerics/mkl"),
+    *("plugins/__init__", "plugins/import_target", "plugins/moved", "plugins/system_libraries"),
+    *("process/__init__", "process/signals", "terminal/__init__", "terminal/stdio"),
+    *("terminal/text", "validation/__init__", "validation/env", "validation/faults"),
 )
 """What a simulator process may import of rlcore: modules, and a folder of them. They need the
 standard library and numpy, but for `files/reading`, which needs PyYAML."""
