@@ -172,7 +172,7 @@ def cut_stats(content: dict) -> None:  # type: ignore[type-arg]
 PROJECTION = "action_in_proj.weight"
 
 POLICY: dict[str, Case] = {
-    "weights missing": (remove(WEIGHTS), (WEIGHTS, "has no")),
+    "weights missing": (remove(WEIGHTS), (WEIGHTS, "has neither")),
     "weights empty": (cut(WEIGHTS, 0), (WEIGHTS, "damaged")),
     "weights cut in the length": (write(WEIGHTS, b"\x05\x00"), (WEIGHTS, "damaged")),
     "weights cut in the header": (cut(WEIGHTS, 1e-3), (WEIGHTS, "damaged")),

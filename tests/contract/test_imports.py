@@ -17,7 +17,7 @@ HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
 # Rooms of core by what their modules may load.
 LIGHT = ("terminal", "contracts", "process", "files", "plugins", "config", "placement", "checks",
-         "cli", "numerics", "validation")  # fmt: skip
+         "cli", "numerics", "validation", "api")  # fmt: skip
 RAY = ("workers", "cluster", "session", "evaluation", "training")
 TORCH = ("algo", "learner", "rollout", "transport", "run_folder", "demonstrations", "results")
 # Modules of light rooms that are about tensors: who imports one pays for torch.
