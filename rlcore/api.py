@@ -1,7 +1,7 @@
 """Use rlcore from Python: compose a configuration, open a run, load its policy, play an episode.
 
-Commands and tools of other distributions stand on this. Importing it loads neither torch nor Ray;
-a function that needs one of them loads it.
+The public interface for commands and tools of other distributions. Importing it loads neither torch
+nor Ray; a function that needs one of them loads it.
 """
 
 from __future__ import annotations

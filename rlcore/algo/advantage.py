@@ -1,4 +1,4 @@
-"""Advantages of a whole batch, before any sharding. Pure tensor functions.
+"""Compute the advantages of a whole batch, before any sharding. Pure tensor functions.
 
 Legend: T chunks, N columns, C actions per chunk, V values per chunk, D = 1 (chunk_level) or C
 (action_level). A step is a chunk or an action, whichever carries the reward.

@@ -1,4 +1,4 @@
-"""Advantages of episodes that share a start, against each other. Pure tensor functions.
+"""Compute advantages of episodes that share a start, within their group. Pure tensor functions.
 
 Legend: T chunks, N columns, C actions per chunk. A group is a set of columns whose first episodes
 have the same (task, trial) and different replicas.

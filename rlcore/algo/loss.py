@@ -1,4 +1,4 @@
-"""Losses of policy-gradient training. Pure tensor functions; all fp32.
+"""Compute the losses of policy-gradient training. Pure tensor functions, all in fp32.
 
 Inputs are at the granularity of their kind (see :mod:`rlcore.algo.reduce`); weights carry the
 aggregation and are 0 where an element is invalid, so `sum(weights * elements)` is the loss.

@@ -1,11 +1,11 @@
-"""Granularity and aggregation: what an element is, and how much each one counts.
+"""Reduce tensors to a granularity, and weight each element for the loss.
 
 An element is one entry at the granularity of a log-prob (or entropy, or value). Elementwise
 tensors `[..., C, A]` are reduced to `[..., C, A]` (token_level), `[..., C, 1]` (action_level)
 or `[..., 1, 1]` (chunk_level), so that all of them broadcast against each other.
 
 Every element gets a weight, computed once for the whole batch; so neither shuffling nor cutting
-into minibatches or ranks changes what the loss means. Invalid elements weigh nothing.
+into minibatches or ranks changes the value of the loss. Invalid elements have weight 0.
 """
 
 from __future__ import annotations

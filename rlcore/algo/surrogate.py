@@ -1,6 +1,6 @@
-"""What policy-gradient algorithms share: the surrogate, the entropy and the KL of one micro-batch.
+"""Compute what policy-gradient algorithms share: surrogate, entropy and KL of one micro-batch.
 
-An algorithm of a plugin adds how advantages come about and, if it has a critic, its loss.
+An algorithm of a plugin adds how advantages are computed and, if it has a critic, its loss.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which reward_type, logprob_type and width V of the value head go together, and why.
+"""Decide which reward_type, logprob_type and value head width V go together, and why.
 
-Light: configuration checks read this before any worker starts. The learner works for exactly what
+Light: configuration checks read this before any worker starts. The learner supports exactly what
 is legal here; docs/algorithms.md has the table.
 """
 

@@ -1,4 +1,4 @@
-"""Whether env, policy and algorithm fit each other."""
+"""Check that env, policy and algorithm fit each other."""
 
 from __future__ import annotations
 

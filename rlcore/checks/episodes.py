@@ -1,4 +1,4 @@
-"""Which episodes are played, and how they fill the columns of a trajectory."""
+"""Check which episodes are played, and how they fill the columns of a trajectory."""
 
 from __future__ import annotations
 

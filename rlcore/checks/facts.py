@@ -1,4 +1,4 @@
-"""What is known of a run before it starts: specs of the components and numbers of workers.
+"""Gather what is known about a run before it starts: component specs and numbers of workers.
 
 Light: the specs come from the components' spec functions, which load no simulator and no tensor
 library.

@@ -1,4 +1,4 @@
-"""Ranges of single numbers, as their keys state them. Light."""
+"""Check single numbers against the ranges that their keys declare. Light."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Folders that a run reads from or writes to: whether they can be what they are meant to be. Light;
-makes nothing."""
+"""Check the folders that a run reads from or writes to. Light; creates nothing."""
 
 from __future__ import annotations
 

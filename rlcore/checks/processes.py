@@ -1,4 +1,4 @@
-"""Whether the processes of a placement can work together."""
+"""Check that the processes of a placement can work together."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Whether a run can start here: all that is known to stand in its way, before any worker starts.
+"""Check whether a run can start here: report every obstacle before any worker starts.
 
 configuration --> what is refused, facts --> accelerators, memory, disk --+
 plugins' doctors, trackers ----------------------------------------------+--> findings
 
-`train`, `eval`, `sft` and `collect` end by what they find, in one error; `--dry-run` and
-`rlcore doctor RECIPE` print it. What depends on a finding is left out, the rest is still looked at.
+`train`, `eval`, `sft` and `collect` raise the findings as one error; `--dry-run` and
+`rlcore doctor RECIPE` print them. Checks that depend on a failed one are skipped, the others run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether machines have what a run takes: accelerators, memory, disk; and how long it will take.
+"""Check that machines have the accelerators, memory and disk a run needs; estimate its duration.
 
-Rows like those of a plugin's doctor. What can't fit is missing; what may not fit is warned of, as
-the figures are estimates. Starts nothing.
+Findings are rows like those of a plugin's doctor. What can't fit is "missing"; what may not fit is
+a warning, as the figures are estimates. Starts nothing.
 """
 
 from __future__ import annotations

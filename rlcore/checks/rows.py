@@ -1,4 +1,5 @@
-"""Findings as hooks give them (:func:`rlcore.contracts.hookspecs.rlcore_doctor`). Light."""
+"""Build findings in the form hooks return (:func:`rlcore.contracts.hookspecs.rlcore_doctor`).
+Light."""
 
 from __future__ import annotations
 

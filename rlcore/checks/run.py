@@ -1,4 +1,4 @@
-"""Runs the checks, after numbers and places, as the facts are made from these."""
+"""Run all checks: single numbers and folders first, then those that need the facts."""
 
 from __future__ import annotations
 

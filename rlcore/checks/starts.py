@@ -1,4 +1,4 @@
-"""Which starts of an evaluation are trained on too, and how that is called. Light."""
+"""Find the starts of an evaluation that are trained on too, and describe them. Light."""
 
 from __future__ import annotations
 

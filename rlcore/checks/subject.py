@@ -1,4 +1,4 @@
-"""What a check is, and how the checks of a subject are listed."""
+"""Define a check, and the list of checks of one subject."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Keys that were set and do nothing, as another key has a value under which they are not read.
-Each key says so itself (`when=` of :func:`rlcore.config.schema.key`), those of plugins too.
-Light."""
+"""Warn about keys that have no effect with these settings.
+
+Each key declares when it is read (`when=` of :func:`rlcore.config.schema.key`), in plugins too.
+Light.
+"""
 
 from __future__ import annotations
 

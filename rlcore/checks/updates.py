@@ -1,4 +1,4 @@
-"""How many updates there are, and whether batches divide."""
+"""Check the number of updates, and that batches divide evenly."""
 
 from __future__ import annotations
 

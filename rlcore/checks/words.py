@@ -1,5 +1,5 @@
-"""Warnings about sentences: a policy that gets other sentences than it was trained on acts worse,
-and nothing else shows it."""
+"""Warn about instructions: a policy performs worse under instructions it was not trained on, and
+nothing else shows it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The command line: `rlcore VERB ...`, one module per verb of core."""
+"""Provide the command line `rlcore VERB ...`, one module per verb of core."""

@@ -1,4 +1,4 @@
-"""`rlcore collect [EXPERIMENT] [overrides]`: an env with an expert is all it needs."""
+"""Run `rlcore collect [EXPERIMENT] [overrides]`; an env with an expert is all it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rlcore doctor [EXPERIMENT] [overrides]`: what this machine lacks, and how to fix it.
+"""Run `rlcore doctor [EXPERIMENT] [overrides]`: report what this machine lacks, and how to fix it.
 
 Without a choice all plugins are asked; with one, those of its components.
 """

@@ -1,4 +1,4 @@
-"""Says what was changed by hand, or by a fault of the disk, in a run's `config.yaml`.
+"""Report changes to a run's `config.yaml` since its last attempt, by hand or by a disk fault.
 
 That may be on purpose, so it is not an error. Knows nothing of what the keys mean.
 """

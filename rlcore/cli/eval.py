@@ -1,10 +1,9 @@
-"""`rlcore eval [RUN | EXPERIMENT] [overrides]`.
+"""Run `rlcore eval [RUN | EXPERIMENT] [overrides]`.
 
-With the folder of a run (or of one of its checkpoints) the run's own configuration is taken, and
-its latest checkpoint (or that one) is evaluated under the same protocol. With `--verify` besides,
-all files of the checkpoint are compared with their digests, and each episode with the evaluation
-that was kept with the checkpoint; with `protocol=NAME` the policy is evaluated under all settings
-of a protocol that a plugin brings.
+Given the folder of a run (or of one of its checkpoints), use the run's own configuration and
+evaluate its latest checkpoint (or that one) under the same protocol. With `--verify`, also compare
+all files of the checkpoint with their digests, and each episode with the evaluation stored with
+the checkpoint. With `protocol=NAME`, evaluate the policy under all settings of a plugin's protocol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`rlcore help`, or `rlcore --help`: the commands of core and of the plugins."""
+"""Run `rlcore help`, or `rlcore --help`: list the commands of core and of the plugins."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""`rlcore COMMAND ...`: finds the command, turns errors into sentences and exit codes.
+"""Run `rlcore COMMAND ...`: find the command, turn errors into messages and exit codes.
 
-All commands come from plugins, core's own too (:mod:`rlcore.plugins.builtin`). Only the module of
-the one
-that is called is imported, so that `rlcore plugins` pays for nothing else.
+All commands come from plugins, core's own too (:mod:`rlcore.plugins.builtin`). Only the called
+command's module is imported, so that `rlcore plugins` starts fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arguments of a verb: what is wrong with them is one sentence, as everywhere. Light."""
+"""Parse the arguments of a verb; report a mistake in one sentence. Light."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`rlcore plugins [NAME] [--json]`: what the installed plugins bring, and which of them are BAD; of
-one name, its rows, and what a recipe of that name costs."""
+"""Run `rlcore plugins [NAME] [--json]`: list what the installed plugins provide, BAD ones included;
+with a name, its rows, and the cost of a recipe of that name."""
 
 from __future__ import annotations
 

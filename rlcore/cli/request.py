@@ -1,4 +1,4 @@
-"""Arguments of the verbs that need a configuration, and their help."""
+"""Read the arguments of the verbs that need a configuration, and print their help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rlcore resume RUN [--verify] [overrides]`: the run's configuration, from its last checkpoint."""
+"""Run `rlcore resume RUN [--verify] [overrides]`: continue a run from its last checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rlcore sft [EXPERIMENT] [overrides]`."""
+"""Run `rlcore sft [EXPERIMENT] [overrides]`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A sweep: its jobs one after another, and their results, as a table and as a file beside the
-runs. Knows nothing of how a job is run.
+"""Run the jobs of a sweep one after another; print their results as a table, and write it beside
+the runs. Knows nothing of how a job is run.
 
     logs/NAME/0-seed-1/  logs/NAME/1-seed-2/  ...  logs/NAME/sweep.txt
 
-The file is written anew after each job, so that after a kill it says what is done, what can be
-resumed, and what never started.
+The file is rewritten after each job, so that after a kill it shows which jobs are done, which can
+be resumed, and which never started.
 """
 
 from __future__ import annotations

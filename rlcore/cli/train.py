@@ -1,4 +1,4 @@
-"""`rlcore train [EXPERIMENT] [overrides]`."""
+"""Run `rlcore train [EXPERIMENT] [overrides]`."""
 
 from __future__ import annotations
 

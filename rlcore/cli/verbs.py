@@ -1,4 +1,4 @@
-"""The course of every verb that runs something: arguments, configuration, checks, run.
+"""Run a verb: read its arguments, compose the configuration, check it, start the loop.
 
 arguments --> jobs --compose--> RunConfig --look--> Assembly --> loop.run(assembly)
                                    '-- --dry-run, --cfg: print and stop

@@ -1,11 +1,11 @@
 """Copy run folders to and from nodes without shared storage.
 
-    driver --- blocks ---> depot of the first worker on a node     what its workers are to read
-    driver <-- blocks ---- depot of each worker                    what it wrote
+    driver --- blocks ---> depot of the first worker on a node     files its workers read
+    driver <-- blocks ---- depot of each worker                    files it wrote
 
-The loops name folders of the machine that the command is given on. Where a node does not see these,
-a worker is given a folder of its own instead, below the system's temporary one. No object is larger
-than a block, however large a policy is.
+The loops name folders of the driver's machine. A worker on a node that does not see them gets a
+folder of its own instead, below the system's temporary one. No object is larger than a block,
+however large a policy is.
 """
 
 from __future__ import annotations

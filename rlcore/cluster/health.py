@@ -1,7 +1,7 @@
 """Check that Ray itself still works: its processes on this machine, and the head of its cluster.
 
-Asked during every wait for a worker: a worker can't answer once these are gone, and a call of
-Ray's may then never return.
+Called during every wait for a worker: without Ray's processes no worker can answer, and a call to
+Ray may never return.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Find the machines that a run is planned for: this one, the nodes of the Ray cluster it joins, or
-ones that are only described. Light: Ray is imported where a cluster is asked."""
+described ones that do not exist here. Light: Ray is imported only to query a cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Ask each node for the files that its workers need, before a worker starts.
+"""Check on each node, before a worker starts, that the files its workers need are there.
 
-Weights are read wherever a policy is, simulators and their assets wherever an env is, and data sets
-wherever one learns. Checkpoints are written by the actor and read by all that hold a policy: files
-are sent to and from those of their nodes that don't see the run's folder (:mod:`.depot`).
+Policies read weights, envs read simulators and their assets, learners read data sets. The actor
+writes checkpoints, and all processes with a policy read them: files are copied to and from nodes
+that don't see the run's folder (:mod:`.file_transfer`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wait for the nodes of a Ray cluster, ask what they are, and put them in rank order.
+"""Wait for the nodes of a Ray cluster, query their facts, and sort them by rank.
 
 Rank order: the head first, the others by their label `rlcore-rank` if they have one, then by
 address, then as Ray lists them.

@@ -1,12 +1,12 @@
-"""Where the queues between workers are: actors that pass references.
+"""Place the queues between workers: actors that pass references.
 
-    hub     on the first node: weights, trajectories, counts, signs of life, and the queues of the
-            first env worker if it sits there too
+    hub     on the first node: weights, trajectories, counts, heartbeats, and the queues of the
+            first env worker if it runs there too
     others  one for each further env worker, on its node: observations and actions
 
-So one process never has to pass on what all env workers say, and a message between two processes of
-a node stays there. A frame goes from the store of the node where it was made straight to that of
-the node where it is looked at, whoever passes on the reference.
+So no single process passes on the messages of all env workers, and a message between two processes
+of a node stays there. A frame goes straight from the object store of the node that made it to that
+of the node that reads it, whichever actor passes on the reference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process of one worker under Ray: the worker, its end of the queues, its signs of life."""
+"""Run one worker in its Ray process, with its end of the queues and its heartbeat."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Move env workers from a lost node to another.
 
-All randomness is keyed by episode, and a rollout is repeated whole, so it comes out the same
-wherever its env workers sit. A policy has no other place: its weights are lost with it.
+All randomness is keyed by episode, and a rollout is repeated whole, so its result does not depend
+on where its env workers run. A policy can't be moved: its weights are lost with its node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waiting for workers under Ray: every wait has a name, and ends with one error that says which
+"""Wait for workers under Ray: every wait has a name, and ends with one error that says which
 worker failed, died, or is stuck and where."""
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Configuration: `compose(["env=NAME", ...])` gives the frozen, typed :class:`RunConfig`.
+"""Compose the configuration: `compose(["env=NAME", ...])` gives the frozen, typed
+:class:`RunConfig`.
 
-Names are loaded when they are used: listing plugins must not pay for Hydra.
+Names are loaded on first use, so that listing plugins does not load Hydra.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Plain values become the typed :class:`RunConfig`: the only judge of keys and types.
+"""Bind plain values to the typed :class:`RunConfig`; the only place that checks keys and types.
 
     raw values --names--> values under the schema's names --types--> dataclasses --choices-->
 
-Files and command line pass through the same functions, so a slip is reported the same way
-wherever it stands, and prefixing `+` changes nothing.
+Files and the command line pass through the same functions, so a mistake is reported the same way
+wherever it is, and prefixing `+` changes nothing.
 """
 
 from __future__ import annotations

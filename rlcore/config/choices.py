@@ -1,4 +1,4 @@
-"""Choices of components, in the one form that is composed: one for each section. Light.
+"""Rewrite choices of components into the one form that is composed: one per section. Light.
 
     env=X                   env/train=X env/eval=X
     - env/train: X          - override /env/train: X

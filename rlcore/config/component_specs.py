@@ -1,4 +1,4 @@
-"""What a component's spec function says of its settings: asked here, and nowhere else. Light."""
+"""Call a component's spec function; no other module does. Light."""
 
 from __future__ import annotations
 

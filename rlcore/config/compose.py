@@ -1,4 +1,4 @@
-"""From what a user writes to the frozen :class:`RunConfig`: the story of a configuration.
+"""Compose the frozen :class:`RunConfig` from the user's words.
 
 ["env=X", "runner.seed=1"] --parse--> group choices --Hydra--> values of the files
                              values of the command line ----------> | bind --> RunConfig

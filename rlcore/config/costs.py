@@ -1,4 +1,4 @@
-"""What a recipe costs, from `costs.yaml` beside the folder of recipes that holds it. Light.
+"""Read what a recipe costs from the `costs.yaml` beside its folder of recipes. Light.
 
 RECIPE: {hardware: ..., time: ..., memory: ..., curve: ..., source: ..., measured: true}
 """

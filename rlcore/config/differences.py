@@ -1,4 +1,4 @@
-"""Where configurations differ, key by key. Works on plain values, as read from YAML. Light."""
+"""Compare configurations key by key, as plain values read from YAML. Light."""
 
 from __future__ import annotations
 

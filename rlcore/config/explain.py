@@ -1,7 +1,7 @@
-"""`--help KEY`: sections and keys with type, default and meaning, made from the schema. Light.
+"""Print `--help KEY`: sections and keys with type, default and meaning, from the schema. Light.
 
-Without choices the help shows the keys every component of a kind has; keys of one component are
-found by asking all installed ones, and are labelled with the choice that brings them.
+Without choices the help shows the keys that every component of a kind has. To find keys of a
+single component, all installed ones are searched; each is labelled with the choice that adds it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hydra's part: group choices and defaults lists become one mapping of plain values.
+"""Merge group choices and defaults lists into one mapping of plain values, with Hydra.
 
-Values are only gathered here. Whether a key exists and its value fits is decided afterwards,
-against the dataclasses (:mod:`rlcore.config.bind`), for files and command line alike.
+Values are only gathered here. :mod:`rlcore.config.bind` then checks against the dataclasses whether
+each key exists and its value fits, for files and the command line in the same way.
 """
 
 from __future__ import annotations

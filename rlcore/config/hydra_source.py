@@ -1,4 +1,4 @@
-"""The Hydra config source behind all groups of the catalog.
+"""Provide the Hydra config source for all groups of the catalog.
 
     env/train/X, env/eval/X    the option's file, with the keys under `_train_` / `_eval_`
                                applied on that side only

@@ -1,9 +1,9 @@
-"""How a configuration file of another system is read, key by key. Light.
+"""Define rules for importing another system's configuration file, key by key. Light.
 
-A component says it for its own section (:attr:`rlcore.contracts.specs.ComponentSpec.imports`).
-Keys that are
-called the same and mean the same need no rule, and old spellings that every run understands stand
-in :mod:`rlcore.config.old_names`. Who reads the file, and what becomes of it, is not known here.
+A component lists the rules for its own section
+(:attr:`rlcore.contracts.specs.ComponentSpec.imports`). Keys with the same name and meaning need no
+rule, and old spellings that every run accepts are in :mod:`rlcore.config.old_names`. Does not know
+which command reads the file, or what it does with the result.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The policy's instructions: the env's own, or those of a file (`env.*.sentences`). Light.
+"""Choose the policy's instructions: the env's own, or a file's (`env.*.sentences`). Light.
 
     own                the env's
-    checkpoint         those that the checkpoint learned from: its folder, beside it, then
-    lerobot            an installed LeRobot, which has those of its data sets for some envs
+    checkpoint         those the checkpoint was trained on: in its folder, beside it, then
+    lerobot            in an installed LeRobot, which has those of its data sets for some envs
     FILE, FILE:KEY     a file's
 
-A file is read where a configuration is composed, and its sentences stand in the configuration from
-then on: a run needs the file no more. Sentences belong to tasks by name; what a file only numbers
-is never matched by counting, as data sets number tasks differently than envs do.
+A file is read when a configuration is composed, and its sentences are stored in the configuration:
+the run does not need the file again. Sentences belong to tasks by name; sentences that a file only
+numbers are never matched by number, as data sets number tasks differently than envs do.
 """
 
 from __future__ import annotations

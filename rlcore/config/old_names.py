@@ -1,7 +1,7 @@
-"""Spellings of earlier systems: each is understood, mapped to today's key, and warned about.
+"""Map key spellings of earlier systems to today's keys, with a warning.
 
-A key that differs from today's only in upper and lower case is not listed here: that is mended
-wherever it occurs (:mod:`rlcore.config.bind`).
+A key that differs from today's only in upper and lower case is not listed here:
+:mod:`rlcore.config.bind` corrects it wherever it occurs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Words of a command line: `group=option`, `section.key=value`, and `env.*.key=value` for a key of
-both envs. What they come to with the files is :mod:`rlcore.config.compose`'s business."""
+"""Parse the words of a command line: `group=option`, `section.key=value`, and `env.*.key=value` for
+a key of both envs. :mod:`rlcore.config.compose` merges them with the files."""
 
 from __future__ import annotations
 

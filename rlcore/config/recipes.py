@@ -1,8 +1,8 @@
-"""Reads the files of a configuration before Hydra does.
+"""Read the files of a configuration before Hydra does.
 
-Hydra meets a damaged file with whatever exception its own code happens to raise, often without
-the file's name. Here every file that a command line asks for, directly or through the defaults
-lists of others, is read once, and what is wrong with it is said with its name.
+For a damaged file Hydra raises whatever exception its own code happens to raise, often without the
+file's name. Here every file that a command line asks for, directly or through the defaults lists of
+others, is read once, and errors name the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The schema as a tree: every key with its dotted path, type, default and help. Light."""
+"""Walk the schema as a tree: every key with its dotted path, type, default and help. Light."""
 
 from __future__ import annotations
 

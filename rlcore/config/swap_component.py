@@ -1,11 +1,11 @@
-"""A recipe whose component is exchanged: `experiment=NAME algorithm=OTHER`.
+"""Replace a component of a recipe: `experiment=NAME algorithm=OTHER`.
 
-The values of the recipe's section were chosen for the component it names. What another one shares
-with it (keys that all components of the kind have, and that mean the same to both) is kept; the
-rest is left out, and said.
+The values of the recipe's section were chosen for the component it names. Keys that all components
+of the kind have, with the same meaning for both, keep the recipe's value; the others are dropped,
+with a line that says so.
 
-Two options of an env may be suites of tasks of one component. What the two say differently, as
-time limits, belongs to the tasks: the chosen one's holds and not the recipe's, which is said too.
+Two options of an env may be suites of tasks of one component. Values in which the two differ, such
+as time limits, belong to the tasks: the chosen option's replace the recipe's, also with a line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Sweeps: one line with lists of values becomes a list of jobs.
+"""Expand a sweep: turn one line with lists of values into a list of jobs.
 
-Hydra's grammar and its basic sweeper's meaning: `a=1,2`, `range(1,4)` and `choice(x,y)` are
+Follows Hydra's grammar and its basic sweeper: `a=1,2`, `range(1,4)` and `choice(x,y)` are
 expanded, and the jobs are their cartesian product in the order written.
 """
 

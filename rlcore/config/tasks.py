@@ -1,8 +1,8 @@
-"""The tasks that a run asks for, out of those an env says it has. Light.
+"""Select the tasks that a run asks for from those of its env. Light.
 
-A plugin's spec function may narrow its spec to `config.tasks`; where it does not, it is done here,
-for every env alike. Tasks are named, never counted: what is asked of the env itself is found by
-name again (:mod:`rlcore.workers.checked_env`).
+A plugin's spec function may narrow its spec to `config.tasks`; otherwise it is done here. Tasks are
+selected by name, never by number; :mod:`rlcore.workers.checked_env` maps names back to the env's
+numbers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the folder of a run may decide on the machine that reads it. Light.
+"""Restrict what the configuration in a run's folder may do on the machine that reads it. Light.
 
-A run's folder may come from elsewhere. Its configuration says what to play and with which numbers;
-it lets no code in (keys that do have a door, see :class:`rlcore.config.schema.Door`), looks at no
-variable of this machine, and names no folder of configurations to be composed. Whoever runs it
-can open a door: by name on the command line, or all of them with `--trust`.
+A run's folder may come from elsewhere. Its configuration sets what to play and with which numbers;
+it may not load code (keys that can are marked, see :class:`rlcore.config.schema.Door`), read
+environment variables of this machine, or name folders of configurations to compose. The user can
+allow a key by naming it on the command line, or all of them with `--trust`.
 """
 
 from __future__ import annotations

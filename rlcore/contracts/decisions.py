@@ -1,7 +1,7 @@
-"""What a policy says of its decisions: when it makes them, and when it is asked again.
+"""Define the results of a policy: of deciding, and of re-evaluating stored decisions.
 
-Part of :mod:`rlcore.contracts.protocols`, where the legend of shapes stands. Knows neither policy
-nor loss.
+Part of :mod:`rlcore.contracts.protocols`, where the legend of shapes is. Knows neither policy nor
+loss.
 """
 
 from __future__ import annotations

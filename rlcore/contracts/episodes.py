@@ -1,6 +1,7 @@
-"""What an episode came to: how it ended, and where it was filmed, its frames. Numpy only.
+"""Define an episode's outcome, and the frames of a filmed one. Numpy only.
 
-Workers write it down, tables and videos are made of it, and plugins get it in the hooks of a run.
+Workers create these, tables and videos are made from them, and plugins receive them in the hooks of
+a run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The errors a user can fix. Knows nothing of what raised them.
+"""Define the errors that a user can fix. Knows nothing of what raised them.
 
 Every error names the thing, the value it got, what is allowed, and the next command.
 The command line prints a :class:`UserError` as a message, never as a traceback;

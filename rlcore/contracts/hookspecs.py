@@ -1,4 +1,4 @@
-"""Every hook a plugin can implement, in the order of a run. This page is the contract.
+"""Define every hook a plugin can implement, in the order of a run. This page is the contract.
 
 A plugin is a module named by an entry point of the group `rlcore.plugins`. It holds
 `RLCORE_API = (major, minor)` and functions decorated with :data:`rlcore.hookimpl`, and imports

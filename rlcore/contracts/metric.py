@@ -1,7 +1,7 @@
-"""Metrics that know how they are reduced over micro-batches, optimizer steps and ranks.
+"""Define metrics that carry their reduction over micro-batches, optimizer steps and ranks.
 
 A metric is a few sums (or extremes) that add up, and a rule that turns them into a number at the
-end. So a mean over a rollout is one over its elements, never a mean of means.
+end. So the mean of a rollout is the mean over its elements, never a mean of means.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a loss is made of besides the policy: samples of one minibatch, as they were stored.
+"""Define the inputs of a loss besides the policy: stored samples of one minibatch.
 
 Legend: B samples, C actions a sample, A entries of an action, V values, D = 1 or C.
 """

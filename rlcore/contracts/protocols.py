@@ -1,4 +1,4 @@
-"""What core expects of an Env, a Policy, an Algorithm and a Tracker.
+"""Define what core expects of an Env, a Policy, an Algorithm and a Tracker.
 
 Arrays at this level are numpy on the env side; a policy works with tensors of its own
 device. Shape legend used all over rlcore:

@@ -1,4 +1,4 @@
-"""Randomness keyed by what is sampled, never by where. Numpy only.
+"""Draw random numbers keyed by what is sampled, never by where. Numpy only.
 
 Every draw comes from a Philox counter-based generator whose key is a hash of
 (root seed, stream, phase, update, task, trial, replica, decision). Equal keys give equal

@@ -1,12 +1,12 @@
-"""What a plugin's hooks get of a run: what it may read, and how it may steer.
+"""Define what a plugin's hooks receive of a run: what they may read, and how they may steer it.
 
     config, folder, tasks, update, env_steps, episodes     read
-    line(text)                                             say something to the user
+    line(text)                                             print a line for the user
     set_lr_factors, set_task_weights, stop(reason)         steer
-    keep(name, value), kept()                              remember something over a resume
+    keep(name, value), kept()                              store something across a resume
 
-All that was set is part of every checkpoint, so a resumed run goes on as an undisturbed one would.
-Imports neither a tensor library nor Ray; a test of a plugin can make a :class:`Run` of its own.
+Everything set here is part of every checkpoint, so a resumed run continues as an uninterrupted one
+would. Imports neither a tensor library nor Ray; a test of a plugin can make a :class:`Run` itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Frozen facts about components, at the level of numpy and strings.
+"""Define the specs of components: frozen facts made of numpy values and strings.
 
-What an env offers, what a policy needs, and how a plugin announces either. Everything
-that can be checked before a worker starts is checked on these; building them loads no
-simulator and no tensor library.
+What an env offers, what a policy needs, and how a plugin registers either. Everything that can be
+checked before a worker starts is checked on these; building them loads no simulator and no tensor
+library.
 """
 
 from __future__ import annotations

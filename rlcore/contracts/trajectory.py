@@ -1,4 +1,4 @@
-"""What a rollout hands to the learner, and its layout.
+"""Define what a rollout passes to the learner, and its layout.
 
 Legend: T chunks, N columns, C actions per chunk, A action entries, V values, M stored decisions.
 A column is one episode (or, with auto_reset, one env slot over a fixed number of chunks).

@@ -1,4 +1,4 @@
-"""Action chunks of a demonstration: what a policy that predicts several actions is taught."""
+"""Cut action chunks from a demonstration, the targets of a policy that predicts several actions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Demonstrations on disk: written while they are collected, read one at a time.
+"""Write demonstrations to disk as they are collected, and read them one at a time.
 
-Knows nothing of policies; what is stored where, see :mod:`rlcore.demonstrations.layout`.
+Knows nothing of policies; :mod:`rlcore.demonstrations.layout` defines the files.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How a data set of demonstrations lies on disk. No pickle; read with any safetensors and parquet.
+"""Define the files of a demonstration data set. No pickle; read with any safetensors and parquet.
 
     info.json                       what the frames, states and actions are, and how collected
     episodes.parquet                one row an episode: address, task, sentence, success, length
     data/episode_000000.safetensors frames/CAMERA uint8 [F, H, W, 3], frame_steps int64 [F],
                                     states float32 [L, S], actions float32 [L, A]
 
-Each episode's file also holds its row as metadata, so that the table can be made again from the
-files of a collection that was interrupted.
+Each episode's file also holds its row as metadata, so that the table of an interrupted collection
+can be rebuilt from its files.
 """
 
 from __future__ import annotations

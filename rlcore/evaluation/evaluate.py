@@ -1,4 +1,5 @@
-"""Evaluation: the frozen list of (task, trial), each exactly once, as rows and a table."""
+"""Evaluate a policy on the fixed list of (task, trial), each exactly once; give rows and a
+table."""
 
 from __future__ import annotations
 

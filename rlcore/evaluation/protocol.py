@@ -1,12 +1,12 @@
-"""`rlcore eval RUN protocol=NAME`: one policy under all settings of a protocol, and its table.
+"""Run `rlcore eval RUN protocol=NAME`: evaluate one policy under all settings of a protocol.
 
 eval/NAME.plan.json    what is evaluated, and by which code: policy, seed, starts and settings of
                        each row
 eval/NAME/ROW.parquet  episodes of a row, once it is done
 eval/NAME.json         the table
 
-Rows are played one after another by the same workers, so the policy is loaded once. Asked again,
-an evaluation with an equal plan goes on in its folder: rows that are done are read back.
+Rows are played one after another by the same workers, so the policy is loaded once. A repeated
+command with an equal plan continues in the same folder: finished rows are read back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a protocol evaluates: the settings of its rows. Light.
+"""Compute the settings of a protocol's rows. Light.
 
-A row changes keys of `env.eval`. What the rows set can't be set beside them, unless the protocol
-says that it may differ: then the figures are marked as not the protocol's.
+A row changes keys of `env.eval`. The user can't set these keys, unless the protocol lists them as
+allowed to differ: then the figures are marked as not the protocol's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An evaluation kept with its checkpoint, and the same evaluation made again and compared.
+"""Store an evaluation with its checkpoint; repeat it later and compare.
 
 checkpoints/step_000010/
   evaluation.parquet    its episodes

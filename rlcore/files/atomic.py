@@ -1,4 +1,4 @@
-"""Write files and folders atomically: they are whole or not there, whenever a run is killed.
+"""Write files and folders atomically: whole or absent, whenever a run is killed.
 
 Everything is written under a hidden temporary name beside its target, flushed to the disk and
 renamed. Knows nothing of what is written.

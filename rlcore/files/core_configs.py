@@ -1,4 +1,4 @@
-"""Where the files are that rlcore ships beside its code. Light."""
+"""Find the configuration files that rlcore ships with its code. Light."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find models and data sets of the Hugging Face hub on this machine, by name, ORG/NAME. Light;
+"""Find models and data sets of the Hugging Face hub on this machine by name, ORG/NAME. Light;
 downloads nothing."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Read small files, whatever they turn out to be. Light.
+"""Read small files safely, whatever their path leads to. Light.
 
-A path may name a folder, a pipe or a device, or a file that is far larger than anything of its
-kind. All readers of small files that rlcore writes come through here: what can't be read is an
-OSError or a ValueError at once. Knows nothing of what the files mean.
+A path may name a folder, a pipe or a device, or a file far larger than expected. All readers of
+small files that rlcore writes use this module: an unreadable file raises OSError or ValueError at
+once. Knows nothing of what the files mean.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a safetensors file says it holds: read and judged without any tensor library.
+"""Read and check the header of a safetensors file without any tensor library.
 
-The rules of the format are safetensors' own: it refuses what is cut off, has holes or overlaps, or
-does not say type, shape and place of a tensor.
+The rules of the format are safetensors' own: files that are cut off, have holes or overlaps, or
+lack the type, shape or offsets of a tensor are refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Refuse links that lead out of a folder: writing through one changes somebody else's file, and
-copying through one takes a file that the folder's maker chose on the reader's machine.
+"""Refuse symlinks that lead out of a folder: writing through one changes somebody else's file, and
+copying through one takes a file that the folder's author chose on the reader's machine.
 
-Weights are read through links all the same: caches of downloads are made of them.
+Weights may be read through links: download caches are made of them.
 """
 
 from __future__ import annotations

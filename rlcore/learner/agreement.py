@@ -1,8 +1,8 @@
-"""What the first minibatch of an update shows: the policy is still the one that acted.
+"""Check with the first minibatch of an update that the policy is still the one that acted.
 
-Until the first step `evaluate` must say what `act` said, so that all ratios are 1, and gradients
-must get to all that is trained. Otherwise something else is trained than what was played. Knows no
-algorithm.
+Before the first optimizer step `evaluate` must return the log-probs of `act`, so that all ratios
+are 1, and gradients must reach all trained parameters. Otherwise the trained policy is not the one
+that was played. Knows no algorithm.
 """
 
 from __future__ import annotations

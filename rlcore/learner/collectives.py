@@ -1,8 +1,8 @@
-"""Several learners that act as one: same weights, shared sums. Alone, all of it does nothing.
+"""Join several learners into one: same weights, shared sums. With a single learner, do nothing.
 
 Every rank knows the light arrays of the whole batch, so advantages, weights and the shuffle are
-computed alike everywhere without another word; a rank runs the samples whose inputs it holds,
-and gradients are added up. Two ranks then equal one up to the order of summation.
+computed on every rank without communication; a rank runs the samples whose inputs it holds, and
+gradients are summed. Two ranks then equal one up to the order of summation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a data set of demonstrations to a trained policy: split, normalise, sample, fit."""
+"""Train a policy on a data set of demonstrations: split, normalise, sample, fit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Parameters that several ranks divide among themselves: the part held here, and the whole.
+"""Read and gather the local shards of parameters that are sharded over ranks.
 
-A divided parameter is cut along its first dimension: rank r of n holds the rows from r ceil(R / n)
-on. Knows nothing of policies. Functions that say so are for all ranks at once: each takes part in
-the exchange, in the same order.
+A sharded parameter is cut along its first dimension: rank r of n holds the rows from r ceil(R / n)
+on. Functions marked "for all ranks at once" are collective: each rank must call them, in the same
+order. Knows nothing of policies.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Memory on an accelerator that is given up for a while: the numbers wait on the host.
+"""Offload tensors from an accelerator to host memory, and bring them back.
 
-What is given up is the memory, not the tensors: names, shapes and whoever holds them stay as they
-are, and so do tensors over the same memory, such as tied weights and the part of a divided
-parameter that the optimizer steps. Nobody may read or write them meanwhile: there is no memory
-behind them, and the process ends.
+Only the memory is released, not the tensors: names, shapes and references stay as they are, and so
+do tensors over the same memory, such as tied weights and the shard that the optimizer steps. While
+offloaded, a tensor must not be read or written: there is no memory behind it, and the process ends.
 
-Knows nothing of policies and optimizers, nor who works when: :mod:`rlcore.workers.policy_worker`.
+Knows nothing of policies and optimizers, nor of when to offload:
+:mod:`rlcore.workers.policy_worker`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Large weights that are drawn and cast later, tensor by tensor, to the same bits.
+"""Initialise large weights later, tensor by tensor, to the same bits.
 
     with Postponed() as postponed:
-        policy = make()                  what comes of it has names, shapes and dtypes
-    postponed.fill(block.parameters())   and now numbers
+        policy = make()                  tensors have names, shapes and dtypes
+    postponed.fill(block.parameters())   and now values
 
-Where ranks divide a policy, none needs all of it at once. Inside, a draw into a large tensor is
-made, so that the next one is what it would be, and given up again: the state of the generator
-before it is kept. A cast is not made at all. Any other question about the numbers of such a tensor
-is answered: they are made at once. After leaving, nobody may read or write a tensor that is not
-filled yet: there is no memory behind it, and the process ends.
+So no rank of a sharded policy needs all of it at once. Inside the context, a draw into a large
+tensor is executed, so that the generator advances, and its memory released again; the generator's
+state before it is recorded. A cast is only recorded. Any other operation materialises the tensor.
+After leaving, a tensor must not be read or written before it is filled: there is no memory behind
+it, and the process ends.
 
 Knows nothing of policies. On the host only, with torch's own generator.
 """

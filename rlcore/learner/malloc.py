@@ -1,4 +1,4 @@
-"""When memory that is freed goes back to the system."""
+"""Control when the allocator returns freed memory to the system."""
 
 from __future__ import annotations
 

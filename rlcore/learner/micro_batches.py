@@ -1,8 +1,8 @@
-"""How the samples of a rank are cut into micro-batches, and what is done where memory runs out.
+"""Cut the samples of a rank into micro-batches, and retry with smaller ones when memory runs out.
 
-A micro-batch that does not fit is halved, and so are all that follow: what has been added up so far
-is dropped, and the minibatch made again. Gradients are sums over samples, so nothing but the order
-of sums depends on the cuts.
+A micro-batch that does not fit is halved, as are all later ones: the gradients accumulated so far
+are dropped, and the minibatch is repeated. Gradients are sums over samples, so only the order of
+sums depends on the cuts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""AdamW over two groups of parameters, with warm-up, cosine, clipping and refusal of bad steps.
+"""Step AdamW over two groups of parameters; warm-up, cosine, clipping, refusal of bad steps.
 
-Parameters in less than fp32 have a master copy in fp32 which the steps are made on: a weight of
-bf16 near 1 can't move by less than 2^-8, so the steps of a small learning rate would all be lost.
-Of a parameter that ranks divide, each steps its own part, under the norm of the whole.
+Parameters in less than fp32 have a master copy in fp32 that the optimizer steps: a weight of bf16
+near 1 can't move by less than 2^-8, so the steps of a small learning rate would all be lost.
+Of a sharded parameter, each rank steps its own shard; gradients are clipped by the global norm.
 
 Knows nothing of losses. Its state is tensors by name and plain numbers, so that a checkpoint
 needs no pickle.

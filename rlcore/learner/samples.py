@@ -1,6 +1,6 @@
-"""A trajectory as training samples: one per chunk, in canonical order, with weights.
+"""Turn a trajectory into training samples: one per chunk, in canonical order, with weights.
 
-Light arrays of all ranks are here on every rank; the inputs of a sample only where it was made.
+Every rank has the light arrays of all ranks; only the rank that made a sample has its inputs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A policy whose parameters are divided among the actor ranks (FSDP2).
+"""Shard a policy's parameters over the actor ranks (FSDP2).
 
-    divide     each rank keeps its part of every parameter; a block is gathered while it computes
-    settle     what forwards left gathered is given up, so that nobody computes with old weights
-    together   the whole weights on the host of rank 0, to be saved
+    divide     keep this rank's shard of every parameter; a block is gathered while it computes
+    settle     free blocks that are still gathered, so that none computes with old weights
+    together   gather the full weights on the host of rank 0, to be saved
 
-A divided policy runs in lockstep: each forward and backward is one of all ranks. Gradients come
-back summed, as those of undivided parameters do in :mod:`rlcore.learner.collectives`.
+A sharded policy runs in lockstep: all ranks take part in each forward and backward. Gradients come
+back summed, as those of unsharded parameters do in :mod:`rlcore.learner.collectives`.
 
 After "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel" (Zhao et al. 2023) and its
 second version in torch, `fully_shard`.

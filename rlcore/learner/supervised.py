@@ -1,10 +1,10 @@
-"""Supervised training on demonstrations, with validation. Tensors in, history out; no files.
+"""Train on demonstrations with supervision, and validate. Tensors in, history out; no files.
 
 Batches are keyed by the step and noise by (step, sample), so a run repeats bit for bit whatever
 ran before it. Validation draws the same noise each time: its losses differ by the weights alone.
 
-Several actor ranks deal out the samples of each batch among themselves and add up what comes of
-them: the result is that of one rank, but for the order of sums.
+Several actor ranks split the samples of each batch and sum the results: these equal the results of
+one rank up to the order of sums.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Trained parameters as tensors by name, for checkpoints whose policy has its adapters merged."""
+"""Store trained parameters as tensors by name, for checkpoints with merged adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One policy update: a trajectory in, better weights and metrics out.
+"""Update the policy once: take a trajectory, give improved weights and metrics.
 
     trajectory -> advantages -> samples -> epochs x minibatches x micro-batches -> optimizer steps
 

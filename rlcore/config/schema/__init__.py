@@ -1,9 +1,9 @@
-"""The keys of a run, their types, defaults and meaning. Defaults live here and nowhere else.
+"""Define the keys of a run: types, defaults and meaning. Defaults live here and nowhere else.
 
 Each section of the configuration has a module. :class:`RunConfig` joins them, and none of them
-knows it; `keys.py` says how a key is declared. Plugins subclass :class:`EnvConfig`,
-:class:`ModelConfig` and :class:`AlgorithmConfig` to add keys of their own, declared with
-:func:`key` too. Its first argument is the help text (`rlcore train --help KEY`).
+imports it; `keys.py` has the function that declares a key. Plugins subclass :class:`EnvConfig`,
+:class:`ModelConfig` and :class:`AlgorithmConfig` to add keys of their own, also declared with
+:func:`key`. Its first argument is the help text (`rlcore train --help KEY`).
 """
 
 from __future__ import annotations

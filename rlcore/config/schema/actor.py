@@ -1,4 +1,4 @@
-"""Keys of `actor`: the trained policy, its optimizer, and how its parameters are held."""
+"""Keys of `actor`: the trained policy, its optimizer, and how its parameters are stored."""
 
 from __future__ import annotations
 

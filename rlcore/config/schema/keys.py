@@ -1,4 +1,4 @@
-"""How a key is declared: its help text, its default and the values it may take."""
+"""Declare a key: its help text, its default and the values it may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of `rollout`: how decisions are made while data is gathered."""
+"""Keys of `rollout`: how decisions are made during rollouts."""
 
 from __future__ import annotations
 

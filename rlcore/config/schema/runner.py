@@ -1,4 +1,4 @@
-"""Keys of `runner`: the course of a run, its folder and its trackers."""
+"""Keys of `runner`: length of a run, its evaluations, checkpoints, folder and trackers."""
 
 from __future__ import annotations
 
