@@ -21,10 +21,12 @@ class OptimConfig(Settings):
     adam_eps: float = key("AdamW epsilon", 1e-8, above=0)
     weight_decay: float = key("AdamW weight decay", 0.0, least=0)
     clip_grad: float = key("clip gradients to this norm", 1.0, above=0)
-    lr_scheduler: str = key("after warm-up", "constant", choices=("constant", "cosine"))
+    lr_scheduler: str = key(
+        "learning-rate schedule after warm-up", "constant", choices=("constant", "cosine")
+    )
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0, least=0)
     total_training_steps: int | None = key(
-        "optimizer steps of the cosine; needed by it",
+        "optimizer steps at which the cosine reaches 0; required with it",
         least=1,
         when=When("lr_scheduler", ("cosine",)),
     )
@@ -36,10 +38,10 @@ DIVIDED = When("actor.fsdp_config.sharding_strategy", unless=(WHOLE,))
 
 @dataclass
 class MixedPrecisionConfig(Settings):
-    """Dtypes of divided parameters apart from their own, which is actor.model.precision."""
+    """Dtypes for sharded parameters besides their own, which is actor.model.precision."""
 
     reduce_dtype: str | None = key(
-        "gradients are summed over actor processes in this; null: in that of the parameters",
+        "dtype in which gradients are summed over actor processes; null: that of the parameters",
         choices=("fp32", "bf16"),
         when=DIVIDED,
     )
@@ -47,43 +49,43 @@ class MixedPrecisionConfig(Settings):
 
 @dataclass
 class FSDPConfig(Settings):
-    """How parameters are held in memory."""
+    """How parameters are stored in memory."""
 
     gradient_checkpointing: bool = key("recompute activations; where the model supports it", False)
     sharding_strategy: str = key(
-        "no_shard: each actor process holds all parameters; full_shard: they divide them, with "
-        "gradients and optimizer, and gather a block when it computes; shard_grad_op: what was "
-        "gathered stays until the backward pass; hybrid_shard: fsdp_size processes divide one copy",
+        "no_shard: each actor process holds all parameters; full_shard: shard parameters, "
+        "gradients and optimizer state, gather block by block; shard_grad_op: keep gathered "
+        "parameters until backward; hybrid_shard: shard one copy over fsdp_size processes",
         WHOLE,
         choices=(WHOLE, "shard_grad_op", "full_shard", "hybrid_shard"),
     )
     fsdp_size: int | None = key(
-        "actor processes that divide one copy of the parameters; null: those of a node",
+        "actor processes over which one copy of the parameters is sharded; null: those of a node",
         least=1,
         when=When("sharding_strategy", ("hybrid_shard",)),
     )
     reshard_after_forward: bool | None = key(
-        "give up a gathered block after its forward; null: unless sharding_strategy=shard_grad_op",
+        "free a gathered block after its forward; null: unless sharding_strategy=shard_grad_op",
         when=DIVIDED,
     )
     cpu_offload: bool = key(
-        "the divided parameters, gradients and moments lie in host memory, and AdamW steps there",
+        "keep sharded parameters, gradients and moments in host memory, and step AdamW there",
         False,
         when=DIVIDED,
     )
-    mixed_precision: MixedPrecisionConfig = key("dtypes of sums", MixedPrecisionConfig())
+    mixed_precision: MixedPrecisionConfig = key("dtypes of reductions", MixedPrecisionConfig())
 
     @property
     def divides(self) -> int:
-        """How many actor processes divide one copy of the parameters: all (0), one (1: nothing is
-        divided), those of a node (-1), or so many."""
+        """Number of actor processes over which one copy of the parameters is sharded: 0 for all, 1
+        for no sharding, -1 for those of a node."""
         if self.sharding_strategy == "hybrid_shard":
             return self.fsdp_size or -1
         return 1 if self.sharding_strategy == WHOLE else 0
 
     @property
     def gathers_again(self) -> bool:
-        """Whether a block is given up after its forward, and gathered again for its backward."""
+        """Whether a block is freed after its forward, and gathered again for its backward."""
         asked = self.reshard_after_forward
         return self.sharding_strategy != "shard_grad_op" if asked is None else asked
 
@@ -94,10 +96,10 @@ class ActorConfig(Settings):
 
     model: ModelConfig = key("the model", ModelConfig(), fixed="initial")
     optim: OptimConfig = key("the optimizer", OptimConfig())
-    fsdp_config: FSDPConfig = key("parameter placement", FSDPConfig())
+    fsdp_config: FSDPConfig = key("how parameters are stored", FSDPConfig())
     enable_offload: bool = key(
-        "weights, gradients and optimizer lie in host memory while a rollout or an env on the same "
-        "accelerator works; the weights stay where one process acts and learns",
+        "offload weights, gradients and optimizer to host memory while a rollout or an env on the "
+        "same accelerator works; the weights stay if one process acts and learns",
         False,
     )
     micro_batch_size: int = key("chunks per forward and backward of a rank", 128, least=1)

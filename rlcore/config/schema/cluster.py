@@ -20,7 +20,7 @@ class TimeoutsConfig(Settings):
     )
     start: float = key("until all workers have started", 180.0, above=0)
     env: float = key(
-        "for one chunk of simulation, or a reset; on the local backend to close simulators",
+        "for one chunk of simulation, or a reset; on the local backend, to close simulators",
         120.0,
         above=0,
     )
@@ -53,11 +53,11 @@ class ClusterConfig(Settings):
         choices=("ray", "local"),
     )
     num_nodes: int = key(
-        "nodes that must have joined the cluster", 1, least=1, when=When("backend", ("ray",))
+        "number of nodes that must join the cluster", 1, least=1, when=When("backend", ("ray",))
     )
     inventory: str | None = key(
-        "machines that are not there, to plan for: 8x80GB, 2x8x80GB, 16cpu or a YAML file of "
-        "nodes; --dry-run, rlcore cluster and rlcore plan only",
+        "plan for these machines instead of existing ones: 8x80GB, 2x8x80GB, 16cpu or a YAML file "
+        "of nodes; --dry-run, rlcore cluster and rlcore plan only",
     )
     address: str | None = key(
         "address of a running Ray cluster, or auto; null starts a new one on this machine",
@@ -65,8 +65,8 @@ class ClusterConfig(Settings):
         when=When("backend", ("ray",)),
     )
     network_interface: str | None = key(
-        "network interface through which actor ranks on several nodes talk, e.g. eth0; null: on "
-        "each node the one with the address that the cluster knows it by",
+        "network interface between actor ranks on several nodes, e.g. eth0; null: on each node the "
+        "one with its address in the cluster",
         when=When("address", unless=(None, "local")),
     )
     component_placement: Any = key(
@@ -75,15 +75,15 @@ class ClusterConfig(Settings):
     )
     node_groups: list[Any] = key(
         "named nodes for placements, e.g. [{label: big, node_ranks: 0-1}]: an entry "
-        "{node_group: big, placement: 0-7} counts ranks within them; node_labels instead of "
-        "node_ranks chooses nodes by labels, ignore_hardware makes cores the ranks, env_vars are "
+        "{node_group: big, placement: 0-7} counts ranks within that group; node_labels instead of "
+        "node_ranks selects nodes by label, ignore_hardware counts cores as ranks, env_vars are "
         "set in the processes",
         [],
     )
     timeouts: TimeoutsConfig = key("named timeouts in seconds", TimeoutsConfig())
     simulator_restarts: int = key(
-        "how many times in a row simulators that died or hang are restarted and their episodes "
-        "played again from the start; after that the run ends",
+        "how often in a row crashed or hanging simulators are restarted, with their episodes "
+        "played again from the start, before the run ends",
         3,
         least=0,
     )

@@ -41,10 +41,10 @@ class EnvConfig(Settings):
 
     env_type: str = key("registered name of the env", "???")
     split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
-    tasks: list[str] | None = key("subset of the env's tasks by name; null: all", own=True)
+    tasks: list[str] | None = key("names of the env's tasks to play; null: all", own=True)
     sentences: Any = key(
-        "the policy's instructions: own, the env's sentences; checkpoint, those that it learned "
-        "from, looked for in its folder, beside it and in an installed lerobot; lerobot, the last "
+        "the policy's instructions: own, the env's sentences; checkpoint, those it was trained "
+        "on, looked for in its folder, beside it and in an installed lerobot; lerobot, the last "
         "of these; or a file: task: sentence (YAML, JSON; FILE:KEY for a mapping inside), or meta/"
         "tasks.jsonl or .parquet with a column that names the env's tasks",
         OWN,
@@ -59,7 +59,7 @@ class EnvConfig(Settings):
     total_num_envs: int = key("sub-envs over all env workers", 8, least=1, largest=65_536)
     rollout_epoch: int = key(
         "training: episodes per sub-env and update; evaluation: passes, how often each start is "
-        "played, each time with other draws of the policy",
+        "played, each time with different random draws of the policy",
         1,
         least=1,
     )
@@ -67,10 +67,10 @@ class EnvConfig(Settings):
     max_steps_per_rollout_epoch: int | None = key(
         "env steps of a column; null: max_episode_steps; larger only with auto_reset", least=1
     )
-    auto_reset: bool = key("start the next episode inside the same column", False)
+    auto_reset: bool = key("start the next episode in the same column when one ends", False)
     ignore_terminations: bool = key("only the time limit ends an episode", False)
-    reward_coef: float = key("factor on rewards", 1.0)
-    use_rel_reward: bool = key("reward is the change since the previous step", False)
+    reward_coef: float = key("factor by which rewards are multiplied", 1.0)
+    use_rel_reward: bool = key("use the change of the reward since the previous step", False)
     num_processes: int | None = key(
         "simulator processes per env worker; null: one per CPU slot", least=0, largest=1024
     )

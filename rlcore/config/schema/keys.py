@@ -139,8 +139,8 @@ def key(
         choices: of a text, all values there are.
         least, above, most, below, off, largest: of a number, or of the numbers of a list or
             mapping: see :class:`Range`. Null, where a key may be null, is always allowed.
-        when: other keys that must all have certain values for this one to be read; set in vain it
-            is announced.
+        when: other keys that must all have certain values for this one to be read; if set while
+            it has no effect, a warning says so.
         place: of a folder, what is done with it (:data:`Place`). It is meant from where the user
             stands, so it is made absolute when a configuration is composed: a worker, or a later
             command, stands elsewhere.

@@ -21,24 +21,24 @@ class RolloutModelConfig(Settings):
 
 @dataclass
 class RolloutConfig(Settings):
-    """How decisions are made while data is gathered."""
+    """How decisions are made during rollouts."""
 
     model: RolloutModelConfig = key("the acting policy", RolloutModelConfig())
     pipeline_stage_num: int = key(
-        "stages: one simulates while the policy answers another", 1, least=1
+        "pipeline stages: one simulates while the policy computes actions for another", 1, least=1
     )
     enable_offload: bool = key(
-        "the weights that act lie in host memory while an actor on the same accelerator updates",
+        "offload the acting weights to host memory while an actor on the same accelerator updates",
         False,
     )
     forward_batch: int | None = key(
-        "fixed forward batch (padded), for bitwise equal trajectories; null: all that wait",
+        "fixed forward batch (padded), for bitwise equal trajectories; null: all waiting rows",
         least=1,
         largest=65_536,
     )
     sync: str = key(
-        "how weights get to rollout processes that are not actors too. auto: over Ray's object "
-        "store on one node, else over the network",
+        "how weights are sent to rollout processes that are not actors too; auto: over Ray's "
+        "object store on one node, else over the network",
         "auto",
         choices=("auto", "broadcast", "object_store"),
         when=When("cluster.backend", ("ray",)),

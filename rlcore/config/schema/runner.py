@@ -16,15 +16,15 @@ class LoggerConfig(Settings):
     experiment_name: str = key("name of the run's folder; -2, -3, ... is added when taken", "run")
     logger_backends: list[str] = key("trackers besides metrics.jsonl", [])
     require_lock: bool = key(
-        "refuse a folder whose file system has no flock; false: nothing keeps two commands from "
-        "writing to one run at once",
+        "refuse a folder whose file system has no flock; false: two commands may then "
+        "write to one run at once",
         True,
     )
 
 
 @dataclass
 class RunnerConfig(Settings):
-    """The course of a run."""
+    """Length of a run, its evaluations and checkpoints."""
 
     seed: int = key("root of all randomness", 0, least=0, largest=2**63 - 1)
     max_epochs: int = key("policy updates; -1: no limit", 10, least=1, off=-1)
@@ -38,7 +38,7 @@ class RunnerConfig(Settings):
     )
     save_interval: int = key("updates between checkpoints; -1: only the last", -1, least=1, off=-1)
     keep_last: int | None = key(
-        "how many of the newest checkpoints to keep; null: all",
+        "number of newest checkpoints to keep; null: all",
         least=1,
         when=When("save_interval", unless=(-1,)),
     )

@@ -46,30 +46,32 @@ WITH_SFT = When("enabled", (True,))
 class SFTConfig(Settings):
     """Supervised training on demonstrations, to make the starting checkpoint."""
 
-    enabled: bool = key("train supervised before reinforcement", False, fixed="weights")
+    enabled: bool = key(
+        "run supervised training before reinforcement learning", False, fixed="weights"
+    )
     max_steps: int = key("optimizer steps", 1000, least=1, when=WITH_SFT)
     batch_size: int = key("frames per optimizer step", 64, least=1, when=WITH_SFT)
     lr: float = key("learning rate", 1e-3, above=0, when=WITH_SFT)
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0, when=WITH_SFT)
     lr_scheduler: str = key(
-        "constant, or a cosine to 0 at max_steps (patience may end before that); "
-        "a control's is over its time",
+        "constant, or a cosine to 0 at max_steps (patience may end training before that); "
+        "in a control, to 0 at the end of its time",
         "constant",
         choices=("constant", "cosine"),
         when=WITH_SFT,
     )
     weight_decay: float = key("AdamW weight decay", 0.0, least=0, when=WITH_SFT)
     val_fraction: float = key(
-        "share of the demonstrations kept for validation", 0.2, least=0, below=1, when=WITH_SFT
+        "share of the demonstrations held out for validation", 0.2, least=0, below=1, when=WITH_SFT
     )
     val_interval: int = key("optimizer steps between validation losses", 50, least=1, when=WITH_SFT)
     patience: int | None = key(
-        "validations without a gain of 5% after which training ends; null: only at max_steps",
+        "validations without a 5% improvement after which training ends; null: only at max_steps",
         least=1,
         when=WITH_SFT,
     )
     control: bool = key(
-        "a control: after training, continue SFT from the same start for as long as RL took, "
+        "run a control: after training, continue SFT from the same start for as long as RL took, "
         "and evaluate the result too",
         False,
         when=WITH_SFT,
