@@ -34,7 +34,7 @@ OBJECT_STORE_BYTES = 1_000_000_000  # observations in flight; plasma maps it laz
 
 @contextlib.contextmanager
 def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
-    """A Ray cluster for what is inside: joined, or started here and shut down at the end.
+    """Join a Ray cluster, or start one here and shut it down at the end.
 
     Nested sessions (a sweep around its jobs, a test session around its tests) share it.
     """
@@ -106,7 +106,7 @@ def kill_cluster(health: RayHealth) -> None:
 
 
 def _shut_down(health: RayHealth) -> None:
-    """Leave the cluster, without the pages that Ray has kept to print in the end."""
+    """Leave the cluster, without the messages that Ray has stored to print at the end."""
     with health.answering("shutdown", SHUTDOWN_SECONDS), contextlib.redirect_stdout(io.StringIO()):
         ray.shutdown()
 
@@ -147,7 +147,7 @@ def require_answer(address: str, timeout: float) -> None:
 
 
 def speaks_grpc(connection: socket.socket) -> bool:
-    """Whether who accepted it answers as Ray does; with TLS, which begins otherwise, not asked."""
+    """Check whether the peer answers as Ray does; not checked with TLS, which begins otherwise."""
     if os.environ.get("RAY_USE_TLS"):
         return True
     connection.sendall(GREETING)

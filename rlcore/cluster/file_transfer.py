@@ -113,14 +113,14 @@ QUESTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class AskDepots(Protocol):
-    """Asks depots of workers, by rank, all the same; their answers in that order."""
+    """Call depots of workers, by rank, with the same request; return the answers in that order."""
 
     def __call__(self, ranks: Sequence[int], question: str, *arguments: Any) -> list[Any]: ...
 
 
 @dataclass(frozen=True)
 class Away:
-    """Workers that don't see the folders of the machine that the command is given on.
+    """Workers that don't see the folders of the driver's machine.
 
     Attributes:
         nodes: the node of each such worker, by rank.
@@ -195,7 +195,7 @@ def _fetch(into: Path, key: str, rank: int, ask: AskDepots) -> None:
 
 
 def absolute(place: str) -> str:
-    """A place of the configuration, in the one way of writing it."""
+    """Normalise a path of the configuration."""
     return str(Path(place).expanduser().absolute())
 
 
@@ -208,7 +208,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _sweep() -> None:
-    """Remove what killed processes have left."""
+    """Remove files left by killed processes."""
     for base in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), (base / LOCK).open() as lock:  # of another user
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

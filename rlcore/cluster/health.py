@@ -26,7 +26,7 @@ GOES_ON = "the checkpoints are whole: rlcore resume RUN goes on"
 
 
 class ClusterLost(WorkerError):
-    """Ray itself is gone or hangs: nothing of it can be asked any more."""
+    """Ray itself is gone or hangs: nothing can be asked of it any more."""
 
 
 class RayHealth:

@@ -40,7 +40,7 @@ NAMED = 3  # files that an error names
 def require_equipped(
     config: RunConfig, roster: Roster, chosen: Mapping[str, Sequence[Component]], runs: Path
 ) -> dict[int, frozenset[str]]:
-    """Ask every node for what its workers need.
+    """Check that every node has what its workers need.
 
     Args:
         chosen: what the workers of a component load: "env", "rollout", "actor".

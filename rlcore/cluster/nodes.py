@@ -61,7 +61,7 @@ def current(cluster: ClusterConfig) -> Inventory | None:
 def ask_nodes(
     ids: Mapping[int, str], question: Callable[..., Any], arguments: Sequence[Any], timeout: float
 ) -> list[Any]:
-    """The answer of each node to a function of :mod:`rlcore.workers.probe`.
+    """Run a function of :mod:`rlcore.workers.probe` on each node; return the answers.
 
     Args:
         ids: Ray's names of the nodes, by their numbers.
@@ -194,7 +194,7 @@ def _addresses(node: str) -> set[str]:
 
 
 def _require_alike(answers: Sequence[dict[str, Any]]) -> None:
-    """One Python and one version of everything of ours: workers understand each other's objects.
+    """Require one version of Python and of all our packages: workers exchange objects.
 
     Raises:
         PlacementError: names what differs, and which node has which.

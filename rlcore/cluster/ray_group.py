@@ -88,7 +88,7 @@ class RayGroup(WorkerGroup):
                 self._workers[role].append(self._spawn(role, rank, member))
 
     def _settle(self) -> None:
-        """Let all compute alike, whatever processors they sit on."""
+        """Set the same kernels on all workers, whatever their processors."""
         named = {
             self._name(role, rank): worker
             for role, workers in self._workers.items()
@@ -185,8 +185,8 @@ class RayGroup(WorkerGroup):
         return [*own, *found]
 
     def _surviving(self, attempt: Callable[[], list[Any]], doing: str) -> list[Any]:
-        """The results of something that is done again as often as an env worker dies in it, which
-        is started anew: all randomness is keyed, so the same comes out."""
+        """Return the results of a task that is repeated whenever an env worker dies in it and is
+        restarted; all randomness is keyed, so the result is the same."""
         lost: WorkerLost | None = None
         for restarts in count():
             try:

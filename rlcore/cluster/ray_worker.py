@@ -37,7 +37,7 @@ class WorkerProcess:
         self._worker = self._role.make(settings)
 
     def processor(self) -> Processor:
-        """What computes here."""
+        """Describe this process's processor."""
         return processor()
 
     def adopt(self, kernels: Kernels) -> None:

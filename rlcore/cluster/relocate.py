@@ -16,7 +16,7 @@ from rlcore.workers.worker_specs import Member, Roster
 
 
 class Irreplaceable(WorkerLost):
-    """A worker that can't be started anew: nothing is worth a second try."""
+    """A worker that can't be restarted; repeating the task is pointless."""
 
 
 def moved(

@@ -38,7 +38,7 @@ class WorkerDied(WorkerLost):
 
 
 class Waiting:
-    """Waits for calls of workers.
+    """Wait for calls of workers.
 
     Args:
         queues: the actors with the queues; the hub knows running totals and where everybody is.
@@ -149,7 +149,7 @@ class Waiting:
         return None
 
     def _with_stacks(self, error: StuckError) -> StuckError:
-        """The error, and what the workers' heartbeats say of where they are."""
+        """Add to an error where the workers are, from their heartbeats."""
         try:
             with self._health.answering("a look at the queues", self._patience):
                 beats = ray.get(self._queues.hub.beats.remote(), timeout=self._patience)
@@ -163,7 +163,7 @@ class Waiting:
 
 
 class _Pulse:
-    """Asks the queues for their totals again and again, and waits for none of their answers."""
+    """Poll the queues for their totals without waiting for an answer."""
 
     def __init__(self, queues: Queues, patience: float) -> None:
         self._queues = queues
@@ -213,7 +213,7 @@ def _result(ref: Any, name: str, doing: str) -> Any:
 
 
 def died(name: str, doing: str) -> str:
-    """What is said of a worker whose process is gone."""
+    """Describe a worker whose process is gone."""
     return f"{name} died while it was asked to {doing} (killed, or out of memory?)"
 
 

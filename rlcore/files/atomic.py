@@ -125,7 +125,7 @@ def sweep(folder: Path, spare: tuple[str, ...] = ()) -> None:
 
 
 def is_partial(name: str) -> bool:
-    """Whether a file or folder of that name was never finished."""
+    """Check whether a file or folder of that name was never finished."""
     return name.startswith(PARTIAL)
 
 

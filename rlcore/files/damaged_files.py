@@ -42,7 +42,7 @@ def of_another_version(path: Path, says: str, instead: str = "") -> OtherVersion
 
 
 def _writer(path: Path) -> str:
-    """Which rlcore wrote a file, as the manifest of its run says."""
+    """Find the version of rlcore that wrote a file, from the manifest of its run."""
     with suppress(StopIteration, *UNLIKE):
         paths = (folder / "manifest.json" for folder in path.parents)
         manifest = reading.read_json(next(path for path in paths if path.is_file()))
@@ -58,7 +58,7 @@ def _writer(path: Path) -> str:
 
 @contextmanager
 def blaming(path: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """Whatever can't be read or taken apart inside is the fault of the file `path`.
+    """Raise an error about the file `path` for anything inside that can't be read or parsed.
 
     Args:
         kinds: of further exceptions, such as those of the library that reads it.

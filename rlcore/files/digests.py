@@ -57,7 +57,7 @@ def check_digests(folder: Path, expected: Mapping[str, str], *, verify: bool = F
 
 
 def seal(folder: Path, seed: int) -> None:
-    """Keep digests of all that is in a folder with it, and the seed of the run that it is of."""
+    """Store digests of all files of a folder in it, with the seed of its run."""
     text = json.dumps({"seed": seed, DIGEST: digests(folder)}, indent=1)
     (folder / SEAL).write_text(text, encoding="utf-8")
 
@@ -80,7 +80,8 @@ def check_seal(folder: Path, seed: int, *, verify: bool = False) -> None:
 
 @dataclass(frozen=True)
 class Extent:
-    """How a file began when something was written that relies on it: more may have been added.
+    """Size and digest of a file's beginning when something that relies on it was written; data may
+    have been appended.
 
     Attributes:
         size: bytes.
@@ -92,12 +93,12 @@ class Extent:
 
     @classmethod
     def of(cls, path: Path) -> Extent:
-        """All that is in a file now."""
+        """Describe the present content of a file."""
         size = path.stat().st_size
         return cls(size, _digest(path, size))
 
     def fault(self, path: Path) -> str | None:
-        """What is wrong with a file that should begin so, in a few words; None if nothing is."""
+        """Describe what is wrong with a file that should begin so; None if nothing is."""
         try:
             size = path.stat().st_size
             if size < self.size:

@@ -12,7 +12,7 @@ _NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def is_name(value: str) -> bool:
-    """Whether it has the form of a name; a path of two words has it too."""
+    """Check whether a text has the form of a name; a path of two words has it too."""
     return _NAME.fullmatch(value) is not None
 
 
@@ -25,12 +25,12 @@ def find(name: str) -> Path | None:
 
 
 def own_folder(name: str) -> str:
-    """What documents call the folder that they download a model into."""
+    """Return the folder that documentation downloads a model into."""
     return name.partition("/")[2]
 
 
 def cache() -> Path:
-    """Where huggingface_hub keeps what it downloads; it need not be installed."""
+    """Return huggingface_hub's cache folder; the package need not be installed."""
     own = os.environ.get
     caches = Path(own("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = Path(own("HF_HOME") or caches / "huggingface")

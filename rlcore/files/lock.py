@@ -81,7 +81,7 @@ def _keeps(folder: Path, descriptor: int, text: bytes) -> bool:
 
 @contextlib.contextmanager
 def _named(folder: Path) -> Iterator[None]:
-    """Turn what the file system refuses into one error."""
+    """Convert errors of the file system into one error."""
     try:
         yield
     except OSError as error:

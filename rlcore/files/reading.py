@@ -34,7 +34,7 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 
 
 class Unreadable(ValueError):
-    """A file that is not what it has to be; the message says why, for behind a colon."""
+    """A file of another form than required; the message, put behind a colon, says why."""
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -139,7 +139,7 @@ def check_yaml(text: str) -> None:
 
 @contextmanager
 def _yaml_errors() -> Iterator[None]:
-    """What can't be understood is Unreadable."""
+    """Raise Unreadable for YAML that can't be parsed."""
     try:
         yield
     except RecursionError:

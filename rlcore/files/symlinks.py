@@ -14,7 +14,7 @@ from rlcore.contracts.errors import CheckpointError
 
 
 def require_no_way_out(folder: Path) -> None:
-    """For a folder that is going to be written to, or copied: nothing in it leads out of it.
+    """Refuse symlinks that lead out of a folder, before it is written to or copied.
 
     Raises:
         CheckpointError: names the link and where it leads.

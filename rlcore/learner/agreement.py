@@ -36,7 +36,7 @@ def gap(now: Tensor, then: Tensor, valid: Tensor) -> Metric:
 
 
 def rough(policy: Any, found: float) -> str:
-    """What to say of a gap beyond rounding; empty: nothing.
+    """Describe a gap beyond rounding; empty where there is none.
 
     Raises:
         PolicyError: it is gross, and the policy announces none.
@@ -73,8 +73,8 @@ def require_gradient(spec: PolicySpec, logprobs: Tensor) -> None:
 
 
 def without_gradient(policy: Any, unreached: Sequence[nn.Parameter], trained: int) -> str:
-    """What to say of parameters, of so many, that no update has given a gradient, but for those
-    that the spec excuses; empty: nothing."""
+    """Describe parameters that no update has given a gradient, except those that the spec excuses;
+    empty where there are none."""
     missed = {id(parameter) for parameter in unreached}
     names = [name for name, one in policy.named_parameters() if id(one) in missed]
     names = [name for name in names if not name.startswith(policy.spec.unread)]

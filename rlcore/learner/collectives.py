@@ -43,22 +43,22 @@ def meet(device: torch.device, *, url: str, rank: int, world_size: int, timeout:
 
 
 def several() -> bool:
-    """Whether this process has joined others."""
+    """Check whether this process has joined other ranks."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def number() -> int:
-    """This rank's; 0 alone."""
+    """Return this process's rank; 0 without others."""
     return dist.get_rank() if several() else 0
 
 
 def count() -> int:
-    """How many there are."""
+    """Return the number of ranks."""
     return dist.get_world_size() if several() else 1
 
 
 def of_all(value: T) -> list[T]:
-    """All ranks' values, in rank order."""
+    """Gather all ranks' values, in rank order."""
     values = [value] * count()
     if several():
         dist.all_gather_object(values, value)
@@ -66,12 +66,12 @@ def of_all(value: T) -> list[T]:
 
 
 def total(number: float) -> float:
-    """The sum of all ranks' numbers, alike on all."""
+    """Sum all ranks' numbers; the same on all ranks."""
     return sum(of_all(number))
 
 
 def of_first(value: Any) -> Any:
-    """Rank 0's value."""
+    """Return rank 0's value."""
     if not several():
         return value
     values = [value]
@@ -80,13 +80,13 @@ def of_first(value: Any) -> Any:
 
 
 def most(count: int) -> int:
-    """The greatest of all ranks' numbers."""
+    """Return the maximum over all ranks."""
     return max(of_all(count))
 
 
 def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Sum gradients over ranks; a rank that had no sample contributes zeros. Those of divided
-    parameters are sums already.
+    """Sum gradients over ranks; a rank without a sample contributes zeros. Those of sharded
+    parameters are summed already.
 
     A parameter without a gradient on any rank keeps none, as on a single one: zeros would let the
     optimizer decay it. Call it with the same parameters on all ranks.
@@ -107,7 +107,7 @@ def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def merge_metrics(metrics: Metrics) -> Metrics:
-    """The metrics of all ranks, in rank order."""
+    """Merge the metrics of all ranks, in rank order."""
     merged = Metrics()
     for part in of_all(metrics):
         merged.merge(part)
@@ -115,8 +115,8 @@ def merge_metrics(metrics: Metrics) -> Metrics:
 
 
 def whole_batch(trajectory: Trajectory | None) -> Trajectory:
-    """The batch of all ranks in canonical order; `sample_index` is -1 for others' decisions. There
-    is a decision to run a forward with on every rank, if on any.
+    """Gather the batch of all ranks in canonical order; `sample_index` is -1 for others' decisions.
+    If any rank has a decision, every rank gets one to run a forward with.
 
     Columns are sorted by the address of their first episode, whoever played them.
 
@@ -141,8 +141,8 @@ def whole_batch(trajectory: Trajectory | None) -> Trajectory:
 
 
 def _lend_a_row(trajectory: Trajectory) -> Trajectory:
-    """Who holds no decision gets one of another rank's, which is in no sample: it has to make the
-    forwards that the others make."""
+    """Give a rank without decisions one of another rank's, in no sample: it must take part in the
+    forwards of the others."""
     held = any(len(rows) for rows in trajectory.inputs.values())
     holds = of_all(held)
     if all(holds) or not any(holds):

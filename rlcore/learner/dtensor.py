@@ -19,24 +19,24 @@ _DTENSOR = "torch.distributed.tensor"
 
 
 def divided(tensor: Tensor) -> bool:
-    """Whether other ranks hold other parts of it."""
+    """Check whether a tensor is sharded over ranks."""
     # takes half a second to import: where nobody has done so, nothing is divided
     known = sys.modules.get(_DTENSOR)
     return known is not None and isinstance(tensor, known.DTensor)
 
 
 def part(tensor: Any) -> Tensor:
-    """What is held here, over the same memory; of an undivided tensor all of it."""
+    """Return the local shard, over the same memory; all of an unsharded tensor."""
     return tensor.to_local() if divided(tensor) else tensor
 
 
 def whole(tensor: Any) -> Tensor:
-    """All rows, gathered from all ranks at once; an undivided tensor as it is."""
+    """Gather all rows from all ranks at once; return an unsharded tensor as it is."""
     return tensor.full_tensor() if divided(tensor) else tensor
 
 
 def first_row(tensor: Any) -> int:
-    """The first of its rows that is held here."""
+    """Return the index of the first row in the local shard."""
     if not divided(tensor):
         return 0
     mesh = tensor.device_mesh
@@ -45,9 +45,8 @@ def first_row(tensor: Any) -> int:
 
 
 def rows_for(saved: Any, parameter: Tensor) -> Tensor:
-    """Of a tensor that goes with a parameter, or :class:`rlcore.run_folder.learner_state.Rows`:
-    the rows for
-    the part that is held here."""
+    """Return the rows for the local shard, from a parameter's saved tensor or
+    :class:`rlcore.run_folder.learner_state.Rows`."""
     if not divided(parameter):
         return saved[:] if parameter.dim() else saved
     first = first_row(parameter)
@@ -55,8 +54,8 @@ def rows_for(saved: Any, parameter: Tensor) -> Tensor:
 
 
 def share(parameters: Iterable[Any]) -> tuple[int, int] | None:
-    """What this rank writes of all that ranks hold: which part of how many. None: what it holds is
-    another's too, who writes it."""
+    """Return which shard this rank saves, and of how many; None where another rank with the same
+    shard saves it."""
     for parameter in parameters:
         if divided(parameter):
             mesh = parameter.device_mesh
@@ -67,8 +66,8 @@ def share(parameters: Iterable[Any]) -> tuple[int, int] | None:
 
 
 def written(parameter: Tensor, held: Tensor) -> bool:
-    """Whether this rank writes what it holds of a tensor that goes with a parameter: rows, if there
-    are any; what is no part of anything is the first rank's."""
+    """Check whether this rank saves this tensor: its shard if it is sharded, else only on rank
+    0."""
     if divided(parameter) and held.dim():
         return len(held) > 0
     return _first()

@@ -19,14 +19,14 @@ from rlcore.learner import dtensor
 
 
 class HostCopies:
-    """What has left a device. Its host memory is kept for the next time."""
+    """Host copies of offloaded tensors. The host memory is reused the next time."""
 
     def __init__(self) -> None:
         self._away: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
         self._spare: dict[int, list[Tensor]] = {}
 
     def __len__(self) -> int:
-        """Bytes that are away now."""
+        """Return the number of bytes that are offloaded now."""
         return sum(len(copy) for _, copy in self._away.values())
 
     def leave(self, tensors: Iterable[Tensor], device: torch.device) -> None:
@@ -52,8 +52,8 @@ class HostCopies:
         _give_back(device)  # also where only what was computed lay there
 
     def back(self) -> None:
-        """All of it where it was. Where it does not fit, torch's error; what is not back yet can
-        be fetched later."""
+        """Copy all tensors back to where they were. If they do not fit, raise torch's error; the
+        rest can be copied back later."""
         for key, (storage, copy) in list(self._away.items()):
             storage.resize_(len(copy))
             _bytes(storage).copy_(copy)
@@ -61,12 +61,12 @@ class HostCopies:
             self._spare.setdefault(len(copy), []).append(copy)
 
     def forget(self) -> None:
-        """Give up the copies: nobody needs the tensors any more."""
+        """Drop the copies: the tensors are no longer needed."""
         self._away.clear()
         self._spare.clear()
 
     def at_hand(self, tensor: Tensor) -> Tensor:
-        """The tensor; while it is away, one over its copy on the host, to read and to write."""
+        """Return the tensor; while offloaded, one over its host copy, to read and to write."""
         held = self._away.get(tensor.detach().untyped_storage()._cdata)
         if held is None:
             return tensor
@@ -81,6 +81,6 @@ def _bytes(storage: torch.UntypedStorage) -> Tensor:
 
 
 def _give_back(device: torch.device) -> None:
-    """To the driver, so that another process can have it: torch keeps what was freed."""
+    """Release cached memory to the driver, so that another process can use it."""
     if device.type == "cuda":
         torch.cuda.empty_cache()

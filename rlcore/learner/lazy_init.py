@@ -34,7 +34,7 @@ _NOT_PLAIN = {torch.Tag.inplace_view, torch.Tag.nondeterministic_seeded}
 
 @dataclass
 class _Recipe:
-    """How the numbers of a storage come about.
+    """How to compute the values of a storage.
 
     Attributes:
         storage: which one; held, so that no other takes its address.
@@ -67,7 +67,7 @@ class _Draw:
 
 
 class Postponed(TorchDispatchMode):
-    """See above.
+    """Context that postpones the values of large tensors; see the module.
 
     Args:
         least: bytes of a tensor from which on it is postponed.
@@ -79,7 +79,7 @@ class Postponed(TorchDispatchMode):
         self._recipes: dict[int, _Recipe] = {}
 
     def fill(self, tensors: Iterable[Tensor]) -> None:
-        """Make the numbers of those that are still without."""
+        """Compute the values of tensors that are not filled yet."""
         for tensor in tensors:
             self._make(_key(tensor))
 

@@ -11,9 +11,9 @@ USUAL = 32 * 2**20
 
 
 def map_alone(least: int) -> None:
-    """Let memory of `least` bytes or more have a mapping of its own from now on: freed, it goes
-    back to the system at once, whatever small thing has come to lie beside it. That costs a call
-    of the system each time, so :data:`USUAL` is what to end with. Of GNU's C library; another one
-    goes on as it does."""
+    """Give allocations of `least` bytes or more a mapping of their own from now on: freed, they
+    return to the system at once, even if small allocations share the arena. That costs a system
+    call each time, so end with :data:`USUAL`. Works with GNU's C library; others are left as they
+    are."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, least)

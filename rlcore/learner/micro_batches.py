@@ -38,7 +38,7 @@ class MicroBatches:
 
     @property
     def halved(self) -> bool:
-        """Whether memory ran out so far."""
+        """Check whether memory has run out so far."""
         return self.size < self._asked
 
     def cut(self, count: int) -> Sequence[Tensor]:
@@ -51,7 +51,7 @@ class MicroBatches:
         return [*pieces, *[torch.arange(0)] * (collectives.most(len(pieces)) - len(pieces))]
 
     def fitting(self, work: Callable[[], T], undo: Callable[[], None]) -> T:
-        """What `work` gives, in micro-batches that fit.
+        """Return the result of `work`, run in micro-batches that fit into memory.
 
         Args:
             work: forwards and backwards over :meth:`cut`.

@@ -131,8 +131,8 @@ class PolicyOptimizer:
         }
 
     def _stepped(self, parameter: nn.Parameter) -> nn.Parameter:
-        """The parameter that AdamW knows: the master copy, where there is one, or the part that is
-        held here, over the same memory."""
+        """Return the tensor that AdamW steps: the master copy, if there is one, or the local shard,
+        over the same memory."""
         return self._masters.get(parameter, self._parts.get(parameter, parameter))
 
     def zero_grad(self) -> None:
@@ -183,7 +183,7 @@ class PolicyOptimizer:
         return not all(torch.equal(then, now) for then, now in pairs)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Gradients, moments and master copies that there are now."""
+        """Return the current gradients, moments and master copies."""
         for parameters in self._parameters.values():
             for parameter in parameters:
                 stepped = self._stepped(parameter)

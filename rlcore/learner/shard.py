@@ -46,7 +46,7 @@ def divide(
     among: int,
     fill: Callable[[Iterable[nn.Parameter]], None] | None = None,
 ) -> None:
-    """Keep this rank's part of every parameter, on `device`; for all ranks at once.
+    """Shard every parameter and keep this rank's shard on `device`; for all ranks at once.
 
     Block by block, so that a device never holds more than its parts and one whole block. A policy
     without blocks is gathered as a whole, and so is what blocks share with each other or with the
@@ -103,7 +103,8 @@ def divide(
 
 
 def settle(policy: Policy) -> None:
-    """Give up what is still gathered: call it when forwards are over and weights may change."""
+    """Free blocks that are still gathered: call it when forwards are over and weights may
+    change."""
     assert isinstance(policy, nn.Module)
     for module in policy.modules():
         if isinstance(module, FSDPModule):
@@ -146,7 +147,7 @@ def _mesh(device: torch.device, among: int) -> DeviceMesh:
 
 
 def _in_several(policy: nn.Module, blocks: Iterable[nn.Module]) -> set[nn.Parameter]:
-    """The parameters that more than one block holds, or a block and the rest."""
+    """Find the parameters that several blocks share, or a block and the rest."""
     inside = {module for block in blocks for module in block.modules()}
     rest = [module for module in policy.modules() if module not in inside]
     holders = [set(block.parameters()) for block in blocks]
@@ -156,7 +157,7 @@ def _in_several(policy: nn.Module, blocks: Iterable[nn.Module]) -> set[nn.Parame
 
 
 def _kept_whole(parameters: Iterable[nn.Parameter]) -> set[nn.Parameter]:
-    """Those of one block, not yet divided, that each rank keeps whole."""
+    """Find the parameters of one block, not yet sharded, that every rank keeps in full."""
     own = [one for one in parameters if not dtensor.divided(one)]
     sizes: dict[torch.dtype, int] = {}
     for one in own:

@@ -57,7 +57,7 @@ class SupervisedSamples:
 
 @dataclass
 class SupervisedHistory:
-    """The course of a supervised training.
+    """Record of a supervised training.
 
     Attributes:
         train_loss: `(step, loss of its batch)`, every step.
@@ -181,8 +181,9 @@ class SupervisedTrainer:
         seconds: float,
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
-        """Train on for `seconds` of wall time, validation included, with batches that `fit` did
-        not see: the control of what the same time of supervised training would have brought."""
+        """Continue training for `seconds` of wall time, validation included, with batches that
+        `fit` did not use: the control that shows what the same time of supervised training would
+        have brought."""
         return self._run(
             train,
             val,
@@ -246,7 +247,7 @@ class SupervisedTrainer:
         return history
 
     def _require_finite(self, history: SupervisedHistory) -> None:
-        """Also where nothing is held back to validate on."""
+        """Refuse losses that are not finite, also without validation data."""
         if history.steps and history.skipped_steps == history.steps:
             problem = f"the gradient of each of its {history.steps} steps"
         elif collectives.most(
@@ -299,7 +300,7 @@ class SupervisedTrainer:
         return self._losses(samples, own, phase, step).sum()
 
     def _settle(self) -> None:
-        """After forwards, before weights change."""
+        """Free gathered blocks after forwards, before weights change."""
         if self._divided:
             from rlcore.learner.shard import settle  # takes a second to import
 

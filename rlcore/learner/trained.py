@@ -17,8 +17,8 @@ Groups = Mapping[str, Sequence[nn.Parameter]]
 
 
 def kept(groups: Groups) -> dict[str, Tensor]:
-    """Copies on the CPU, named by group and place: `parameters.policy.0`. Of divided parameters,
-    the rows that are held here."""
+    """Copy trained parameters to the CPU, named by group and index: `parameters.policy.0`. Of
+    sharded parameters, only the local rows."""
     held = {name: (one, dtensor.part(one.detach())) for name, one in _named(groups).items()}
     return {
         name: rows.cpu().clone() for name, (one, rows) in held.items() if dtensor.written(one, rows)
@@ -26,7 +26,7 @@ def kept(groups: Groups) -> dict[str, Tensor]:
 
 
 def restore(groups: Groups, tensors: Mapping[str, Tensor | Rows]) -> None:
-    """Put what :func:`kept` gave into the parameters; other tensors are passed over.
+    """Restore parameters from the result of :func:`kept`; other tensors are ignored.
 
     Raises:
         CheckpointError: it is of other parameters.

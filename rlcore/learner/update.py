@@ -251,14 +251,15 @@ class Learner:
         return metrics
 
     def _settle(self) -> None:
-        """After forwards, before weights change."""
+        """Free gathered blocks after forwards, before weights change."""
         if self._lockstep:
             from rlcore.learner.shard import settle  # takes a second to import
 
             settle(self._policy)
 
     def _drifted(self, minibatch: Metrics) -> bool:
-        """Whether the update ends here, as the policy has moved far enough; alike on all ranks.
+        """Check whether the update ends here because the policy has moved far enough; the same on
+        all ranks.
 
         NaN does not count as drift: the optimizer refuses such a step and counts it.
         """
@@ -269,7 +270,7 @@ class Learner:
     # -- evaluations --------------------------------------------------------------------------
 
     def _evaluate(self, samples: Samples, rows: Tensor) -> Evaluation:
-        """The policy's view of stored decisions `rows`."""
+        """Evaluate stored decisions `rows` with the current policy."""
         evaluation = self._policy.evaluate(
             {name: array[rows].to(self._device) for name, array in samples.inputs.items()},
             {name: array[rows].to(self._device) for name, array in samples.replay.items()},
@@ -337,7 +338,7 @@ class Learner:
                 parameter.requires_grad_(True)
 
     def _drop_gradients(self) -> None:
-        """Those of the policy, where the value group is trained alone."""
+        """Drop the policy's gradients while the value group is trained alone."""
         for parameter in self._optimizer.parameters("policy"):
             parameter.grad = None
 
@@ -400,7 +401,7 @@ class Learner:
 
 
 class _Copies(UserDict[str, Tensor]):
-    """Tensors by name; who asks for one gets a copy, as all of them may fill the memory."""
+    """Tensors by name that are copied one at a time on access, as all copies may exceed memory."""
 
     def __getitem__(self, name: str) -> Tensor:
         return self.data[name].clone()
