@@ -37,7 +37,7 @@ NEEDED_TO_ACT = ("env", "model")
 
 
 def __getattr__(name: str) -> Any:
-    """Names of modules that load more than this one, when they are asked for."""
+    """Load names of heavier modules on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
@@ -49,7 +49,7 @@ def compose(
     require: Sequence[str] = (),
     draft: bool = False,
 ) -> RunConfig:
-    """The frozen configuration that these words of a command line give.
+    """Compose the frozen configuration from words of a command line.
 
     Args:
         words: `experiment=NAME`, `group=option` and `key=value`.
@@ -68,7 +68,8 @@ def compose(
 
 @dataclass(frozen=True)
 class KeptEvaluation:
-    """An evaluation in a run's folder: its episodes, and the rules they were played under."""
+    """An evaluation stored in a run's folder: its episodes, and the rules they were played
+    under."""
 
     episodes: list[EpisodeResult]
     protocol: Mapping[str, Any]
@@ -177,7 +178,7 @@ class SavedRun:
 
 
 def open_run(path: str | Path) -> SavedRun:
-    """The run in a folder, or that one of its checkpoints belongs to.
+    """Open the run in a folder, or the run that a checkpoint belongs to.
 
     Raises:
         CheckpointError: there is none.
@@ -188,14 +189,14 @@ def open_run(path: str | Path) -> SavedRun:
 
 
 def protocol_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Where the rules of two evaluations differ, in a few words; empty where they don't."""
+    """Describe briefly how the rules of two evaluations differ; empty if they don't."""
     from rlcore.run_folder.protocol_record import told_apart
 
     return told_apart(one, other)
 
 
 def check_model(config: RunConfig, registry: Registry | None = None) -> None:
-    """Compare `actor.model` with its files and its envs; nothing is built.
+    """Check that `actor.model` fits its files and its envs; build nothing.
 
     Raises:
         UserError: it can't be loaded, or can't act in these envs.
@@ -206,7 +207,7 @@ def check_model(config: RunConfig, registry: Registry | None = None) -> None:
 
 
 def load_policy(config: RunConfig, registry: Registry | None = None) -> tuple[Policy, EnvSpec]:
-    """The policy of `actor.model`, built in this process, and the env it is built for.
+    """Build the policy of `actor.model` in this process; return it with its env's spec.
 
     Raises:
         UserError: see :func:`check_model`.
@@ -222,7 +223,7 @@ def load_policy(config: RunConfig, registry: Registry | None = None) -> tuple[Po
 
 
 def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
-    """Give a policy the trained parameters that a checkpoint keeps for its learner.
+    """Load the trained parameters that a checkpoint stores for its learner into a policy.
 
     Raises:
         CheckpointError: they are damaged, or not this policy's.
@@ -234,7 +235,7 @@ def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
 
 
 def save_policy(policy: Policy, env_spec: EnvSpec, folder: Path) -> None:
-    """Write a policy, and for which env it is; `actor.model.model_path` reads it."""
+    """Write a policy and the spec of its env; `actor.model.model_path` reads it."""
     from rlcore.run_folder.env_facts import write_env_facts
 
     policy.save_pretrained(folder)
@@ -243,7 +244,7 @@ def save_policy(policy: Policy, env_spec: EnvSpec, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Played:
-    """An episode, and all that passed between env and policy.
+    """An episode, and everything exchanged between env and policy.
 
     Attributes:
         result: what came of it.
@@ -265,7 +266,7 @@ class Played:
 def play_episode(
     assembly: Assembly, episode: Episode, checkpoint: Checkpoint, *, phase: Phase = "eval"
 ) -> Played:
-    """Play one episode of a run again, with the noise that it had.
+    """Play one episode of a run again, with the same noise.
 
     Args:
         assembly: of :meth:`SavedRun.config_to_evaluate`, as a command's loop gets it.

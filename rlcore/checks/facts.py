@@ -100,7 +100,7 @@ class Facts:
 
     @property
     def counted(self) -> PolicySpec:
-        """The policy as memory is counted: an evaluation makes no optimizer."""
+        """Return the policy as counted in the memory estimate: an evaluation has no optimizer."""
         policy = self.policy or NO_POLICY
         return replace(policy, trainable_parameters=0) if self.config.runner.only_eval else policy
 
@@ -111,7 +111,7 @@ class Facts:
 
     @property
     def least_memory(self) -> dict[str, Need]:
-        """What no process can do without: weights, and what learning keeps of them."""
+        """Return the memory that every process needs: weights, and what learning stores of them."""
         bare = self._memory(lambda processes: Batch())
         return {role: replace(need, gathered=0, stepping=0) for role, need in bare.items()}
 
@@ -161,7 +161,7 @@ def gather_facts(
     plan: Plan | None = None,
     further: Mapping[str, EnvSpec] | None = None,
 ) -> Facts:
-    """Specs of the chosen components and numbers of workers; starts nothing.
+    """Gather the specs of the chosen components and the numbers of workers; start nothing.
 
     Args:
         further: envs beside both of the configuration that the policy is to act in, by the name
@@ -191,7 +191,7 @@ def gather_facts(
 
 
 def planned(config: RunConfig, inventory: Inventory, registry: Registry | None = None) -> Plan:
-    """The placement of a run on some machines.
+    """Plan the placement of a run on some machines.
 
     Raises:
         UserError: a map that can't be carried out on them.
@@ -201,7 +201,8 @@ def planned(config: RunConfig, inventory: Inventory, registry: Registry | None =
 
 
 def _trained_in(model: ModelConfig) -> EnvFacts | None:
-    """What the checkpoint says of its env: its adapters, or else the model that they adapt."""
+    """Read which env the checkpoint was trained in: from its adapters, or else from their base
+    model."""
     paths = [path for path in (model.lora_path, model.model_path) if path is not None]
     found = (read_env_facts(Path(path)) for path in paths)
     return next((facts for facts in found if facts is not None), None)

@@ -11,7 +11,8 @@ OFF = -1
 
 
 def violations(config: RunConfig) -> Iterator[str]:
-    """A sentence for each number outside its range. Null, where a key may be null, is in it."""
+    """Return a sentence for each number outside its range. Null is in range where a key may be
+    null."""
     for key in schema_tree.walk(config):
         for value in schema_tree.values_of(key.value):
             if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -39,7 +39,7 @@ def found(model: Model) -> Model:
 
 
 def findings(config: RunConfig) -> Iterator[Row]:
-    """A row for each checkpoint that is still to be downloaded."""
+    """Return a row for each checkpoint that is still to be downloaded."""
     model = config.actor.model
     for name, value, without in (
         ("model_path", model.model_path, "starts from random weights"),
@@ -61,7 +61,7 @@ def _absent(value: str | None) -> bool:
 
 
 def _impossible(path: str, place: str) -> Iterator[str]:
-    """What can be no path: too long, a NUL in it, a link to itself."""
+    """Explain why a text can't be a path: too long, a NUL in it, a link to itself."""
     try:
         os.stat(os.path.expanduser(place))
     except (FileNotFoundError, NotADirectoryError, PermissionError):

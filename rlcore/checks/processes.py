@@ -124,5 +124,5 @@ def parameters_can_be_divided(facts: Facts) -> Iterator[str]:
 
 
 def _torch() -> tuple[int, ...]:
-    """Version of torch, which is not imported here."""
+    """Return the version of torch without importing it."""
     return tuple(int(part) for part in version("torch").split(".")[:2])

@@ -45,7 +45,7 @@ training alone, or demonstrations alone."""
 
 @dataclass(frozen=True)
 class Finding:
-    """One of them.
+    """One finding of the checks.
 
     Attributes:
         status: "ok", "warning" (a run starts nevertheless), "missing" (it has to be supplied) or
@@ -77,7 +77,7 @@ def look(
     only_look: bool = False,
     whole: bool = True,
 ) -> tuple[Facts | None, list[Finding]]:
-    """All findings, in an order that does not depend on what they say.
+    """Return all findings, in an order that does not depend on their text.
 
     Args:
         further: configurations that are evaluated in place of `config`, by the name of their side.
@@ -117,7 +117,7 @@ def look(
 
 
 def require(findings: Iterable[Finding], but: tuple[type[UserError], ...] = ()) -> None:
-    """End where a run can't start.
+    """Raise an error if a run can't start.
 
     Args:
         but: kinds of errors that may stay.
@@ -150,7 +150,7 @@ def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
 
 
 def lacking_packages(registry: Registry) -> Iterator[Row]:
-    """Packages that a tracker needs and its plugin does not bring."""
+    """List the packages that a tracker needs and its plugin does not install."""
     for component in registry.components("tracker"):
         name, absent = component.spec.name, extras.lacking(component.spec.packages)
         if absent:

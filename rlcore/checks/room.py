@@ -28,7 +28,7 @@ BARE = "weights and what the optimizer keeps of them"
 
 
 def findings(facts: Facts, plan_command: str, *, updates: bool = True) -> Iterator[Row]:
-    """All that a policy takes.
+    """Check everything that a policy needs of the machines.
 
     Args:
         plan_command: says what fits on which machines; empty: nothing does.
@@ -45,7 +45,7 @@ def findings(facts: Facts, plan_command: str, *, updates: bool = True) -> Iterat
 
 
 def _computing(facts: Facts) -> Iterator[Row]:
-    """Whether torch can use the accelerators that the policy is placed on. It is not imported."""
+    """Check whether torch can use the policy's accelerators, without importing it."""
     plan, torch = facts.placement, find_spec("torch")
     placed = [process for name in ("rollout", "actor") for process in plan.processes(name)]
     if all(map(plan.on_cores, placed)) or torch is None or torch.origin is None:
@@ -59,7 +59,7 @@ def _computing(facts: Facts) -> Iterator[Row]:
 
 
 def _memory(facts: Facts, plan_command: str) -> Iterator[Row]:
-    """Of each node: of its fullest accelerator, and main memory."""
+    """Check the memory of each node: of its fullest accelerator, and main memory."""
     plan, least = facts.placement, facts.least_memory
     expected = cut(plan, facts.memory)
     for index, node in enumerate(plan.inventory.nodes):
@@ -79,7 +79,7 @@ def _memory(facts: Facts, plan_command: str) -> Iterator[Row]:
 
 
 def _disk(facts: Facts) -> Iterator[Row]:
-    """Room for the checkpoints that are kept at once."""
+    """Check the disk space for the checkpoints that are stored at once."""
     config, spec = facts.config, facts.counted
     reference = facts.needs is not None and facts.needs.reference_logprobs
     need = memory_per_process("actor", spec, config.actor.model.precision, reference=reference)
@@ -102,7 +102,7 @@ def _disk(facts: Facts) -> Iterator[Row]:
 
 
 def _time(config: RunConfig) -> Row:
-    """By the speed of the last run of that name."""
+    """Estimate the duration from the speed of the last run of that name."""
     logger, updates = config.runner.logger, config.runner.max_epochs
     named, place = logger.experiment_name, Path(logger.log_path)
     runs = [log for name in (named, f"{named}-[0-9]*") for log in place.glob(f"{name}/{METRICS}")]

@@ -73,9 +73,9 @@ def survey(
     collects: bool = False,
     only_look: bool = False,
 ) -> tuple[Facts | None, list[UserError]]:
-    """All that is wrong with a configuration, and the facts as far as they can be known. One
-    mistake does not hide the others: a key that can't be as it is counts as not given, a checkpoint
-    that can't be used as none; what depends on a mistake is left out.
+    """Collect everything that is wrong with a configuration, and the facts as far as they can be
+    known. One mistake does not hide the others: an invalid key counts as not given, an unusable
+    checkpoint as none; checks that depend on a mistake are skipped.
 
     Args:
         only_look: as for :func:`rlcore.placement.find_inventory`. The others as for :func:`check`.
@@ -166,7 +166,7 @@ def _check_demonstrations(config: RunConfig, facts: Facts, *, collects: bool) ->
 
 
 def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:
-    """Videos need a plugin that writes them: the loop only passes on the frames."""
+    """Check for a plugin that writes videos: the loop only passes on the frames."""
     hooks = registry.manager.hook
     for side, hook in (("train", hooks.rlcore_after_rollout), ("eval", hooks.rlcore_after_eval)):
         asked = config.env.sides[side].video_cfg.save_video

@@ -39,7 +39,7 @@ class Learned:
 
 
 def evaluated_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Start]:
-    """All that an evaluation visits, `envs` by the side."""
+    """List all starts that an evaluation visits, `envs` by side."""
     spec, settings = envs["eval"], config.env.eval
     trials = spec.trials(settings.split)[: settings.trials_per_task]
     return [(task, trial) for task in spec.tasks for trial in trials]
@@ -62,7 +62,7 @@ def shared_starts(
 def starts_in_words(
     config: RunConfig, envs: Mapping[str, EnvSpec], before: Iterable[Learned] = ()
 ) -> str:
-    """What is measured on, as reports call it."""
+    """Describe which starts are evaluated, in the words of reports."""
     shared, all_of_them = shared_starts(config, envs, before), evaluated_starts(config, envs)
     if not shared:
         return HELD_OUT
@@ -85,7 +85,8 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
 
 
 def refusal_of_data(config: RunConfig, envs: Mapping[str, EnvSpec], folder: Path) -> str | None:
-    """Likewise of demonstrations that were collected elsewhere, maybe at other trials."""
+    """Explain what is wrong with evaluating on the starts of demonstrations that were collected
+    elsewhere, perhaps at other trials; None where nothing is."""
     from rlcore.demonstrations.demonstrations import DemonstrationSet
 
     if config.env.eval.allow_training_trials:

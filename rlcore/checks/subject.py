@@ -10,7 +10,7 @@ Check = Callable[[Facts], Iterator[str]]
 
 
 class Subject(list[Check]):
-    """The checks of one subject, as they stand in its module."""
+    """The checks of one subject, in the order of its module."""
 
     def add(self, function: Check) -> Check:
         """List the check; used as its decorator."""

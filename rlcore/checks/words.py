@@ -16,8 +16,8 @@ from rlcore.run_folder.env_facts import EnvFacts
 
 
 def notes(facts: Facts) -> Iterator[str]:
-    """Sentences that several tasks share, and those that differ between training, evaluation, the
-    checkpoint and the demonstrations."""
+    """List instructions that several tasks share, and those that differ between training,
+    evaluation, the checkpoint and the demonstrations."""
     config = facts.config
     train, evaluation = (EnvFacts.of(facts.envs[side]) for side in ("train", "eval"))
     yield from dict.fromkeys(_shared(facts))
@@ -60,7 +60,7 @@ def findings(config: RunConfig) -> list[Row]:
 
 
 def _untold(facts: Facts) -> bool:
-    """Whether a checkpoint from elsewhere gets the env's sentences by default."""
+    """Check whether a checkpoint from elsewhere gets the env's instructions by default."""
     config, spec = facts.config, facts.envs["train"]
     elsewhere = config.actor.model.model_path is not None
     own = config.env.train.sentences == OWN

@@ -54,7 +54,7 @@ def _compose(request: Request, overrides: Sequence[str]) -> RunConfig:
 
 
 def _kinds(registry: Registry) -> list[Row]:
-    """What no run can do without, and nothing that is installed brings."""
+    """Report kinds of components that every run needs and no installed plugin brings."""
     missing = [kind for kind in COMPONENT_GROUPS.values() if not registry.names(kind)]
     if not missing:
         return []
@@ -66,7 +66,7 @@ def _kinds(registry: Registry) -> list[Row]:
 
 
 def _outdated() -> list[Row]:
-    """Plugins of others that import what core has under another name now."""
+    """Report third-party plugins that import names which core has renamed."""
     rows = []
     for plugin in installed(os.environ):
         if plugin.left_out_by or extras.is_ours(plugin.distribution):
@@ -80,8 +80,8 @@ def _outdated() -> list[Row]:
 
 
 def _kernels() -> Row:
-    """Whether this machine can keep what `rollout.forward_batch` promises. Where it can't, nothing
-    is missing that a run needs."""
+    """Check whether this machine can guarantee what `rollout.forward_batch` promises. If it can't,
+    no run lacks anything."""
     from rlcore.numerics.batch_invariance import kernels_alone
 
     mkl, by_user = in_effect().get(MKL), by_hand() is not None

@@ -20,7 +20,7 @@ SHOWN = 5  # keys that the warning names
 
 
 def warn_of_edits(run: RunFolder) -> None:
-    """Warn where the configuration of a run is not the one that its last attempt kept.
+    """Warn if a run's configuration differs from the one that its last attempt stored.
 
     A run that was killed while it entered an attempt still has the configuration of the one
     before, so that one counts too.

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
-    """The configuration of a run's folder where one is named first, else a composed one.
+    """Take the configuration of a run's folder if one is named first; else compose one.
 
     Raises:
         UserError: the folder holds no run, or no checkpoint, or it was trained on these starts.
@@ -122,7 +122,7 @@ def _check_untrained(config: RunConfig, folder: Path) -> None:
 
 
 def _known(names: Sequence[str]) -> str:
-    """The one protocol asked for, which exists."""
+    """Return the one protocol asked for, after checking that it exists."""
     if len(names) > 1:
         raise ConfigError(f"one protocol at a time, got {', '.join(names)}")
     return load_plugins().get("protocol", names[0]).spec.name

@@ -8,7 +8,7 @@ from rlcore.plugins.registry import load_plugins
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print them; `rlcore help COMMAND` is `rlcore COMMAND --help` (`main.py`)."""
+    """Print the commands; `rlcore help COMMAND` is `rlcore COMMAND --help` (`main.py`)."""
     summaries = {c.spec.name: c.spec.summary for c in load_plugins().components("command")}
     width = max(10, *(len(name) + 2 for name in summaries))
     print("rlcore: fine-tune vision-language-action policies with reinforcement learning\n")

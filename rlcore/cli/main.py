@@ -129,7 +129,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning for the user is one line. Others keep Python's form."""
+    """Print a user warning as one line; other warnings have Python's form."""
     if issubclass(category, RunWarning):
         print(f"warning: {message}", file=file or sys.stderr)
     else:

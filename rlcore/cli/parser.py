@@ -9,7 +9,7 @@ from rlcore.contracts.errors import ConfigError
 
 
 class Parser(argparse.ArgumentParser):
-    """Its errors are ours: no usage before them, and no exit."""
+    """Argument parser that raises our errors: it prints no usage and does not exit."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message, hint=f"{self.prog} --help")

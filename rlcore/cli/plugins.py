@@ -59,7 +59,7 @@ def _show_recipe(name: str, *, as_json: bool) -> int:
 
 
 def table(rows: Sequence[PluginRow]) -> str:
-    """Rows in columns; the reason of a BAD one stands below it."""
+    """Format rows in columns; the reason of a BAD one is below it."""
     cells = [COLUMNS, *(tuple(str(getattr(row, column)) for column in COLUMNS) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
     reasons = ["", *(row.reason for row in rows)]

@@ -18,7 +18,7 @@ from rlcore.plugins.registry import load_plugins
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for on the command line.
+    """The parsed command line.
 
     Attributes:
         overrides: `group=option` and `key=value`, a bare first name already turned into
@@ -160,7 +160,7 @@ def _is_override(word: str) -> bool:
 
 
 def is_folder(word: str) -> bool:
-    """Whether a folder of that name exists. False for what can't be a path."""
+    """Check whether a folder of that name exists. False for what can't be a path."""
     try:
         return bool(word) and Path(word).is_dir()
     except (OSError, ValueError):  # too long, or with a NUL

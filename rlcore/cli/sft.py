@@ -17,5 +17,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
-    """As it is composed, with supervised training, so that what it needs is checked."""
+    """Compose a configuration with supervised training enabled, so that its needs are checked."""
     return SFT.compose(request, ["sft.enabled=true", *overrides])

@@ -194,7 +194,7 @@ def _table(outcomes: Sequence[Outcome]) -> str:
 
 
 def _caveats(outcomes: Sequence[Outcome]) -> list[str]:
-    """What figures must not be taken for, with the jobs if it is not of all of them."""
+    """List the limits of the figures, with the jobs if they do not hold for all."""
     measured = [outcome for outcome in outcomes if outcome.figures]
     jobs: dict[str, list[str]] = {}
     for outcome in measured:

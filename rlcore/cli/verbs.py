@@ -101,7 +101,7 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
 def composed(
     configure: Configure, request: Request, overrides: Sequence[str]
 ) -> tuple[RunConfig, Sequence[UserError]]:
-    """The configuration, or what there is of it, and what is wrong with the rest."""
+    """Compose the configuration as far as possible; return it with what is wrong with the rest."""
     try:
         return configure(request, overrides), ()
     except Unfinished as error:
@@ -171,8 +171,8 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
 
 
 def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
-    """The cluster that a run joins, from before it is planned, as its nodes are planned for. One
-    of its own is started later, once nothing is found wrong."""
+    """Join the run's cluster before the run is planned, as the plan needs its nodes. A cluster of
+    the run's own is started later, once no check has failed."""
     from rlcore.placement import joins
 
     session: contextlib.AbstractContextManager[None] = (
@@ -221,7 +221,7 @@ def _failures_named(verb: Verb) -> Iterator[None]:
 
 
 def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
-    """Jobs one after another, in one cluster."""
+    """Run jobs one after another, in one cluster."""
     folders = [f"--config-dir={folder}" for folder in request.config_dirs]
     sweep = Sweep(("rlcore", verb.name, *folders), expand(request.overrides, keep=request.folder))
     with contextlib.ExitStack() as shared:
@@ -243,7 +243,7 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
 
 
 def placement_table(facts: Facts) -> str:
-    """Which process runs where, and an estimate of what each holds."""
+    """Show which process runs where, with an estimate of the memory of each."""
     from rlcore.placement import render
 
     return render(

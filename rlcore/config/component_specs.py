@@ -20,7 +20,7 @@ PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}
 
 
 def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
-    """What the chosen algorithm asks for.
+    """Return what the chosen algorithm requires.
 
     Raises:
         UserError: settings of it that have no meaning.

@@ -18,7 +18,7 @@ FILE = "costs.yaml"
 
 @dataclass(frozen=True)
 class Cost:
-    """What a whole run of a recipe takes, in words; "not published" where nobody says.
+    """Cost of a whole run of a recipe, as text; "not published" where it is unknown.
 
     Attributes:
         hardware: accelerators, or cores, that it ran on.
@@ -37,14 +37,14 @@ class Cost:
     measured: bool
 
     def lines(self) -> list[str]:
-        """For people to read."""
+        """Format for the user."""
         told = asdict(self)
         measured = "measured here" if told.pop("measured") else "not measured here"
         return [*(f"{name}: {text}" for name, text in told.items()), measured]
 
 
 def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
-    """Of a recipe, as those who wrote it say; None where they don't.
+    """Read the cost of a recipe that its authors give; None if they give none.
 
     Raises:
         ConfigError: the file can't be read, or what it says of the recipe is not a :class:`Cost`.

@@ -28,7 +28,7 @@ UNSAID = object()
 
 @dataclass(frozen=True)
 class Foreign:
-    """The file that is read.
+    """A configuration file of another system.
 
     Attributes:
         file: where it is.
@@ -60,7 +60,7 @@ class Foreign:
 
 @dataclass(frozen=True)
 class ImportRule:
-    """What becomes of one key of such a file. The first rule that fits a key decides.
+    """How to import one key of such a file. The first rule that matches a key decides.
 
     Attributes:
         theirs: its dotted path there; `*` is any one name, at the end any names. Empty: no key, but

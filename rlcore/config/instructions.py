@@ -36,13 +36,13 @@ BY_NUMBER = {"tasks", NUMBER}  # the keys of a file that says which number is wh
 
 
 class Unsaid(ConfigError):
-    """A file of sentences that does not say which task has which."""
+    """Raised for a file of sentences that does not map them to tasks."""
 
 
 def resolve(
     value: Any, path: str, env: str = "", checkpoint: str | None = None
 ) -> str | dict[str, str]:
-    """`own`, or the sentence of each task; `checkpoint` or `lerobot` where none was found.
+    """Return `own`, or the sentence of each task; `checkpoint` or `lerobot` where none was found.
 
     Args:
         value: of the key: one of these words, a file, or a mapping.
@@ -104,7 +104,8 @@ def told(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpe
 
 
 def shared(spec: EnvSpec) -> Iterator[tuple[str, list[str]]]:
-    """(sentence, tasks) of sentences that several tasks have: a policy can't tell these apart."""
+    """Return (sentence, tasks) for sentences of several tasks: a policy can't distinguish these
+    tasks."""
     for sentence, count in Counter(spec.descriptions).items():
         if count > 1:
             pairs = zip(spec.tasks, spec.descriptions, strict=True)
@@ -195,7 +196,7 @@ def _read(file: Path, part: str, path: str) -> Mapping[Any, Any]:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    """A table of tasks: `{"task_index": number, "task": sentence, ...}` each."""
+    """Read a table of tasks: `{"task_index": number, "task": sentence, ...}` each."""
     if file.suffix == ".jsonl":
         lines = [line for line in reading.read_text(file).split("\n") if line.strip()]
         rows = [reading.parse_json(line) for line in lines]

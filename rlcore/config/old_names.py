@@ -113,7 +113,8 @@ def _deterministic_unless(old: str, value: Any, told: bool) -> Values:
 
 
 def _temperature(old: str, value: Any, told: bool) -> Values:
-    """Of evaluations: 0 takes the most likely action, others sample, unless `do_sample` says."""
+    """Convert a temperature of evaluations: 0 takes the most likely action, others sample, unless
+    `do_sample` is set."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
         raise ConfigError(f"{old} must be a number, 0 or more, got {value!r}")
     if value == 0:

@@ -91,7 +91,7 @@ def keys_of(override: Override) -> list[str]:
 
 
 def quote(text: str | Path) -> str:
-    """A value for an override, whatever characters are in it."""
+    """Quote a value for an override, whatever characters are in it."""
     return "'" + str(text).replace("'", "\\'") + "'"
 
 

@@ -70,7 +70,7 @@ def _of_weights(slot: Slot) -> set[str]:
 
 
 def _alone(catalog: Catalog, slot: Slot, option: str) -> dict[str, Any]:
-    """What an option says by itself."""
+    """Return the values that an option has without the recipe."""
     return _section(compose_files(catalog, [f"{slot.group}={option}"]).values, slot)
 
 

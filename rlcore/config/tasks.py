@@ -16,7 +16,7 @@ from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
 
 
 def checked_spec(found: EnvSpec, path: str) -> EnvSpec:
-    """What a spec function gave, if a run can be planned with it.
+    """Return the result of a spec function if a run can be planned with it.
 
     Raises:
         PluginError: it has not one sentence for each task, or another fault.
@@ -37,7 +37,7 @@ def checked_spec(found: EnvSpec, path: str) -> EnvSpec:
 
 
 def spec_fault(spec: EnvSpec) -> str:
-    """What in a spec no run can be planned with; empty where there is nothing."""
+    """Describe why no run can be planned with a spec; empty if one can."""
     for name in ("tasks", "descriptions", "cameras", "states", "actions"):
         if not isinstance(getattr(spec, name), tuple):
             return f"{name} is a {type(getattr(spec, name)).__name__}, expected a tuple"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PolicyOutput:
-    """What a policy decided for B rows.
+    """The decisions of a policy for B rows.
 
     Attributes:
         actions: float32 numpy `[B, C, A]`, in the env's units, ready to execute.

@@ -22,12 +22,12 @@ FAMILY = 20
 
 
 class RunWarning(UserWarning):
-    """Something the user should know, though nothing has failed. The command line shows it as one
-    line, without the place in the code; plugins may derive their own."""
+    """A warning for the user, though nothing has failed. The command line prints it as one line,
+    without the place in the code; plugins may derive their own."""
 
 
 class UserError(Exception):
-    """Base of all errors whose cause is an input, not a bug.
+    """Base of all errors caused by an input, not by a bug.
 
     Args:
         message: what is wrong: the thing, its value, the choices.
@@ -164,7 +164,7 @@ class WorkerError(UserError):
 
 
 class StuckError(WorkerError):
-    """Something we waited for did not come in time."""
+    """A wait that timed out."""
 
 
 class EnvError(WorkerError):

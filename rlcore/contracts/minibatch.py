@@ -68,7 +68,7 @@ class Weights:
 
 @dataclass
 class Minibatch:
-    """B decisions: what the policy said of them when it acted, and what became of them.
+    """B decisions: the policy's outputs when it acted, and their results.
 
     Attributes:
         old_logprobs: float32 `[B, C, A]`, elementwise, of the policy that acted.
@@ -115,7 +115,7 @@ class Minibatch:
 
 @dataclass
 class Advantages:
-    """What the loss is weighed by.
+    """The weights of the policy loss.
 
     Attributes:
         advantages: float32 `[T, N, D]`, 0 where invalid.

@@ -61,7 +61,7 @@ def take_rows(observation: Observation, rows: Sequence[int] | np.ndarray) -> Obs
 
 @dataclass
 class ChunkResult:
-    """What came of one action chunk. Rows whose episode had already ended are all invalid.
+    """The result of one action chunk. Rows whose episode had already ended are all invalid.
 
     Attributes:
         observation: after the last simulated step of each row: the next one to act on, or the

@@ -34,7 +34,7 @@ PARAMETER_GROUPS = ("policy", "value")
 
 @dataclass
 class Totals:
-    """What a run has used so far: training only, evaluations are counted apart."""
+    """What a run has used so far: training only, evaluations are counted separately."""
 
     env_steps: int = 0
     episodes: int = 0
@@ -42,7 +42,7 @@ class Totals:
 
 @dataclass
 class Steering:
-    """What plugins have set, as JSON values; the loop follows it and keeps it in checkpoints.
+    """Values set by plugins, as JSON; the loop applies them and stores them in checkpoints.
 
     Attributes:
         lr_factors, task_weights: as of :class:`Run`; empty: nothing was set.

@@ -14,7 +14,7 @@ import torch
 
 @dataclass
 class Trajectory:
-    """All decisions of a rollout and what came of them. CPU tensors.
+    """All decisions of a rollout and their results. CPU tensors.
 
     Attributes:
         rewards: float32 `[T, N, C]`, 0 where invalid.

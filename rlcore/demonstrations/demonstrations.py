@@ -204,8 +204,8 @@ class DemonstrationSet(Sequence[Demonstration]):
 
 
 def check_folder(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
-    """Whether a run can learn from what is in a folder, or write its demonstrations there: go on
-    with an interrupted collection, or begin one. Reads headers only.
+    """Check that a run can learn from the data in a folder, or write its demonstrations there:
+    continue an interrupted collection, or begin one. Reads headers only.
 
     Raises:
         CheckpointError: a data set that is damaged.
@@ -245,8 +245,8 @@ def begun(path: Path) -> bool:
 
 
 def _others(path: Path) -> set[str]:
-    """What is in a folder, without files that a killed collection never finished: nothing stands
-    on those."""
+    """List the files in a folder, without those that a killed collection never finished: nothing
+    refers to these."""
     return {entry.name for entry in path.iterdir() if not is_partial(entry.name)}
 
 
@@ -259,7 +259,7 @@ def _check_empty(path: Path) -> None:
 
 
 def _check_same(path: Path, there: DataInfo, wanted: DataInfo) -> None:
-    """A collection goes on only where it left off: everything equal but the versions."""
+    """Require that a continued collection has equal settings; only versions may differ."""
     mine, others = asdict(wanted), asdict(there)
     del mine["versions"]
     for key in sorted(mine, key="sentences".__eq__):  # last: they differ with the tasks

@@ -75,7 +75,7 @@ class EpisodeRow:
 
 @dataclass(frozen=True, kw_only=True)
 class DataInfo(EnvFacts):
-    """What the arrays mean and where they come from.
+    """The meaning and origin of a data set's arrays.
 
     Attributes:
         tasks: task names by `task_index`.

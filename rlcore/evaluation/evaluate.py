@@ -111,7 +111,7 @@ def conclude(
     control: list[EpisodeResult] | None = None,
     stopped: str = "",
 ) -> Summary:
-    """Write `summary.json`, and say last what came out and where it is.
+    """Write `summary.json`; print the result and where it is.
 
     Raises:
         HookError: a hook of a plugin failed; the run is finished all the same.

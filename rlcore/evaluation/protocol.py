@@ -80,7 +80,7 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
 
 
 def _marked(assembly: Assembly, said: Mapping[str, str]) -> Assembly:
-    """The assembly whose rows say, beside what their env says, what their figures are not."""
+    """Mark the specs of the rows with what their figures must not be taken for."""
     specs = dict(assembly.env_specs)
     for row, more in said.items():
         specs[row] = replace(specs[row], caveat="; ".join(filter(None, [specs[row].caveat, more])))
@@ -137,7 +137,7 @@ def _title(name: str, caveats: Mapping[str, str]) -> str:
 
 
 def _plan(assembly: Assembly) -> dict[str, Any]:
-    """What decides how the episodes come out, as far as it is ours to say."""
+    """Describe everything that decides the results, as far as rlcore controls it."""
     config = assembly.config
     rows = {
         row: {

@@ -62,7 +62,7 @@ def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
 
 
 def _faults(spec: ProtocolSpec) -> Iterator[str]:
-    """What would break, or be lost, only once episodes are played."""
+    """Report faults that would break or lose results only after episodes are played."""
     if not spec.groups:
         yield "it has no groups"
     set_by_rows = {key for _, changes in _settings(spec) for key in changes}

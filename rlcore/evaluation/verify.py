@@ -29,7 +29,7 @@ EPISODES, PROTOCOL = "evaluation.parquet", "evaluation.json"
 
 
 def freeze(session: Session, step: int, results: Sequence[EpisodeResult]) -> None:
-    """Keep an evaluation of the checkpoint of that step with it, if it is still there."""
+    """Store an evaluation with the checkpoint of that step, if it still exists."""
     folder = session.folder.checkpoint(step)
     if not (folder / STATE).is_file():
         session.progress.line(f"warning: {folder} is gone, so its evaluation can't be kept in it")
@@ -102,7 +102,7 @@ def _compare(
 
 
 def _versions(session: Session) -> dict[str, str]:
-    """Those that an evaluation depends on."""
+    """Return the versions that an evaluation depends on."""
     return versions(
         [one for one in session.interpreters if one.side == "eval"],
         {"eval": session.assembly.env_specs["eval"]},
