@@ -88,7 +88,7 @@ class Film:
     Attributes:
         footage: its frames with steps, returns and successes; at least one.
         task: the name of its task.
-        sentence: what the policy was told.
+        sentence: the instruction that the policy got.
     """
 
     footage: Footage

@@ -250,7 +250,7 @@ class Policy(Protocol):
         ...
 
     def blocks(self) -> Sequence[torch.nn.Module]:
-        """The parts that compute one after the other, such as layers: where parameters are divided
+        """The parts that compute one after the other, such as layers: where parameters are sharded
         among actor processes, one block at a time is whole. Each is called as a module, through its
         `forward`; its weights are not there otherwise. None holds another. Asked of a policy only
         where its spec has `blocks`; others are gathered as a whole."""

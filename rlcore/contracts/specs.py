@@ -175,14 +175,14 @@ class EnvSpec:
         renders_final: whether the final frame of a truncated episode is rendered. An env that
             can leave it out calls the key of its settings `render_final`.
         suspends: whether it is a :class:`rlcore.contracts.protocols.SuspendableEnv`.
-        sentences: all that a policy may be told, where episodes have sentences of their own;
+        sentences: all that a policy may get, where episodes have sentences of their own;
             empty: the descriptions.
         open_sentences: whether episodes also have sentences that nobody can list beforehand, as
             those that describe the objects at hand.
         caveat: what figures measured under these settings must not be taken for; shown wherever
             they are. Empty: nothing to say.
         versions: of what simulates, by name, as far as no distribution tells them: the commit of a
-            checkout, for one; UNKNOWN where it can't be told. They stand in the manifest, and
+            checkout, for one; UNKNOWN if it is not known. They stand in the manifest, and
             wherever versions do.
         hosts: of an env that is made, the process that simulates each row, by number. Episodes of
             a task go to rows of one process where possible. Empty: all rows share one.
@@ -213,7 +213,7 @@ class EnvSpec:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """All sentences that a policy may be told."""
+        """Return all sentences that a policy may get."""
         return self.sentences or self.descriptions
 
     @property
@@ -262,7 +262,7 @@ class PolicySpec:
         sft: the supervised loss it has: "flow_matching", "token_cross_entropy" or None.
         parameters: total number of parameters (0 if unknown), for the memory estimate.
         trainable_parameters: likewise those that RL trains.
-        gathered_parameters: those that are whole at once where actor processes divide them, see
+        gathered_parameters: those that are whole at once where actor processes shard them, see
             :func:`gathered`; 0: all.
         cache_numbers: numbers per row that it keeps while it decides, in its precision: keys and
             values of what was read (0 if it keeps none).
@@ -270,7 +270,7 @@ class PolicySpec:
         sample_bytes: of a decision that is stored until it is learned from: inputs and replay.
         library_bytes: of main memory, for libraries that it imports besides the tensor library.
         gradient_checkpointing: whether it has `set_checkpointing`, to recompute activations.
-        blocks: whether it has `blocks`, to gather divided parameters block by block.
+        blocks: whether it has `blocks`, to gather sharded parameters block by block.
         starts_from_noise: whether its decisions without exploration still depend on their keys,
             as those of a flow do.
         temperature: whether it has `set_temperature`, as one that samples tokens does.

@@ -82,7 +82,7 @@ def total_norm(gradients: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
 
     Args:
         gradients: (parameter, gradient of the part of it that is held here); those of undivided
-            parameters are alike everywhere.
+            parameters are the same on all ranks.
     """
     alone, shared, group = [], [], None
     for parameter, gradient in gradients:

@@ -193,7 +193,7 @@ class PolicyOptimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """`{"tensors": {"GROUP.INDEX.MOMENT": tensor}, "state": json-able}`; copies on the host. A
-        master copy is stored like a moment. Of divided parameters, the rows that are held here."""
+        master copy is stored like a moment. Of sharded parameters, the rows that are held here."""
         tensors: dict[str, Tensor] = {}
         for name, parameters in self._parameters.items():
             for index, parameter in enumerate(parameters):
@@ -213,7 +213,7 @@ class PolicyOptimizer:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take up the state that :meth:`state_dict` gave, with all rows of divided parameters:
+        """Take up the state that :meth:`state_dict` gave, with all rows of sharded parameters:
         those that are held here are read, tensor by tensor.
 
         Raises:

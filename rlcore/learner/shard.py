@@ -55,7 +55,7 @@ def divide(
     what nobody but several blocks holds.
 
     Args:
-        policy: on the host, alike on all ranks, which have met (:mod:`rlcore.learner.collectives`).
+        policy: on the host, equal on all ranks, which have met (:mod:`rlcore.learner.collectives`).
         config: how.
         among: how many ranks divide one copy; it divides the number of ranks.
         fill: gives parameters their numbers, a block at a time; None: they have them.

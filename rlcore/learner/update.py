@@ -304,7 +304,7 @@ class Learner:
     @torch.no_grad()
     def _exchange_reference(self) -> None:
         """Let present and reference weights change places, in place and one by one: what gathers
-        divided parameters looks at their memory."""
+        sharded parameters looks at their memory."""
         assert self._reference is not None
         policy = self._optimizer.parameters("policy")
         for parameter, reference in zip(policy, self._reference, strict=True):
@@ -360,7 +360,7 @@ class Learner:
 
     def state_dict(self) -> dict[str, Any]:
         """`{"tensors": {name: tensor}, "state": json-able}`: optimizer and reference weights, of
-        divided parameters the rows that are held here.
+        sharded parameters the rows that are held here.
 
         With adapters also all trained parameters: a saved policy has them merged into its
         weights, from which they can't be recovered.
