@@ -1,8 +1,8 @@
-"""Whether the bits of a row depend on its place in a batch or on the rows beside it, here and now.
+"""Check batch invariance on this machine: are a row's bits independent of its batch and place?
 
-Two looks at the same question: the kernels alone, over a few shapes that tell settings of MKL
-apart (a few hundredths of a second), and a policy's own decisions. What is done about it is
-elsewhere: :mod:`rlcore.numerics.mkl` chooses, :mod:`rlcore.numerics.record` says.
+Two checks: the kernels alone, over a few shapes that distinguish settings of MKL (a few hundredths
+of a second), and a policy's own decisions. Changes and reports nothing:
+:mod:`rlcore.numerics.mkl` chooses the kernels, :mod:`rlcore.numerics.record` reports the result.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
-"""Which matrix kernels a process computes with, chosen so that the bits of a row depend neither on
-its place in a batch nor on the rows beside it (docs/repeatability.md).
+"""Choose the matrix kernels of a process, so that a row's bits depend neither on its place in a
+batch nor on the other rows (docs/repeatability.md).
 
     processor --setting--> MKL_CBWR in the environment --> read by MKL at its first call
 
-`import rlcore` chooses for its own process (:func:`choose`). Workers are told what they share and
-a resumed run what it began with (:func:`settle`, :func:`adopt`), before they compute.
+`import rlcore` chooses for its own process (:func:`choose`). Workers use what all their processors
+support, and a resumed run what it started with (:func:`settle`, :func:`adopt`), before they
+compute.
 
-Knows processors by what they offer. Loads no tensor library: what the kernels then really do is
-looked at in :mod:`rlcore.numerics.batch_invariance`.
+Knows processors by their features. Loads no tensor library: :mod:`rlcore.numerics.batch_invariance`
+checks what the kernels really do.
 
 Environment variables:
-    MKL_CBWR              of MKL; set by the user, it is left as it is
+    MKL_CBWR              of MKL; not changed if the user has set it
     ATEN_CPU_CAPABILITY   of torch and
-    ONEDNN_MAX_CPU_ISA    of oneDNN; set only to hold a better processor to what is shared
-    RLCORE_KERNELS        the MKL_CBWR that rlcore chose, so that a child process knows it from a
+    ONEDNN_MAX_CPU_ISA    of oneDNN; set only to limit a better processor to the common features
+    RLCORE_KERNELS        the MKL_CBWR that rlcore chose, so that a child process can tell it from a
                           user's
 """
 

@@ -1,9 +1,10 @@
-"""What a run computes with, and whether that keeps its promises: read from an earlier manifest,
-written into this one, and said in one line each where a promise does not hold.
+"""Record the CPU kernels of a run, and report where bitwise equality is not guaranteed.
+
+Read from an earlier manifest, written into this one; one line for each promise that does not hold.
 
     manifest.json: "kernels"
       processor, environment, by_hand   see `rlcore.numerics.mkl.Kernels`
-      rounding                          what was seen of it: see `rlcore.numerics.mkl.Rounding`, and
+      rounding                          the checks' results: see `rlcore.numerics.mkl.Rounding`, and
                                         the digests of the workers, each once
 """
 

@@ -1,4 +1,4 @@
-"""Which process runs where: parse the map, lay out the plan, print it. Starts nothing.
+"""Decide which process runs where: parse the map, lay out the plan, print it. Starts nothing.
 
 component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan --render--> table
 """

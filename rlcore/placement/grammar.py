@@ -1,11 +1,11 @@
-"""The language of `cluster.component_placement`. Pure: knows no machine, only how many ranks.
+"""Parse `cluster.component_placement`. Pure: knows no machine, only the number of ranks.
 
     component_placement := { names : value }      names := name ("," name)*
     value    := rankmap | { node_group: label | "l1,l2" | [..], placement: rankmap }
     rankmap  := part ("," part)*      part := ranks [":" process_ranks]
     ranks    := "all" | int | a-b (inclusive)     process_ranks := int | a-b
 
-A part hands its resource ranks to its processes, in order: with more resources than processes a
+A part assigns its resource ranks to its processes, in order: with more resources than processes a
 process owns several, with more processes than resources they share. `0-1:0-3,3-5,7-10:7-14` is
 processes 0-3 on resources 0-1 (two each), 4-6 on 3, 4, 5, and 7-14 on 7-10 (two each).
 """

@@ -1,9 +1,9 @@
-"""`cluster.node_groups`: nodes under one name, for placements. Pure.
+"""Read `cluster.node_groups`: names for sets of nodes, used in placements. Pure.
 
-- label: sim             the name that `node_group:` of a placement gives
+- label: sim             the name that `node_group:` of a placement refers to
   node_ranks: 1-3        its nodes by number; or
-  node_labels: {pool: sim}   by what they were labelled with when they joined
-  ignore_hardware: true  its ranks are cores, whatever accelerators its nodes have
+  node_labels: {pool: sim}   by the labels they joined with
+  ignore_hardware: true  its ranks are cores, even if its nodes have accelerators
   env_vars: {DISPLAY: ":0"}   set in every process that is placed through it
 """
 

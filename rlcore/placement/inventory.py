@@ -1,8 +1,8 @@
-"""What machines there are: nodes with cores, accelerators and memory. Starts nothing.
+"""Describe the machines of a cluster: nodes with cores, accelerators and memory. Starts nothing.
 
 Ranks are numbered over all nodes in order. Where any node has an accelerator a rank is an
 accelerator, otherwise it is a CPU slot: one core. Cores of a cluster with accelerators have ranks
-too, behind those of all accelerators; only a group of nodes that ignores hardware reaches them.
+too, after those of all accelerators; only a group of nodes that ignores hardware uses them.
 """
 
 from __future__ import annotations

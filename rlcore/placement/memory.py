@@ -1,8 +1,8 @@
-"""What processes hold, as an estimate in bytes, and how full that makes a machine. Pure.
+"""Estimate the memory of each process in bytes, and how full each machine gets. Pure.
 
-Policies take turns: the rollout acts, then the actor learns. Who leaves an accelerator to others
-(`enable_offload`) holds nothing there in the other's turn. Who stays keeps all it ever needed:
-torch gives nothing back by itself.
+Policies take turns: the rollout acts, then the actor learns. An offloaded role (`enable_offload`)
+needs no device memory during the other's turn. One that stays counts with its peak, as torch caches
+what it has allocated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Configuration and inventory -> plan: every process with its node and its share. Pure.
+"""Make the plan from configuration and inventory: each process with its node and share. Pure.
 
 Knows neither Ray nor what the processes do; the workers carry a plan out.
 """

@@ -1,4 +1,6 @@
-"""`cluster.inventory`: machines that aren't there, to plan for. Pure, but for a file it may read.
+"""Read `cluster.inventory`: a description of machines to plan for that are not at hand.
+
+Pure, except that it may read a file.
 
 [NODESx]GPUSxMEMORY    1x24GB, 8x80GB, 2x8x80GB
 [NODESx]COREScpu       16cpu, 2x64cpu

@@ -1,4 +1,4 @@
-"""Another place for a process whose node is gone. Pure."""
+"""Find another place for a process whose node was lost. Pure."""
 
 from __future__ import annotations
 

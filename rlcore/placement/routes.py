@@ -1,11 +1,11 @@
-"""How weights get from those who learn to those who act: lanes, each from one process to several.
+"""Choose how weights travel from actor to rollout: lanes, each from one process to several.
 
     object_store    over Ray's object store: within a node
     broadcast       over the network, once for each node
 
-A lane carries what its sender holds: all weights, or its part where actor processes divide them.
-Parts meet at the reader, so no process ever holds more than it needs. Pure; carried out by
-:mod:`rlcore.transport`.
+A lane carries what its sender holds: all weights, or its shard where actor processes shard them.
+Shards are put together at the reader, so no process ever holds more than it needs. Pure; carried
+out by :mod:`rlcore.transport`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A plan as a table, with the memory that its processes take and how full machines get."""
+"""Show a plan as a table, with the memory of its processes and how full machines get."""
 
 from __future__ import annotations
 

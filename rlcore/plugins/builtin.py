@@ -1,4 +1,4 @@
-"""The commands of core itself, through the same door as everybody's plugin."""
+"""Register core's own commands, through the same hooks as any plugin."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which plugins are installed, in the order in which they are loaded, and which are left out.
+"""List the installed plugins in loading order, and say which ones are excluded.
 
-Knows their entry points and where these come from; nothing of what a plugin offers.
+Knows their entry points and distributions; nothing of what a plugin offers.
 """
 
 from __future__ import annotations

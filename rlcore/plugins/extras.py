@@ -1,8 +1,8 @@
-"""Which extra of rlcore ships what, read from the installed metadata.
+"""Find out which extra of rlcore ships a component, from the installed metadata.
 
-Core names no plugin: the extras of the distribution do, through the naming of what they require
+Core names no plugin: the extras of the distribution do, through the names of what they require
 (`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`), and configs/extras.yaml for components
-that are called otherwise, or are of another kind.
+with other names, or of another kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From the string that names a thing to the thing: `"module:attr"`. Light.
+"""Import the object that a string `"module:attr"` names. Light.
 
 A component's factory stays a string until it is needed, so that listing plugins imports nothing
-heavy; simulator processes, which hold no plugin manager, load their simulators by it too.
+heavy; simulator processes, which have no plugin manager, load their simulators the same way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Say where public names of core are now, to plugins that still import them by an old one. Light.
+"""Name the new place of a public name of core, for plugins that import it by an old one. Light.
 
 docs/api.md has the same table. Knows nothing of what a plugin offers, nor whether it loads.
 """

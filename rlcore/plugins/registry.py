@@ -1,14 +1,14 @@
-"""Finds plugins, loads each behind a guard, and looks components up by name.
+"""Find plugins, load each one guarded, and look components up by name.
 
     entry points --load--> module --RLCORE_API, hooks--> ComponentSpecs --> Registry
 
-A plugin that fails becomes a BAD row with the reason; it never takes a command down. Nothing
-heavy is imported here: a component's factory stays a string until somebody loads it
+A plugin that fails becomes a BAD row with the reason; it never ends a command. Nothing heavy is
+imported here: a component's factory stays a string until it is loaded
 (:func:`rlcore.plugins.import_target.load_target`).
 
 Environment variables:
     RLCORE_PLUGINS        comma list: load only these (entry point or distribution names) and core
-    RLCORE_BLOCK_PLUGINS  comma list: leave these out; core stays
+    RLCORE_BLOCK_PLUGINS  comma list: do not load these; core is always loaded
     RLCORE_TRACE_HOOKS    any value: write every hook call to stderr
 """
 

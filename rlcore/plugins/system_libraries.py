@@ -1,6 +1,7 @@
-"""Libraries of the system that packages from pip are linked with and don't bring. Light.
+"""Name the package that installs a missing system library which packages from pip link with. Light.
 
-A desktop has them, a server or a container may not: then an import fails with a file's name.
+A desktop has these libraries, a server or a container may not: then an import fails with a file's
+name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check what a plugin declares: the interface it was written for, and the components it lists.
 
-Knows nothing of the other plugins, nor how one is found and loaded (`plugins.py`).
+Knows nothing of the other plugins, nor how one is found and loaded (`registry.py`).
 """
 
 from __future__ import annotations

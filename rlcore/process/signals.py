@@ -1,7 +1,7 @@
-"""Signals that end a run: who handles them, what each raises, its message and its exit code.
+"""Handle the signals that end a run: what each one raises, its message and its exit code.
 
-SIGHUP (the terminal was closed) is as SIGTERM, unless it is ignored from the start (`nohup`). All
-handlers of rlcore are set here, in the main thread, the only one that gets signals.
+SIGHUP (the terminal was closed) is treated as SIGTERM, unless it is ignored from the start
+(`nohup`). All handlers of rlcore are set here, in the main thread, the only one that gets signals.
 """
 
 from __future__ import annotations

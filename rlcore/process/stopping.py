@@ -1,4 +1,4 @@
-"""Stop a run on a signal: after the step under way at the first one, at once at the second."""
+"""Stop a run on a signal: after the current step at the first one, at once at the second."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """End the process from a thread when its main thread hangs.
 
-A call into a library's C++ that never returns runs no signal handler and no timeout of Python's. So
-a thread watches: it knows what is waited for and how long that may take, it hears of signals by
-itself, and it ends the process with one error where the main thread does not come to it.
+A call into a C++ library that never returns runs no signal handler and no Python timeout. So a
+thread watches: it knows the current operation and its time limit, it receives signals by itself,
+and it ends the process with one error if the main thread can't.
 
 Only the command line owns its process. Without :func:`guard`, :func:`limit` and :func:`hold` do
 nothing. Knows no Ray and no worker.

@@ -1,1 +1,1 @@
-"""What the episodes of a run come to: tables of them, rates with intervals, `summary.json`."""
+"""Evaluate the episodes of a run: tables, rates with intervals, `summary.json`."""

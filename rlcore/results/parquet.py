@@ -1,4 +1,4 @@
-"""Rows in parquet files, with checksums of their pages. Knows nothing of what the rows mean."""
+"""Read and write rows in parquet files with page checksums. Knows nothing of what the rows mean."""
 
 from __future__ import annotations
 

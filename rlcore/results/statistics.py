@@ -1,4 +1,4 @@
-"""Success rates and their uncertainty. Knows nothing of envs or policies; standard library only."""
+"""Compute success rates and their uncertainty. Knows no env and no policy; standard library only."""
 
 from __future__ import annotations
 

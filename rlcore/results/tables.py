@@ -1,4 +1,4 @@
-"""Episodes of an evaluation as rows, tables and parquet. Knows nothing of how they were played."""
+"""Make rows, tables and parquet of episodes. Knows nothing of how they were played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a rollout together: decisions and outcomes in, a Trajectory out.
+"""Build the trajectory of a rollout from decisions and outcomes.
 
 Built where the policy is. Decisions arrive in batches whose composition depends on timing;
 the trajectory does not: columns come out in canonical order, decisions sorted by (column, chunk).

@@ -1,7 +1,7 @@
-"""Columns of trajectories: take some, join those of several, put them in order. Pure.
+"""Select, join and sort columns of trajectories. Pure.
 
 A trajectory has light arrays `[T, N, ...]`, cheap to copy, and heavy ones, the inputs and replay
-of its M decisions. `sample_index` ties the two, so whoever moves columns renumbers it.
+of its M decisions. `sample_index` links the two, so moving columns means renumbering it.
 """
 
 from __future__ import annotations

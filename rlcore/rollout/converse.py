@@ -1,4 +1,4 @@
-"""The env <-> policy conversation, seen from the policy's side.
+"""Run the policy's side of the conversation between env and policy.
 
 consumes   obs/RANK/STAGE/PART of its routes (EnvMessage), in a fixed order
 produces   act/RANK/STAGE/PART               (ActionMessage)

@@ -1,4 +1,4 @@
-"""One batched decision of a policy, at a fixed forward batch where one is asked for."""
+"""Make one batched decision of a policy, at a fixed forward batch where the settings ask for one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What workers say to each other, and how a conversation is written down.
+"""Define the messages between workers, and the operations of a conversation.
 
-A worker's part is a generator that yields :class:`Send` and :class:`Receive`; the backend decides
+A worker's side is a generator that yields :class:`Send` and :class:`Receive`; the backend decides
 how they are carried out (blocking on a Ray channel, or interleaved in one process). So the same
 code runs under Ray and under pdb.
 """

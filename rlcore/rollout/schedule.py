@@ -1,8 +1,8 @@
-"""Which episodes a rollout or an evaluation visits. Numpy only; knows no worker.
+"""Schedule the episodes of a rollout or an evaluation. Numpy only; knows no worker.
 
 A *column* is a list of episodes run back to back by one row of a vector env: one episode, or
-with auto_reset as many as fit into the column's chunks. Columns stand in canonical order
-(sorted by address), and their numbers in that order name them everywhere else.
+with auto_reset as many as fit into the column's chunks. Columns are in canonical order
+(sorted by address), and their numbers in that order identify them everywhere else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes down all that passes between env and policy in some columns, to look at afterwards."""
+"""Record everything that env and policy exchange in selected columns, for inspection."""
 
 from __future__ import annotations
 

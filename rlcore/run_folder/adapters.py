@@ -1,4 +1,4 @@
-"""The folder of adapters as peft writes it: which model they adapt."""
+"""Read a folder of adapters as peft writes it: which model they adapt."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Keep what a run was made with, each time it was started or resumed.
+"""Archive the configuration and manifest of a run, each time it is started or resumed.
 
-    config.yaml, manifest.json, recipe.yaml   as the last attempt had them
+    config.yaml, manifest.json, recipe.yaml   of the last attempt
     attempts/0001/                            the same of the first attempt, and so on
       outcome/                                its results, once a later attempt goes on from before
 
-An attempt is entered once its workers are up: one that fails to start leaves the run as it was.
+An attempt is recorded once its workers are up: one that fails to start leaves the run unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an env gives and takes, kept beside what was made or trained in it.
+"""Record which env a checkpoint or data set belongs to, and compare it with another env.
 
 A policy whose weights fit another env (other cameras, other units, other pixels) acts there without
-an error, and badly. So checkpoints and data sets say which env they are of.
+an error, and badly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Record what a run was made of, so that it can be repeated. Imports nothing that it describes."""
+"""Record the versions and machines of a run, so that it can be repeated. Imports nothing that it
+describes.
+"""
 
 from __future__ import annotations
 

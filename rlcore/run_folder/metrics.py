@@ -1,4 +1,4 @@
-"""Names of metrics, and those that need no learner: of a rollout and of its episodes.
+"""Name metrics, and compute those of a rollout and its episodes, which need no learner.
 
 Canonical names are `train/actor/*`, `train/critic/*`, `rollout/*`, `env/*`, `eval/*`, `time/*`.
 A second family of names is in use; :func:`with_aliases` adds it. Light: tensors pass through,

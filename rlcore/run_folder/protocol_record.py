@@ -1,4 +1,4 @@
-"""What an evaluation does, frozen, and whether two did the same. Knows no env and no loop."""
+"""Record the protocol of an evaluation, and compare two of them. Knows no env and no loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`sft.json` and `control.json`: what supervised training came to, and whose it is."""
+"""Write and read `sft.json` and `control.json`: results of supervised training, and the run they
+belong to.
+"""
 
 from __future__ import annotations
 

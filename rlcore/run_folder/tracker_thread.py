@@ -1,6 +1,6 @@
-"""Call a tracker from a thread of its own, so that a hanging network does not stop training.
+"""Call a tracker in a thread of its own, so that a hanging network does not stop training.
 
-Calls are made in order. A thread whose call does not return is left behind; it ends with the
+Calls are made in order. A thread whose call does not return is abandoned; it ends with the
 process.
 """
 

@@ -1,7 +1,6 @@
-"""Log a run's scalars: always to `metrics.jsonl`, and to the trackers that were asked for.
+"""Log a run's scalars: always to `metrics.jsonl`, and to the configured trackers.
 
-Trackers are components of plugins. Their libraries are imported when a run asks for them, not
-before.
+Trackers are components of plugins. Their libraries are imported only when a run uses them.
 """
 
 from __future__ import annotations

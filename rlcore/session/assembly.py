@@ -1,4 +1,4 @@
-"""From a configuration to everything that is known before a worker starts."""
+"""Assemble everything that is known from a configuration before a worker starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which backend runs a group of workers. Ray is imported only where it is asked for."""
+"""Make the group of workers of the configured backend. Imports Ray only if it is the one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Call the hooks that plugins have during a run: time each one, name the plugin, go on or end.
+"""Call the run hooks of plugins: time each one, name the plugin, decide whether the run goes on.
 
-A failing observer is reported once; one that times out is disabled. What other hooks raise is kept
-until the finished updates are in a checkpoint (see :func:`rlcore.training.train.reinforce`). Hooks
-get
-a copy of the metrics, and may add to them.
+A failing observer is reported once; one that times out is disabled. Errors of other hooks are held
+back until the finished updates are in a checkpoint (see :func:`rlcore.training.train.reinforce`).
+Hooks get a copy of the metrics, and may add to them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Have the workers play a list of columns. The one place where jobs are dealt out."""
+"""Have the workers play a list of columns. The only place that assigns jobs to workers."""
 
 from __future__ import annotations
 

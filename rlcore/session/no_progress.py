@@ -1,6 +1,8 @@
-"""Updates that came to nothing or went too far, in words. The run goes on: a sparse reward may
-need a few until somebody succeeds, and a policy may recover. But nobody should find out after a
-night."""
+"""Warn when an update changed nothing, or moved the policy too far.
+
+Training continues: a sparse reward may take several updates, and a policy may recover. But the user
+should see it early.
+"""
 
 from __future__ import annotations
 

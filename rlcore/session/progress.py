@@ -1,6 +1,6 @@
-"""What a run tells the person who waits for it. Knows names and numbers, not how they came about.
+"""Report the progress of a run to the user. Knows names and numbers, not where they come from.
 
-In a terminal a bar per phase, live; elsewhere (a log file, CI) one line when a phase ends, and in
+In a terminal a live bar per phase; elsewhere (a log file, CI) one line when a phase ends, and in
 a long one a line now and then.
 """
 

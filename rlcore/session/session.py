@@ -1,4 +1,4 @@
-"""The live objects of a run, opened together and closed together."""
+"""Open and close the live objects of a run together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Save what a checkpoint holds of a session in its `state.json`, check it, and restore it.
+"""Save, check and restore what `state.json` of a checkpoint holds of a session.
 
-Counters, what plugins have set, and how the files began that lie beside the checkpoints. The check
-needs no workers; :mod:`rlcore.training.resume` calls it.
+Counters, what plugins have set, and how the files beside the checkpoints began. The check needs no
+workers; :mod:`rlcore.training.resume` calls it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check that an evaluation visits no start that a run was trained on, in any of its attempts.
 
-A resume may have changed the starts of training, and the weights were trained on the former ones
+A resume may have changed the starts of training, and the weights were trained on the earlier ones
 too. Knows nothing of checkpoints.
 """
 

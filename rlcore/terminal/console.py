@@ -1,5 +1,7 @@
-"""Tables and bars by rich. Names and texts of others are not read as markup in them, and what
-steers a terminal is spelled out. Light."""
+"""Print tables and bars with rich. Light.
+
+Names and texts from outside are not read as markup, and control characters in them are escaped.
+"""
 
 from __future__ import annotations
 

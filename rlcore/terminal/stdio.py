@@ -1,8 +1,8 @@
-"""Make standard output safe for a terminal, and let a run go on where it can't be written.
+"""Make standard output safe for a terminal, and continue a run where it can't be written.
 
-Names and texts that others chose must not steer the terminal, so control characters are spelled
-out. `rlcore train | head -1` or a closed terminal end neither training nor its checkpoints: from
-then on output is dropped.
+Names and texts from outside must not control the terminal, so control characters are escaped.
+`rlcore train | head -1` or a closed terminal end neither training nor its checkpoints: from then on
+output is dropped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values, names and numbers as they stand in messages. Knows nothing of what they mean. Light."""
+"""Format values, names and numbers for messages. Knows nothing of what they mean. Light."""
 
 from __future__ import annotations
 

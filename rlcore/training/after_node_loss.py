@@ -1,7 +1,7 @@
 """Restart a run after a failure, on the nodes that are still there.
 
-On a cluster that others have started, nodes may have left, or the head may be restarting. Where
-memory ran out, micro-batches get smaller.
+On a joined cluster, nodes may have left, or the head may be restarting. After running out of
+memory, micro-batches get smaller.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The episodes of one update: those that are due, and new groups in place of some of them.
+"""Gather the episodes of one update, and replace groups whose scores are out of bounds.
 
     play all groups --> within bounds? --yes--> trained on
                           ^       |
                           |       no
                           +-- play as many others
 
-Where the algorithm names bounds for the mean score of a group and allows for it, groups out of
-bounds are given up and others are played in their place, until the batch is full (dynamic sampling
+Where the algorithm sets bounds for the mean score of a group and allows for it, groups out of
+bounds are dropped and others are played in their place, until the batch is full (dynamic sampling
 of DAPO, Yu et al. 2025, arXiv 2503.14476, section 3.2). A round plays as many groups as are
-missing, so no episode is played in vain that could have been trained on. Which groups these are
-follows from the update and the scores alone, so it is the same on any placement and after a resume.
+missing, so no episode that could have been trained on is dropped. The choice of groups depends on
+the update and the scores alone, so it is the same on any placement and after a resume.
 """
 
 from __future__ import annotations

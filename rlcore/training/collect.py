@@ -1,4 +1,4 @@
-"""Expert demonstrations into a data set: a given number of successes for each task."""
+"""Collect expert demonstrations into a data set: a given number of successes for each task."""
 
 from __future__ import annotations
 

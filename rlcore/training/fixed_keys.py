@@ -1,7 +1,7 @@
 """Refuse or announce changes of settings that are fixed after a run's first update.
 
-Each key says whether it is (`fixed=` of :func:`rlcore.config.schema.key`), those of plugins too.
-Called before workers start and before anything of the run is changed.
+Each key, also of a plugin, declares it (`fixed=` of :func:`rlcore.config.schema.key`). Called
+before workers start and before anything of the run is changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """On resume, check that the new limits leave something to do.
 
-Knows what was done and what is asked for, and nothing of the files of a checkpoint.
+Knows what was done and what is requested, and nothing of the files of a checkpoint.
 """
 
 from __future__ import annotations

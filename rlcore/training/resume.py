@@ -1,8 +1,8 @@
 """Resume a run: find where it stopped, check that it may go on, and restore the live objects.
 
 Demonstrations are counted, the supervised start is loaded, an evaluation is read back, and training
-goes on from the last checkpoint. As all randomness is keyed, what follows is what would have
-followed without the interruption.
+continues from the last checkpoint. As all randomness is keyed, the result is the same as without
+the interruption.
 """
 
 from __future__ import annotations

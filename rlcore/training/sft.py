@@ -1,4 +1,4 @@
-"""Supervised training on demonstrations: the starting checkpoint, made and not downloaded."""
+"""Train on demonstrations with supervision, to make the starting checkpoint."""
 
 from __future__ import annotations
 

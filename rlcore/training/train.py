@@ -1,4 +1,4 @@
-"""The main job: a starting policy, an evaluation, reinforcement, an evaluation, a summary.
+"""Run the main job: a starting policy, an evaluation, reinforcement, an evaluation, a summary.
 
 demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
                         |                           |

@@ -1,8 +1,8 @@
-"""What actor and rollout give each other where they are processes of their own.
+"""Exchange trajectories and weights between actor and rollout where they are separate processes.
 
 rollout --- trajectory, in pieces of whole columns ---> actor
 rollout <-- weights of a version, in buckets ---------- actor
 
 Both are conversations (:mod:`rlcore.rollout.messages`), so they run over Ray's object store and
-in one process alike, and a bounded queue bounds what is under way.
+within one process, and a bounded queue limits the data in flight.
 """

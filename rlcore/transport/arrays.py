@@ -1,4 +1,4 @@
-"""Tensors as bytes in numpy arrays: what a shared object store passes without a copy.
+"""Pack tensors as bytes in numpy arrays, which a shared object store passes without a copy.
 
 Bytes, as numpy lacks bfloat16. A pickled tensor would be copied in and out, and needs pickle.
 """

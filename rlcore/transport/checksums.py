@@ -1,4 +1,4 @@
-"""Compute checksums of tensors, by which workers find that they loaded different weights."""
+"""Compute checksums of tensors, to detect workers that loaded different weights."""
 
 from __future__ import annotations
 

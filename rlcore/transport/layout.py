@@ -1,7 +1,7 @@
-"""What is about to be sent: the tensors, and where in them the bytes of a sender belong.
+"""Describe what is about to be sent: the tensors, and where in them a sender's bytes belong.
 
-Parameters and buffers go by name. What is sent must be exactly what the receiver has: a weight
-that is missing, unexpected or of another shape is an error that names it, never passed over.
+Parameters and buffers are matched by name. What is sent must be exactly what the receiver has: a
+weight that is missing, unexpected or of another shape is an error that names it, never ignored.
 """
 
 from __future__ import annotations

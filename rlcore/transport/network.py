@@ -1,7 +1,7 @@
-"""Bytes from one process to several on other nodes: gloo, or NCCL between accelerators.
+"""Send bytes from one process to several on other nodes: gloo, or NCCL between accelerators.
 
-A group of its own for each lane, beside the one in which actor ranks sum gradients. It is formed at
-the first transfer and kept, as forming it takes longer than to send small weights.
+Each lane has a process group of its own, beside the one in which actor ranks sum gradients. It is
+formed at the first transfer and reused, as forming it takes longer than sending small weights.
 """
 
 from __future__ import annotations

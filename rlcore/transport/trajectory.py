@@ -1,7 +1,7 @@
-"""The trajectory on its way from those who gathered it to those who learn from it.
+"""Send the trajectory from the rollout workers to the actor ranks.
 
-Column n goes to actor rank n modulo their number, whoever played it: so what an actor rank gets
-does not depend on the number of rollout ranks, and each column arrives exactly once.
+Column n goes to actor rank n modulo their number, whichever worker played it: so what an actor rank
+gets does not depend on the number of rollout ranks, and each column arrives exactly once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the bytes of a lane travel: for each way its two ends, made anew for each transfer.
+"""Make the sender and receiver of a lane's transport, anew for each transfer.
 
     object_store    each message holds a bucket; the store has it once for all readers of a node
     broadcast       a collective a bucket, and no messages

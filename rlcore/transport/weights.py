@@ -1,12 +1,12 @@
-"""Weights of a version from those who learn to every rollout worker: strict, in bounded buckets.
+"""Send a version of the weights from the actor to every rollout worker: strict, in bounded buckets.
 
     announcement   version, names, shapes, dtypes     checked before a byte is written
     bucket ...     bytes, one tensor after another    written in place
 
-Each process that holds a part sends it as it is, over its lane (:mod:`rlcore.placement.routes`);
+Each process that holds a shard sends it as it is, over its lane (:mod:`rlcore.placement.routes`);
 nothing is gathered. All lanes are announced first. Then they are served in their order: a sender
-ends one before it begins the next, and a reader takes a bucket of each lane of one way in turn. So
-whatever anybody waits for was begun before, and never waits for what comes after.
+ends one before it begins the next, and a reader takes a bucket of each lane of one transport in
+turn. So a transfer only ever waits for one that began before it, and no deadlock is possible.
 """
 
 from __future__ import annotations

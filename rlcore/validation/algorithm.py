@@ -1,7 +1,7 @@
 """Check what an algorithm returns against the contract: types, shapes and finite advantages.
 
-[N] where [T, N, 1] is expected would broadcast silently. Whether a loss is finite is looked at
-where its gradient is used: such a step is refused, and counted. Knows no model and no env.
+[N] where [T, N, 1] is expected would broadcast silently. Whether a loss is finite is checked where
+its gradient is used: such a step is refused, and counted. Knows no model and no env.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Check what an env returns, and what it is given, against its spec.
 
-Env workers let nothing else through, and the conformance checks ask the same functions. Each one
-returns the first :class:`Fault` it finds, or None. They look at types, shapes and values of states,
-never at pixels: the cost does not grow with the frames. Knows no worker and no policy.
+Env workers check every answer, and the conformance checks call the same functions. Each one returns
+the first :class:`Fault` it finds, or None. They check types, shapes and values of states, never
+pixels: the cost does not grow with the frames. Knows no worker and no policy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check what a policy returns against its spec: types, shapes and finite numbers.
 
-[B] where [B, C, A] is expected would broadcast silently, and so would a NaN of a decision. Whether
-what `evaluate` gives is finite is looked at where it is used. Knows no env and no algorithm.
+[B] where [B, C, A] is expected would broadcast silently, and a NaN would pass. Whether the result
+of `evaluate` is finite is checked where it is used. Knows no env and no algorithm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Processes of a run, and how they talk."""
+"""Run the workers of a run, each in a process or all in one, and connect them."""
 
 import os
 

@@ -1,7 +1,7 @@
-"""The actor worker: the policy that is trained. It meets no env.
+"""Train the policy: the actor worker. Knows no env.
 
 consumes   trajectory/ROLLOUT_RANK/RANK   columns of all rollout workers
-produces   weights/LANE/ROLLOUT_RANK      its weights, or its part, by version, after each change
+produces   weights/LANE/ROLLOUT_RANK      its weights, or its shard, by version, after each change
 """
 
 from __future__ import annotations

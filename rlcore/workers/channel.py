@@ -1,4 +1,4 @@
-"""Queues between workers: bounded, named, with a timeout that says what was waited for.
+"""Connect workers by queues: bounded, named, with a timeout that says what was waited for.
 
     env worker --- obs/RANK/STAGE/PART --> rollout worker
     env worker <-- act/RANK/STAGE/PART --- rollout worker

@@ -2,7 +2,7 @@
 
     stage -> PlayedEnv -> SurvivingEnv -> the plugin's env
 
-A plugin's env need not know which of its tasks are wanted, nor the policy's sentences: tasks
+A plugin's env need not know which of its tasks are selected, nor the policy's instructions: tasks
 are matched by name, so that a number means the same on both sides. Knows no policy and no
 transport.
 """

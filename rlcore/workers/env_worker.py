@@ -1,8 +1,8 @@
-"""The env worker: simulators and nothing else. Imports no model code and no tensor library.
+"""Run simulators: the env worker. Imports no model code and no tensor library.
 
 consumes   act/RANK/STAGE/PART  (ActionMessage)
 produces   obs/RANK/STAGE/PART  (EnvMessage)
-waits for  the policy's answer to a stage; the other stages' answers queue up meanwhile
+waits for  the policy's actions for a stage; those for other stages queue up meanwhile
 """
 
 from __future__ import annotations

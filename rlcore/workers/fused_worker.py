@@ -1,8 +1,8 @@
-"""The fused worker: rollout and actor over one set of weights.
+"""Run rollout and actor over one set of weights: the fused worker.
 
 It acts with the very weights it trains: nothing to sync, no second copy, and the trajectory stays
-where it was gathered. What it does is what its two halves do. Only what learning needs besides the
-weights can leave the accelerator while it acts.
+where it was gathered. It does what its two halves do. While it acts, only what learning
+needs besides the weights can be offloaded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The workers of a run as one object: start them, let them talk, ask them, stop them.
+"""Handle the workers of a run as one object: start, connect, call and stop them.
 
-Two backends run the same worker classes. Whoever uses a group can't tell which one it has:
+Two backends run the same worker classes. A caller can't tell which one it has:
 
     local   all workers in this process, conversations interleaved: pdb works, starts at once
             (rlcore.workers.local_group)

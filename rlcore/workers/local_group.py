@@ -1,4 +1,4 @@
-"""All workers in the process that asks them: no Ray, and a debugger stops anywhere."""
+"""Run all workers in the calling process: no Ray, and a debugger stops anywhere."""
 
 from __future__ import annotations
 

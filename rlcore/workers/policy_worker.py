@@ -1,11 +1,11 @@
-"""What everyone who holds a policy has in common. What they do with it is elsewhere:
+"""Hold a policy: the base of the workers that have one.
 
     rollout_worker   acts
     actor_worker     learns
     fused_worker     both, over one set of weights
 
-Knows no simulator. The tensor library is imported where a method needs it, so that this module
-can be named by a process that has none.
+Knows no simulator. The tensor library is imported where a method needs it, so that a process
+without one can import this module.
 """
 
 from __future__ import annotations

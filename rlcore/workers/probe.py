@@ -1,5 +1,6 @@
-"""What is asked of each node of a cluster. Travels to the nodes by value, as these may have another
-rlcore or none: it imports nothing of ours at the top.
+"""Query each node of a cluster. Imports nothing of rlcore at the top.
+
+Sent to the nodes by value, as these may have another rlcore or none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which column a row of a vector env plays next. Knows no env and no policy.
+"""Choose the column that a row of a vector env plays next. Knows no env and no policy.
 
 A process has to load a task before it plays it, which takes seconds. So the columns of a task go to
 one process as long as that keeps no row idle.

@@ -1,8 +1,8 @@
 """Restart a vector env whose simulators were lost, and repeat the episodes under way.
 
-An episode is fixed by its address and the actions it got, both of which are at hand here. When a
-simulator dies or hangs, the env is built anew and each row's episode played again from its start,
-so that whoever steps the env notices nothing but the time it took.
+An episode is determined by its address and its actions, both of which are known here. When a
+simulator dies or hangs, the env is built anew and each row's episode replayed from its start, so
+that the caller notices nothing but the time it took.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The kinds of workers, and what may be asked of each.
+"""Define the kinds of workers, and the methods that may be called on each.
 
-A name that isn't here is a bug of the caller. `calls` are answered at once; `talks` are
-conversations with other workers.
+An unknown name is a bug of the caller. `calls` return at once; `talks` are conversations with other
+workers.
 """
 
 from __future__ import annotations

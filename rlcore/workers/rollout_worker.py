@@ -1,8 +1,8 @@
-"""The rollout worker: a policy that acts. It has no optimizer, its weights are the actor's.
+"""Act with a policy: the rollout worker. It has no optimizer; its weights are the actor's.
 
 consumes   obs/RANK/STAGE/PART (EnvMessage), produces act/... (see rlcore.rollout.converse)
-consumes   weights/LANE/RANK   the actor's weights; until those that are due are here it won't act
-produces   trajectory/RANK/ACTOR_RANK, which it then gives up
+consumes   weights/LANE/RANK   the actor's weights; it does not act before the required version
+produces   trajectory/RANK/ACTOR_RANK, which it then drops
 """
 
 from __future__ import annotations

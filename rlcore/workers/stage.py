@@ -1,4 +1,4 @@
-"""One vector env and the queue of columns it plays. Knows no policy and no transport."""
+"""Play a queue of columns on one vector env. Knows no policy and no transport."""
 
 from __future__ import annotations
 

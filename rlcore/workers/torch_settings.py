@@ -1,7 +1,7 @@
-"""The tensor library's settings where env and policy share a process: each has its own.
+"""Separate the tensor library's settings of env and policy where they share a process.
 
 An env that sets threads, the default dtype or the gradient mode for itself would set them for the
-policy too, which then computes otherwise, or learns nothing. Reading them takes microseconds.
+policy too, which then computes differently, or learns nothing. Reading them takes microseconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a group of workers is made of, before any of them is started."""
+"""Describe a group of workers before any of them is started."""
 
 from __future__ import annotations
 
