@@ -142,7 +142,7 @@ class Trial:
             made.unlink(missing_ok=True)
         resumed_after = None if goes_on else self._resume(command.folder)
         errors = [line.strip() for line in command.err if re.match("error:|rlcore:", line)]
-        said = [line.strip() for line in command.out if "survived:" in line]
+        said = [line.strip() for line in command.out if "recovered:" in line]
         noise = [line.rstrip() for line in [*command.out, *command.err] if NOISE.search(line)]
         finished = (command.folder / "summary.json").is_file()
         result = Result(
@@ -205,8 +205,8 @@ def broken(row: Row, result: Result) -> Iterator[str]:
         yield f"no error like {row.error!r}"
     if row.traceback and not any(line.lstrip().startswith('File "') for line in result.stderr):
         yield "the error does not quote the worker's own traceback"
-    if row.survived and "survived:" not in result.happened:
-        yield "it never said what it survived"
+    if row.survived and "recovered:" not in result.happened:
+        yield "it never said what it recovered from"
     goes_on = row.survived or row.ends_well
     if not goes_on and (result.checkpoint or 0) < STRUCK_AFTER:
         yield "the checkpoint is gone"

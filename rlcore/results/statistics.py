@@ -1,4 +1,7 @@
-"""Compute success rates and their uncertainty. Knows no env and no policy; standard library only."""
+"""Compute success rates and their uncertainty. Standard library only.
+
+Knows nothing of envs or policies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make one batched decision of a policy, at a fixed forward batch where the settings ask for one."""
+"""Make one batched decision of a policy, at a fixed forward batch where one is configured."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class InteractReport:
         env_steps: simulated steps.
         seconds: time spent in the simulator (reset, chunk), averaged over stages.
         videos: `{column number: its first episode}` of recorded columns.
-        incidents: what befell its simulators and was survived, one text each.
+        incidents: simulator failures that were recovered from, one text each.
         render_settings: of the simulators it has
         (:attr:`rlcore.contracts.specs.EnvSpec.render_settings`).
     """

@@ -50,8 +50,8 @@ class EnvFacts:
         )
 
     def unlike(self, other: EnvFacts, *, pixels: bool = False) -> Iterator[tuple[str, Any, Any]]:
-        """(what, here, there) of all with which numbers mean something else; with `pixels`, of what
-        changes frames too."""
+        """(field, ours, theirs) for each difference that changes the meaning of numbers; with
+        `pixels`, also for those that change frames."""
         for what, mine, others in (
             ("action", self.actions, other.actions),
             ("state", self.states, other.states),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GatherOrder:
-    """What to play and how.
+    """An order to play episodes.
 
     Attributes:
         side: "train" or "eval": whose env settings.
@@ -32,7 +32,7 @@ class GatherOrder:
         temperature: at which tokens are sampled; None: that of training.
         keep: keep the trajectory in the rollout workers, for an update.
         record: column numbers whose first episode is filmed.
-        trace: column numbers of which all that passes between env and policy is written down.
+        trace: column numbers of which everything that env and policy exchange is recorded.
         stay: numbers of columns gathered before that stay beside these in the rollout workers.
     """
 
@@ -50,9 +50,9 @@ class GatherOrder:
 
 @dataclass
 class Gathered:
-    """Outcomes in canonical order, totals, filmed episodes and traces by column number, and what
-    befell workers and was survived. `render_settings` are those of the simulators as they were
-    made; what differs between workers is listed."""
+    """Outcomes in canonical order, totals, filmed episodes and traces by column number, and the
+    worker failures that were recovered from. `render_settings` are the simulators' actual ones;
+    what differs between workers is listed."""
 
     outcomes: list[EpisodeOutcome]
     env_steps: int
@@ -77,7 +77,7 @@ def gather(
     envs, rollouts = group.ranks("env"), group.ranks("rollout")
     stages = range(assembly.config.rollout.pipeline_stage_num)
     blocks = parts(envs, len(stages), rollouts)
-    # all wait for each other in this one order, so that no circle can close
+    # a fixed receive order, so that no deadlock is possible
     routes = [
         Route(rank, stage, part)
         for rank in range(envs)
@@ -111,7 +111,7 @@ def _dealt(
 def _env_jobs(
     assembly: Assembly, order: GatherOrder, stages: Sequence[Route], blocks: int
 ) -> list[InteractJob]:
-    """The columns, dealt out to the stages of the env workers."""
+    """Assign the columns to the stages of the env workers."""
     hands: defaultdict[int, list[tuple[Column, ...]]] = defaultdict(list)
     for at, hand in zip(stages, deal(order.columns, len(stages)), strict=True):
         hands[at.env_rank].append(tuple(hand))
@@ -154,7 +154,7 @@ def _rollout_job(assembly: Assembly, order: GatherOrder, routes: tuple[Route, ..
 
 
 def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutSummary]) -> Gathered:
-    """What all workers tell, as one."""
+    """Merge the reports of all workers."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         seconds["env"] += sum(report.seconds.values()) / len(reports)
@@ -178,7 +178,7 @@ def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutSummar
 def _together(
     settings: Sequence[Mapping[str, str | int | float | bool]],
 ) -> dict[str, str | int | float | bool]:
-    """Settings of all workers as one."""
+    """Merge the settings of all workers."""
     together: dict[str, str | int | float | bool] = {}
     for name in dict.fromkeys(name for one in settings for name in one):
         values = list(dict.fromkeys(one[name] for one in settings if name in one))
@@ -187,7 +187,7 @@ def _together(
 
 
 def _check_complete(columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome]) -> None:
-    """Every episode once: nothing may be lost or counted twice, by whatever route."""
+    """Check that every episode is there exactly once."""
     played = Counter(outcome.episode for outcome in outcomes)
     twice = [episode for episode, count in played.items() if count > 1]
     asked = {column.episodes[0] for column in columns}

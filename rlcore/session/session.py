@@ -44,25 +44,25 @@ DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 
 @dataclass
 class Session:
-    """What the loops work with.
+    """The live objects of a run.
 
     Attributes:
         assembly: configuration, specs and roster of workers.
-        folder: where the run leaves its files.
+        folder: the run folder.
         attempt: the entry of this session in the run's history, see
         :mod:`rlcore.run_folder.attempts`.
         group: the workers, started.
         trackers, progress, clock: where metrics, messages and times go.
         hooks: those that plugins have during a run.
         manifest: what `manifest.json` holds.
-        interpreters: other ones than rlcore's, in which simulators run.
+        interpreters: those of simulators that do not run in rlcore's own.
         update: policy updates done.
         totals: env steps and episodes of training.
         steering: what plugins have set.
         successes: success of each update's episodes since the last regular checkpoint.
         best: the highest mean of these so far, None before the first.
-        latest: name of the checkpoint that the run came by last, None before the first.
-        warned: causes of warnings that are said once.
+        latest: name of the last checkpoint, None before the first.
+        warned: causes of warnings that are shown once.
     """
 
     assembly: Assembly
@@ -101,22 +101,22 @@ class Session:
         )
 
     def note_rendering(self, side: str, settings: Mapping[str, str | int | float | bool]) -> None:
-        """Keep in the manifest how frames of a side were really made: only simulators that have
-        been started know what their machine adds to the spec."""
+        """Record in the manifest the actual render settings of a side: only running simulators
+        know what their machine adds to the spec."""
         known = self.manifest["render_settings"][side]
         if not known.items() >= settings.items():
             known |= settings
             self._write_manifest()
 
     def tell_survived(self, incidents: Sequence[str]) -> None:
-        """Say what was survived: a user should know, though no figure depends on it."""
+        """Report worker failures that were recovered from, although no result depends on them."""
         for incident in incidents:
-            self.progress.line(f"survived: {incident}")
+            self.progress.line(f"recovered: {incident}")
         if incidents:
             self._look_again()
 
     def _look_again(self) -> None:
-        """Note and say with which versions simulators were started anew."""
+        """Record and report the versions with which simulators were restarted."""
         then = earlier_versions(self.folder.manifest)
         self.interpreters = self.assembly.interpreters()
         now = _manifest(self.assembly, None, self.interpreters)
@@ -125,8 +125,8 @@ class Session:
         self._write_manifest()
 
     def tell_upgraded(self, then: Mapping[str, str]) -> None:
-        """Say which versions are others than they were when the run was last begun; {}: it begins
-        now."""
+        """Report versions that changed since the run was last started; `then` is empty for a new
+        run."""
         now = {"python": self.manifest["python"], **self.manifest["versions"]}
         changed = changes(then, now) if then else []
         if changed:
@@ -136,8 +136,8 @@ class Session:
             )
 
     def note_rounding(self, before: record.Computed | None) -> None:
-        """Keep in the manifest what the workers compute with and what was seen of it; say what
-        does not hold."""
+        """Record in the manifest the workers' kernels and how they round; report promises that do
+        not hold."""
         batch, kernels = self.config.rollout.forward_batch, self.group.kernels
         seen = self.group.rounding(batch)
         self.manifest[record.KEY] = record.entry(kernels, seen)

@@ -264,7 +264,7 @@ class EnvWorker:
         return [demo for round in zip_longest(*courses) for demo in round if demo is not None]
 
     def incidents(self) -> list[str]:
-        """What befell simulators and was survived since this was last asked, one text each."""
+        """Simulator failures recovered from since the last call, one text each."""
         return [text for envs in self._envs.values() for text in _taken(envs)]
 
     def release(self, side: str) -> None:

@@ -113,8 +113,8 @@ class WorkerGroup(ABC):
         return self.env("demonstrate", per_rank)
 
     def incidents(self) -> list[str]:
-        """What befell simulators and env workers and was survived, and was not told with what they
-        played; one text each."""
+        """Failures of simulators and env workers that were recovered from and are in no report of
+        episodes; one text each."""
         asked = self.env("incidents", [{}] * self.ranks("env"))
         return [text for found in asked for text in found]
 

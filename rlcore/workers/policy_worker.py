@@ -208,13 +208,12 @@ class PolicyWorker:
     # -- memory that others may have meanwhile ------------------------------------------------
 
     def suspend(self) -> None:
-        """Where the settings say so, leave the accelerator to the others on it until there is
-        something to compute here again."""
+        """Offload to host memory until the next computation, if the settings say so."""
         if self._settings.offload and self._placed_yet:
             self._copies.leave(self._leaving(), self.device)
 
     def _leaving(self) -> Iterator[Tensor]:
-        """What leaves."""
+        """What is offloaded."""
         from torch import nn
 
         policy = self._held
@@ -223,7 +222,7 @@ class PolicyWorker:
         yield from policy.buffers()
 
     def _arrive(self) -> None:
-        """Have on the device what has left it, or never was there."""
+        """Move everything to the device that is not there."""
         import torch
 
         try:

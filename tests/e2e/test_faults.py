@@ -1,4 +1,4 @@
-"""Workers that die or hang during a training on Ray: what is survived, and how the rest ends."""
+"""Workers that die or hang during a training on Ray: what is recovered, and how the rest ends."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_env_worker_that_dies_in_a_rollout_is_survived(
     """It dies after so many steps, again and again; the run comes to the very same end."""
     run = start(log_path, "dying", "env.train.fail_at=50", "env.train.fail_how=die")
     said = capsys.readouterr().out
-    assert said.count("survived: env worker 0 died") >= 1, said
+    assert said.count("recovered: env worker 0 died") >= 1, said
     assert_same(run, whole)
     assert_no_worker_is_left()
 

@@ -166,7 +166,7 @@ def test_a_member_whose_simulator_dies_is_played_again(
 ):
     dying = ["env.train.fail_at=60", "env.train.fail_how=die"]
     run = start(log_path, "run", RAY, ONE_EACH, *dying)
-    assert "survived: env worker 0 died" in capsys.readouterr().out
+    assert "recovered: env worker 0 died" in capsys.readouterr().out
     assert_same(run, whole)
 
 

@@ -1,4 +1,4 @@
-"""Nodes that die in the middle of something, and what becomes of the run: survived, resumed, or
+"""Nodes that die in the middle of something, and what becomes of the run: recovered, resumed, or
 ended with one error. Whatever happens, it comes to the bits of a run that nothing disturbed.
 
 `pytest -m long -n0 -s tests/e2e/test_node_faults.py` prints the seconds of docs/results/faults.md.
@@ -149,7 +149,7 @@ def test_in_a_rollout_its_env_workers_go_elsewhere(whole: Path, tmp_path: Path):
     print(f"rollout, env worker's node: next update {seconds:.1f} s after the strike")
     assert code == 0, err
     said = " ".join(out.split())
-    assert "survived: env worker 0 on node 1 (" in said
+    assert "recovered: env worker 0 on node 1 (" in said
     assert "left the cluster, with env worker 0, which goes on on node 0" in said
     assert_same(whole, struck.folder)
 

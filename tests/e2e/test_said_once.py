@@ -31,7 +31,7 @@ def run(log_path: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
 def test_of_a_death_that_is_survived(log_path: Path):
     done = run(log_path, "env.train.fail_at=50", "env.train.fail_how=die")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("survived: env worker 0 died") >= 1, done.stdout
+    assert done.stdout.count("recovered: env worker 0 died") >= 1, done.stdout
     assert "raylet" not in done.stdout + done.stderr
     assert all(line.startswith("warning: ") for line in done.stderr.splitlines()), done.stderr
 

@@ -23,7 +23,7 @@ def rlcore_components() -> list[ComponentSpec]:
             kind="command",
             name="venv",
             target="rlcore_simulation.cli.venv:main",
-            summary="make environments of their own for simulators, or list them",
+            summary="create or list virtual environments for simulators",
         )
     ]
 

@@ -69,7 +69,7 @@ def test_what_befell_simulators_that_demonstrated_is_told(
     words += [f"env.train.strikes={strikes}", "cluster.backend=local"]
     words += ["collect.episodes_per_task=2", f"collect.path={tmp_path / 'shown'}"]
     assert main(["collect", *words, f"runner.logger.log_path={tmp_path}"]) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if "survived: " in line]
+    told = [line for line in capsys.readouterr().out.splitlines() if "recovered: " in line]
     (line,) = told
     assert "died (killed by signal 9) while it demonstrated task" in line
 

@@ -14,8 +14,8 @@ COMMANDS = {
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
-    "cluster": "show the machines of a run, and what it would take of them",
-    "plan": "propose a placement for machines that many have, and say what binds",
+    "cluster": "show a run's nodes and the resources it needs",
+    "plan": "suggest a placement for common machines; name the limiting resource",
     "config": "config import FILE: translate a YAML file of RLinf into a recipe",
 }
 TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {

@@ -127,5 +127,5 @@ def test_each_broken_promise_is_named():
     ):
         assert len(list(broken(row, replace(kept, **change)))) == 1, change
     assert list(broken(ROWS["env-worker"], replace(kept, exit_code=0, errors=[]))) == [
-        "it never said what it survived"
+        "it never said what it recovered from"
     ]
