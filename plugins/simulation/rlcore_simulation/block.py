@@ -1,4 +1,4 @@
-"""Observations of all rows in memory that parent and simulator processes share.
+"""Share the observations of all rows between parent and simulator processes.
 
 The memory has no name: processes inherit its file descriptor, and the system frees it when the last
 of them ends. There is nothing to unlink, and a crash leaves nothing behind.

@@ -1,4 +1,4 @@
-"""A pool that builds a task's simulator when it is first needed, and then reuses it."""
+"""Build a task's simulator when it is first needed, and reuse it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which commit a simulator's repository is at, for one that is used as a checkout. Light.
+"""Find the commit of a simulator's repository that is used as a checkout. Light.
 
-Read from its files. Git may be missing, takes a process for each question, and answers nothing of
-a checkout that belongs to another user.
+Read from its files: git may be missing, takes a process for each query, and refuses a checkout that
+belongs to another user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an env of simulators accepts: episodes that exist, valid steps, rendered frames."""
+"""Check what an env of simulators is given: existing episodes, valid steps, rendered frames."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Simulators on the CPU as an rlcore Env.
+"""Implement rlcore's Env over simulators on the CPU.
 
 Observations are in memory shared with the simulator processes; only commands, rewards, ends and
-sentences go over pipes. Importing this loads no simulator.
+instructions go over pipes. Importing this loads no simulator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scripted experts as demonstrators."""
+"""Use scripted experts as demonstrators."""
 
 from __future__ import annotations
 

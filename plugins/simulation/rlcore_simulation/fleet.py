@@ -1,4 +1,4 @@
-"""The simulator processes of one env: send them commands, collect their answers.
+"""Control the simulator processes of one env: send them commands, collect their answers.
 
 send a command to every process  ->  they simulate in parallel  ->  collect the answers
 """

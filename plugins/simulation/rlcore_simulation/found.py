@@ -1,8 +1,8 @@
-"""Which environment the simulators of an env run in, where nobody names one. Light.
+"""Find the environment that simulators run in when none is configured. Light.
 
 It is the newest that `rlcore venv create ENV` made (:mod:`rlcore_simulation.known_interpreters`
-lists them), and only where rlcore's own lacks something. Folders that are not on that list are
-never looked into: whoever can write to one could run anything.
+lists them), and used only if rlcore's own lacks something. Folders that are not on that list are
+never searched: whoever can write to one could run anything.
 """
 
 from __future__ import annotations

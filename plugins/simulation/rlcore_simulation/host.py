@@ -1,6 +1,6 @@
-"""The rows of one process: carries out commands on them, one row after another.
+"""Carry out commands on the rows of one process, one row after another.
 
-It runs inside a simulator process, or in the caller's own process (for pdb).
+Runs inside a simulator process, or in the caller's own process (for pdb).
 """
 
 from __future__ import annotations

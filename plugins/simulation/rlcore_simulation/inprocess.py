@@ -1,4 +1,4 @@
-"""Simulation in the caller's own process (`num_processes: 0`), so that pdb works in it.
+"""Simulate in the caller's own process (`num_processes: 0`), so that pdb works in it.
 
 It answers like :class:`rlcore_simulation.process.SimulatorProcess`, but carries out a command as
 soon as it is sent.

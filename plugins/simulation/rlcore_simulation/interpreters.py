@@ -1,11 +1,11 @@
-"""Start other Python processes, and ask other interpreters for their versions. Light.
+"""Start other Python processes, and query other interpreters for their versions. Light.
 
-`python -m` and `python -c` put the current folder before everything else on the path of modules, so
-that a `json.py` which happens to lie there would be run. Ours never look there, unless the user
-put it on the path (PYTHONPATH). Knows nothing of what the processes do.
+`python -m` and `python -c` put the current folder first on the module path, so that a `json.py`
+that happens to be there would be run. Processes started here never search it, unless the user put
+it on the path (PYTHONPATH). Knows nothing of what the processes do.
 
 A process may run under another interpreter, in an environment of its own (`env.train.python`):
-:func:`look` asks that one for its versions.
+:func:`look` reads that one's versions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Remember the simulator environments and interpreters that this user has made or used. Light.
 
-They stand in a file of the user's, so that they can be listed, and so that the folder of a run may
+They are recorded in a file of the user's, so that they can be listed, and so that a run folder may
 name one of them.
 """
 

@@ -1,4 +1,4 @@
-"""Commands to a simulator process, and its answers. Rows have their numbers in the vector env."""
+"""Define the commands to a simulator process, and its answers. Rows are numbered as in the env."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A simulator process as its parent sees it: start, one command at a time, end.
+"""Start, command and end one simulator process, from its parent's side.
 
 The process is a fresh interpreter that imports the simulator and nothing of the caller's: not its
 `__main__` (under Ray that would import Ray again), not its GPU context, not its threads. It has a
-session of its own, so that a terminal's Ctrl-C is not for it, and so that what it starts ends with
-it. Nothing here waits without a limit, whatever the simulator does.
+session of its own, so that a terminal's Ctrl-C does not reach it, and so that its own child
+processes end with it. Every wait here has a timeout, whatever the simulator does.
 """
 
 from __future__ import annotations

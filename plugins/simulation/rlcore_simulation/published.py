@@ -1,7 +1,7 @@
-"""Published figures of a benchmark, from the file `published.yaml` of an env's package. Light.
+"""Read published figures of a benchmark from `published.yaml` in an env's package. Light.
 
 PROTOCOL:
-  differs: [what of the protocol is not as it was for these, ...]
+  differs: [what of the protocol was different for these, ...]
   tables:
     - source: URL
       setting: how its episodes were played

@@ -1,6 +1,6 @@
 """Compare what an env's simulators need with what their interpreter has. Light.
 
-Of a plugin its ComponentSpec says `requirements` and `requires_python`; an interpreter says its
+A plugin's ComponentSpec has `requirements` and `requires_python`; an interpreter reports its
 version and its packages.
 """
 

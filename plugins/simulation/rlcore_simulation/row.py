@@ -1,4 +1,4 @@
-"""One row of the vector env: an episode in a simulator, its rewards and its end."""
+"""Run one row of the vector env: an episode in a simulator, its rewards and its end."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Main of a simulator process: `rlcore_simulation.serve PIPE MEMORY`.
+"""Run a simulator process: `rlcore_simulation.serve PIPE MEMORY`.
 
-consumes   commands over the pipe (the first message tells which rows to host)
+consumes   commands over the pipe (the first message says which rows to host)
 produces   answers over the pipe, observations in the shared memory
 waits for  the next command
 ends       when the pipe closes or the parent is gone, whichever comes first
 
-What a simulator starts in turn is not of this conversation: the pipe is closed in processes that
-are forked from this one, and in commands.
+Child processes of a simulator have no access to the pipe: it is closed in processes that are forked
+from this one, and in commands.
 """
 
 from __future__ import annotations

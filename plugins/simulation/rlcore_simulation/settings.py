@@ -1,4 +1,4 @@
-"""Keys of every env on :mod:`rlcore_simulation`. Light."""
+"""Define the keys common to every env on :mod:`rlcore_simulation`. Light."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plugin provides to simulate on the CPU: one scene, and how to get it."""
+"""Define what a plugin provides to simulate on the CPU: a simulator, and a pool of them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Our modules for another interpreter: copies in a folder of their own, which is all that is put on
-its path. Nothing need be installed there but the simulator and numpy.
+"""Copy rlcore's modules for another interpreter, into a folder that is its whole module path. Only
+the simulator and numpy need be installed there.
 
     packages here --copied--> CACHE/staged/DIGEST/ --path--> the other interpreter
 
-This process's own path would bring its numpy along. The folder is named by what it holds, so equal
-code is copied once; a copy that was changed since is made anew. Several processes may copy at once,
-and one that is in use is never removed. Knows no simulator.
+This process's own path would bring its numpy along. The folder is named by the digest of its
+contents, so equal code is copied once; a copy that was changed since is made anew. Several
+processes may copy at once, and one that is in use is never removed. Knows no simulator.
 """
 
 from __future__ import annotations

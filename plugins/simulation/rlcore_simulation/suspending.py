@@ -1,7 +1,7 @@
-"""Simulators that hold memory of an accelerator, as those do that render there.
+"""Suspend and resume simulators that hold accelerator memory, as those that render there do.
 
-Suspended, their processes end. Resumed, they start anew, and episodes that were running are started
-and played again up to where they were: equal starts and actions lead to the same place.
+Suspended, their processes end. Resumed, they start anew, and running episodes are replayed from
+their starts: equal starts and actions lead to the same state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Commands, answers and what they hold, as messages of the wire, and back, by the types of their
-fields.
+"""Translate commands, answers and their contents to messages of the wire and back, by the types of
+their fields.
 
-What travels by its name (settings, errors) is looked up on the other side among its own.
+Settings and errors are sent by class name, and looked up by it on the other side.
 """
 
 from __future__ import annotations

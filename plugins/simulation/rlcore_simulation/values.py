@@ -1,8 +1,8 @@
-"""Values of settings as JSON has them, and back as what they were.
+"""Convert values of settings to JSON and back without loss.
 
-JSON has numbers, texts, lists and mappings of texts. What else a key may hold (tuples, paths,
-members of an Enum, mappings of numbers) travels as a mapping of one entry, whose name says what it
-is. Knows no settings.
+JSON has numbers, texts, lists and mappings of texts. Any other value of a key (tuples, paths,
+members of an Enum, mappings of numbers) is sent as a mapping of one entry, whose name is its type.
+Knows no settings.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What goes over the pipe between a simulator process and its parent: bytes, and what they mean.
+"""Encode and decode the bytes on the pipe between a simulator process and its parent.
 
     message = MAGIC, VERSION, length of the header | header: JSON | arrays, one after another
 
 The header holds the kind of the message, its plain fields (numbers, texts, lists, mappings) and the
 dtype and shape of each array. Nothing is pickled, in either direction: the other side may be
-another Python with another numpy, and what it says is read, never run. Knows no message
+another Python with another numpy, and its messages are parsed, never executed. Knows no message
 (:mod:`.translate` does) and no process.
 """
 

@@ -1,1 +1,1 @@
-"""Tools around a run: its report, films and replays, trackers, and policies for elsewhere."""
+"""Tools around a run: its report, videos and replays, trackers, and exported policies."""

@@ -1,4 +1,4 @@
-"""One episode for people: from what a user calls it to its address, and what passed as a table."""
+"""Resolve a user's name for an episode to its address, and show its trace as a table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""`rlcore export`: the policy of a checkpoint in a folder of its own, as its original code reads
-it.
+"""Export the policy of a checkpoint to a folder of its own, in the format of its original code.
 
-What a checkpoint holds is mostly in that form already, so it is copied, and the model's plugin
-changes what is not (`ComponentSpec.original`). Only to turn merged adapters into adapters alone, or
-the other way round, is the policy built; no env, no worker.
+A checkpoint is mostly in that format already, so it is copied, and the model's plugin changes the
+rest (`ComponentSpec.original`). The policy is built only to turn merged adapters into adapters
+alone, or the reverse; no env, no worker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What watches a run and is core's own: its films, and its report.
+"""Observe a run for core: record its videos, write its report.
 
-Through the hooks that everybody has. What they need is imported when there is something to do.
+Through the same hooks as any plugin. Their libraries are imported when they are first needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What this package adds to rlcore. Strings only."""
+"""Register this package with rlcore. Strings only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts worth a try on given machines, and how full each makes them. Pure.
+"""Suggest layouts for given machines, and estimate how full each makes them. Pure.
 
 shared     env, rollout and actor on all ranks: one process acts and learns
 hybrid     env on the first half of the ranks, rollout on the second, actor on all

@@ -1,12 +1,12 @@
-"""One episode of a run played again, and all that env and policy exchanged in it.
+"""Repeat one episode of a run, and record everything that env and policy exchange.
 
 <run>/replay/<task>_<trial>/
   episode.mp4           every simulated frame
   episode.safetensors   observations, actions, log-probs, values, rewards: see `Trace`
-  episode.json          which episode, what came of it, and what the arrays are
+  episode.json          which episode, its outcome, and what the arrays are
 
 As starts and noise are keyed by the episode, it is the very one that was evaluated, if the weights
-are those, and each decision is computed in a batch of the same size.
+are the same and each decision is computed in a batch of the same size.
 """
 
 from __future__ import annotations

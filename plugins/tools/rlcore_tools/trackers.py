@@ -1,5 +1,4 @@
-"""TensorBoard, Weights & Biases and SwanLab. Their libraries are imported when a run asks for them,
-not before."""
+"""Log to TensorBoard, Weights & Biases and SwanLab. Imports their libraries only when a run uses them."""
 
 from __future__ import annotations
 

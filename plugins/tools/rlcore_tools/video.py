@@ -1,6 +1,6 @@
-"""Videos of episodes: captions, mosaics, MP4 files. Knows nothing of envs, only of frames.
+"""Make videos of episodes: captions, mosaics, MP4 files. Knows nothing of envs, only of frames.
 
-Frames are uint8 `[H, W, 3]`, RGB. They are made one by one as the encoder asks for them: a mosaic
+Frames are uint8 `[H, W, 3]`, RGB. They are made one by one as the encoder requests them: a mosaic
 of large frames as a whole would take gigabytes.
 """
 

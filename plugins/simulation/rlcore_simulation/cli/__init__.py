@@ -1,1 +1,1 @@
-"""Commands for the simulators of other interpreters."""
+"""Commands for simulators under other interpreters."""

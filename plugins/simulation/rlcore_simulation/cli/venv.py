@@ -1,4 +1,4 @@
-"""`rlcore venv create ENV [PATH]`, `rlcore venv ls`: environments of their own for simulators."""
+"""`rlcore venv create ENV [PATH]`, `rlcore venv ls`: manage environments for simulators."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`rlcore cluster [EXPERIMENT] [overrides]`: the machines of a run, and what it would take of them.
+"""`rlcore cluster [EXPERIMENT] [overrides]`: show a run's nodes and the resources it needs.
 
-Without a choice of components only the machines are shown.
+Without a choice of components only the nodes are shown.
 """
 
 from __future__ import annotations

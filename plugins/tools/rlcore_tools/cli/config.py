@@ -1,6 +1,6 @@
-"""`rlcore config import FILE [--out NAME.yaml]`: a YAML file of RLinf as a recipe of ours.
+"""`rlcore config import FILE [--out NAME.yaml]`: convert a YAML file of RLinf to a recipe.
 
-Each key is named with what became of it. The recipe is written where `--config-dir` finds it.
+The result for each key is listed. The recipe is written where `--config-dir` finds it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: a policy in its model's own layout, or
-with --layout in that of another system."""
+"""`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: write a policy in its model's layout, or
+with --layout in that of another system.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`rlcore plan EXPERIMENT [overrides]`: where its processes could run, and what binds; on machines
-that many have, or on those of `cluster.inventory` or `cluster.address`.
+"""`rlcore plan EXPERIMENT [overrides]`: suggest a placement and name the limiting resource.
 
-A layout is proposed if every check passes and what its processes hold fits, if need be with
-smaller micro-batches or with activations that are made again; where none does, one that trains
-adapters.
+For common machines, or for those of `cluster.inventory` or `cluster.address`.
+
+A layout is suggested if every check passes and its processes fit into memory, if need be with
+smaller micro-batches or with recomputed activations; if none does, one that trains adapters.
 """
 
 from __future__ import annotations

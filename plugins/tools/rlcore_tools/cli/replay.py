@@ -1,8 +1,8 @@
-"""`rlcore replay RUN --task NAME --trial NUMBER [overrides]`: one episode again, to look at.
+"""`rlcore replay RUN --task NAME --trial NUMBER [overrides]`: repeat one episode, for inspection.
 
-The run's own configuration is taken, one env in this very process (`cluster.backend=local`), so
-that `pdb` works in the policy and in the simulator alike. A simulator of another interpreter has a
-process of its own.
+Uses the run's own configuration with one env in this process (`cluster.backend=local`), so that
+`pdb` works in the policy and in the simulator. A simulator under another interpreter has a process
+of its own.
 """
 
 from __future__ import annotations

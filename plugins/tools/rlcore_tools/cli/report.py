@@ -1,5 +1,7 @@
-"""`rlcore report RUN [RUN ...]`: write a run's report again, or compare several runs. The folder
-of a sweep stands for the runs in it."""
+"""`rlcore report RUN [RUN ...]`: write a run's report again, or compare several runs.
+
+The folder of a sweep stands for the runs in it.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`report.html`: the results of a run, as one file that opens without a network.
+"""Write `report.html`: the results of a run, as one file that opens without a network.
 
 run folder --record--> facts --figures, chart, clips--> page --templates--> HTML
 
-Everything is read from the folder, so a report can be made again at any time, of a run that is
-under way or was killed too. What is missing is left out and said.
+Everything is read from the folder, so a report can be made again at any time, also of a run that is
+under way or was killed. What is missing is left out, with a note.
 """
 
 from __future__ import annotations

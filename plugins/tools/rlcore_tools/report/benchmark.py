@@ -1,5 +1,4 @@
-"""Tables of `rlcore eval RUN protocol=NAME`, and the published figures beside them. Knows nothing
-of pages."""
+"""Make the tables of `rlcore eval RUN protocol=NAME`, with the published figures. Knows no pages."""
 
 from __future__ import annotations
 

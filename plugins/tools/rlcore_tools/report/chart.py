@@ -1,4 +1,4 @@
-"""Charts as inline SVG. Knows numbers and labels; colours are classes that the page's style sets.
+"""Draw charts as inline SVG. Knows numbers and labels; colours are classes of the page's style.
 
 y |  --o--  lines with bands, markers with error bars
   +-------- x

@@ -1,4 +1,4 @@
-"""Videos of a report: which episodes, and embedded or linked. Knows nothing of their frames."""
+"""Choose the videos of a report, embedded or linked. Knows nothing of their frames."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which files of a run are not the ones that it wrote: of another run, or changed since.
+"""Find files of a run that it did not write: of another run, or changed since.
 
-A file that can be read may still be another run's, copied here by mistake. What a run writes tells
-of its other files, so they are held against each other. Knows nothing of how doubts are shown.
+A readable file may still be another run's, copied here by mistake. A run's files refer to each
+other, so they are compared. Knows nothing of how doubts are shown.
 """
 
 from __future__ import annotations

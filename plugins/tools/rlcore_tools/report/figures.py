@@ -1,4 +1,4 @@
-"""Success on both sides of a training, per task and over all. Knows nothing of pages."""
+"""Compute success before and after training, per task and over all. Knows nothing of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From facts to pages: what is shown, in which words. How it looks stands in `templates/`."""
+"""Turn facts into pages: what is shown, in which words. `templates/` has the design."""
 
 from __future__ import annotations
 

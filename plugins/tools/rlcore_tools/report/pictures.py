@@ -1,4 +1,4 @@
-"""What of a run is drawn: success by update, metrics, gains. Knows runs and charts, no pages."""
+"""Choose the charts of a run: success by update, metrics, gains. Knows no pages."""
 
 from __future__ import annotations
 

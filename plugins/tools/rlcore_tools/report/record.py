@@ -1,4 +1,4 @@
-"""The files of a run as facts. Knows their formats, nothing of how they are shown."""
+"""Read the files of a run as facts. Knows their formats, nothing of how they are shown."""
 
 from __future__ import annotations
 

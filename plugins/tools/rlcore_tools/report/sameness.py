@@ -1,4 +1,4 @@
-"""Whether two runs logged the same: what a repeated run must show. Knows metrics, no files."""
+"""Check that two runs logged the same, as a repeated run must. Knows metrics, no files."""
 
 from __future__ import annotations
 

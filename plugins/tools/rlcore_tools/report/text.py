@@ -1,4 +1,4 @@
-"""Numbers and values in words."""
+"""Format numbers and values."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Configuration files of RLinf as recipes of ours: file -> values -> verdicts -> recipe."""
+"""Convert configuration files of RLinf to recipes: file -> values -> verdicts -> recipe."""

@@ -1,4 +1,4 @@
-"""Which of our components a file of RLinf asks for."""
+"""Find the components that a file of RLinf selects."""
 
 from __future__ import annotations
 

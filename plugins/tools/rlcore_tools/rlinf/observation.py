@@ -1,5 +1,7 @@
-"""An observation under the names that RLinf's documents print, as tensors. A view: nothing in
-rlcore reads it, and no policy is given it (docs/observation.md)."""
+"""Present an observation under the names in RLinf's documents, as tensors.
+
+A view: nothing in rlcore reads it, and no policy is given it (docs/observation.md).
+"""
 
 from __future__ import annotations
 

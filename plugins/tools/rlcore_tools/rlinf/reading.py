@@ -1,7 +1,7 @@
-"""One of RLinf's YAML files with its groups, composed as RLinf composes it. Translates nothing.
+"""Read one of RLinf's YAML files with its groups, composed as RLinf does it. Translates nothing.
 
-A group's file (`env/NAME@env.train` of the defaults list) is looked for in the file's own folder,
-in those that the user names, and where a checkout of RLinf keeps them.
+A group's file (`env/NAME@env.train` of the defaults list) is searched for in the file's own folder,
+in the folders that the user names, and where a checkout of RLinf has them.
 """
 
 from __future__ import annotations

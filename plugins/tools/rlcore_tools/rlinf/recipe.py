@@ -1,4 +1,4 @@
-"""A translation as a recipe of ours, and as lines to read."""
+"""Write a translation as a recipe, and as lines to read."""
 
 from __future__ import annotations
 

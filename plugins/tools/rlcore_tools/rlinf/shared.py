@@ -1,7 +1,7 @@
-"""What becomes of the keys of RLinf's embodied files that no component of ours has.
+"""Translate the keys of RLinf's embodied files that belong to no component.
 
-Keys of a component are told by the component (`imports` of its spec). The page
-docs/coming-from-rlinf.md is checked against these rules.
+A component translates its own keys (`imports` of its spec). The page docs/coming-from-rlinf.md is
+checked against these rules.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""From the values of one of RLinf's files to a verdict for each of its keys.
+"""Translate the values of one of RLinf's files to a verdict for each of its keys.
 
 leaves --which components--> rules of theirs and the shared ones --first that fits--> Verdict
-       '-- no rule: an old spelling, else a key of ours, else nobody's
+       '-- no rule: an old spelling, else a key of rlcore, else unknown
 
-Nothing is lost without a verdict, and no verdict's value is one that its key would refuse.
+Every key gets a verdict, and no verdict's value is one that its key would refuse.
 """
 
 from __future__ import annotations

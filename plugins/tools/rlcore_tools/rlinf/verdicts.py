@@ -1,4 +1,4 @@
-"""What becomes of each key: by a rule, else as an old spelling, else as a key of ours."""
+"""Decide what becomes of each key: by a rule, else an old spelling, else a key of rlcore."""
 
 from __future__ import annotations
 
