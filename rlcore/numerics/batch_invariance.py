@@ -31,7 +31,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 def look(policy: Policy, spec: EnvSpec, device: str, forward_batch: int | None) -> Rounding:
-    """How this process rounds; with a fixed forward batch, its policy too."""
+    """Check how this process rounds; with a fixed forward batch, its policy too."""
     rows = ROWS if forward_batch is None else padded_rows(forward_batch)
     _, digest = kernels_alone(ROWS, device)  # of as many rows in every run, to compare
     kernels, _ = kernels_alone(rows, device)
@@ -41,9 +41,9 @@ def look(policy: Policy, spec: EnvSpec, device: str, forward_batch: int | None) 
 
 @lru_cache(maxsize=8)
 def kernels_alone(rows: int, device: str = "cpu") -> tuple[tuple[str, ...], str]:
-    """(what gave a row other bits at another place or beside other rows, a digest of the results).
+    """(sums whose bits depend on place or batch, a digest of the results).
 
-    The digests of two processes are equal if they rounded these sums alike.
+    The digests of two processes are equal if they rounded these sums the same way.
     """
     moved, seen = [], hashlib.sha256()
     for name, function, shape in _functions(device):
@@ -56,7 +56,7 @@ def kernels_alone(rows: int, device: str = "cpu") -> tuple[tuple[str, ...], str]
 
 
 def moved_decisions(policy: Policy, spec: EnvSpec, rows: int) -> tuple[str, ...]:
-    """Which parts of the policy's decisions change when rows change places, or get other company.
+    """Find parts of the policy's decisions that change with a row's place or with other rows.
 
     It is shown random pixels and states of its env; nothing is drawn but from keys.
     """
@@ -125,7 +125,7 @@ def _moves(function: Function, one: Tensor, other: Tensor, result: Tensor) -> bo
 
 
 def _numbers(shape: tuple[int, ...], name: str) -> Tensor:
-    """Standard normal, the same everywhere and whatever torch's own generator holds."""
+    """Standard normal, the same everywhere, independent of torch's own generator."""
     drawn = generator(MARK, name).standard_normal(shape, dtype=np.float32)
     return torch.from_numpy(drawn)
 

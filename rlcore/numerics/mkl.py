@@ -51,11 +51,11 @@ X86 = ("x86_64", "amd64", "i386", "i686")
 
 @dataclass(frozen=True)
 class Processor:
-    """What a processor offers to those who compute; or what several have in common.
+    """The features of a processor, or the common ones of several.
 
     Attributes:
         level: one of LEVELS.
-        maker: as it calls itself, e.g. "GenuineIntel": MKL has other kernels for other makers'.
+        maker: its vendor string, e.g. "GenuineIntel": MKL has other kernels for other makers'.
         units: those of BF16_UNITS that it has.
     """
 
@@ -79,7 +79,7 @@ class Processor:
 
 @dataclass(frozen=True)
 class Kernels:
-    """What a run computes with.
+    """The CPU kernels of a run.
 
     Attributes:
         processor: what its workers' processors have in common.
@@ -94,14 +94,14 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Rounding:
-    """What was seen of a process that computes.
+    """The rounding of a process, as checked.
 
     Attributes:
-        rows: of the batches that were looked at.
+        rows: of the batches that were checked.
         kernels: sums whose rows got other bits at another place or beside other rows.
-        decisions: parts of the policy's decisions of which the same is true; looked at only with a
+        decisions: parts of the policy's decisions of which the same is true; checked only with a
             fixed forward batch.
-        digest: of the sums' results: equal where two processes round them alike.
+        digest: of the sums' results: equal where two processes round them the same way.
     """
 
     rows: int
@@ -126,7 +126,7 @@ def known_by(maker: str, flags: set[str]) -> Processor:
 
 
 def in_common(processors: Sequence[Processor]) -> Processor:
-    """What all of them offer."""
+    """The features that all of them have."""
     first, *others = processors
     return Processor(
         min((each.level for each in processors), key=LEVELS.index),
@@ -136,8 +136,8 @@ def in_common(processors: Sequence[Processor]) -> Processor:
 
 
 def shared(processors: Sequence[Processor]) -> dict[str, str]:
-    """The environment under which all of them compute alike; a better one is held to what the
-    others offer."""
+    """The environment under which all of them compute the same bits: better processors are limited
+    to the common features."""
     common = in_common(processors)
     found = {MKL: common.setting} if common.setting else {}
     if any(each != common for each in processors) and common.level in HELD:
@@ -148,7 +148,7 @@ def shared(processors: Sequence[Processor]) -> dict[str, str]:
 
 
 def choose() -> None:
-    """Ask for this processor's best kernels, unless the user asked for some."""
+    """Choose this processor's best kernels, unless the user has chosen."""
     setting = processor().setting
     if setting and MKL not in os.environ:
         os.environ |= {MKL: setting, OURS: setting}
@@ -164,7 +164,7 @@ def settle(offered: Sequence[Processor], begun: Kernels | None = None) -> Kernel
     """The kernels of a run whose workers sit on these processors.
 
     Args:
-        offered: what they offer.
+        offered: their features.
         begun: what the run computed with before; used again if every worker can.
     """
     common = in_common(offered)
@@ -177,7 +177,7 @@ def settle(offered: Sequence[Processor], begun: Kernels | None = None) -> Kernel
 
 
 def adopt(kernels: Kernels) -> None:
-    """Compute with these from now on; without effect on what has computed already."""
+    """Use these kernels from now on; without effect on a library that has computed already."""
     os.environ |= kernels.environment
     if not kernels.by_hand and MKL in kernels.environment:
         os.environ[OURS] = kernels.environment[MKL]
@@ -189,8 +189,8 @@ def in_effect() -> dict[str, str]:
 
 
 def _linux_says() -> tuple[str, set[str]]:
-    """(maker, flags) of the first processor. No more is read: on a large machine the kernel takes
-    long to tell of all."""
+    """(maker, flags) of the first processor. No more is read: on a large machine
+    the full list takes the kernel long."""
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
             facts = dict(_pairs(lines))

@@ -25,11 +25,11 @@ PLAIN = re.compile(r"[\w, .-]*").fullmatch  # a folder from elsewhere puts nothi
 
 @dataclass(frozen=True)
 class Computed:
-    """What an earlier run, or the beginning of this one, computed with.
+    """The kernels of an earlier run, or of the start of this one.
 
     Attributes:
-        kernels: what decided.
-        digests: what came of it, of its workers, each once.
+        kernels: the settings.
+        digests: of its workers' results, each once.
     """
 
     kernels: Kernels
@@ -37,8 +37,8 @@ class Computed:
 
 
 def computed(manifest: Path) -> Computed | None:
-    """What `manifest.json` says; None if it is not there, or too old or damaged to say it. Nothing
-    but the last bits depends on it."""
+    """Read it from `manifest.json`; None if missing, too old or damaged. Only the last bits
+    depend on it."""
     try:
         kept = read_json(manifest)[KEY]
         level, maker, units = (kept["processor"][name] for name in ("level", "maker", "units"))
@@ -55,7 +55,7 @@ def computed(manifest: Path) -> Computed | None:
 
 
 def entry(kernels: Kernels, seen: Sequence[Rounding]) -> dict[str, Any]:
-    """What the manifest keeps."""
+    """The entry of the manifest."""
     return {
         **asdict(kernels),
         "rounding": {
@@ -70,7 +70,7 @@ def entry(kernels: Kernels, seen: Sequence[Rounding]) -> dict[str, Any]:
 def words(
     kernels: Kernels, seen: Sequence[Rounding], forward_batch: int | None, before: Computed | None
 ) -> list[str]:
-    """What a user should know of it, a line each; none where all is as it should be."""
+    """Lines for the user, one for each promise that does not hold."""
     found = []
     own = kernels.processor.setting
     if kernels.by_hand and kernels.environment.get(MKL) != own:

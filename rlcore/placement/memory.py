@@ -37,12 +37,12 @@ _WHILE_JOINED = 2  # as they came, and in one piece
 
 @dataclass(frozen=True)
 class Batch:
-    """How many samples a process has to do with at once, at most.
+    """The largest batches of a process.
 
     Attributes:
         rows: decided in one forward.
         samples: of a micro-batch.
-        taught: of a step of supervised training, which makes no micro-batches.
+        taught: samples of a step of supervised training, which makes no micro-batches.
         stored: decisions kept from a rollout until they are learned from.
     """
 
@@ -57,10 +57,10 @@ class Need:
     """Bytes of a process. All but `host` lies where it computes.
 
     Attributes:
-        weights: what it computes with, whatever it does.
-        state: what learning keeps besides: gradients, optimizer, reference weights.
+        weights: the policy's, in every role.
+        state: of learning: gradients, optimizer, reference weights.
         acting: needed besides while it acts.
-        gathered: of divided parameters, what is whole while it learns.
+        gathered: of sharded parameters, those gathered while it learns.
         stepping: needed besides while the optimizer steps.
         sample: needed besides for each sample of a forward that is learned from.
         samples, taught: of such a forward, see :class:`Batch`.
@@ -119,7 +119,7 @@ def memory_per_process(
     offloads: bool = False,
     on_cores: bool = False,
 ) -> Need:
-    """What a process holds.
+    """Estimate the memory of a process.
 
     With P parameters, T of them trained, b bytes each (4 in fp32, 2 in bf16), R rows that a forward
     decides at once, K numbers cached for each, M samples in a micro-batch, and a bytes of
@@ -134,7 +134,7 @@ def memory_per_process(
         rollout+actor    as the actor; the larger of R (K b + a) and what it learns with
         env              0: the simulator's own, unknown here
 
-    Where n processes divide the parameters, an actor holds the n-th part of all that but M a, and
+    Where n processes shard the parameters, an actor holds the n-th part of all that but M a, and
     G b of what is gathered to compute with, G parameters at once; all of them where they stay
     gathered until the backward (`gathers_again` is false). Where it `offloads` (cpu_offload), the
     parts lie in main memory.
@@ -208,14 +208,14 @@ def halved(plan: Plan, memory: Mapping[str, Need]) -> int | None:
 
 
 def cut(plan: Plan, memory: Mapping[str, Need]) -> Mapping[str, Need]:
-    """What is needed with micro-batches as they are cut where memory runs out; who divides
-    parameters can't."""
+    """The need after micro-batches are halved for lack of memory; not possible with sharded
+    parameters."""
     samples = halved(plan, memory)
     return with_samples(memory, samples) if samples and plan.shares == 1 else memory
 
 
 def fillable(have: int) -> float:
-    """What may be filled of so many bytes."""
+    """The part of so many bytes that a run may use."""
     return (1 - FREE) * have
 
 

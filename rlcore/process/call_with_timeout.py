@@ -9,9 +9,9 @@ from rlcore.process.watchdog import TICK, Countdown
 
 
 def waited_for(call: Callable[[], object], seconds: float) -> BaseException | None:
-    """Make a call on a thread of its own, and wait until it comes back.
+    """Call in a thread of its own, and wait until it returns.
 
-    A call into a library that hangs can't be ended from outside. So it is left behind: its thread
+    A call that hangs in a library can't be ended from outside. So it is abandoned: its thread
     ends with the process.
 
     Returns:

@@ -24,7 +24,7 @@ _last: list[int] = []
 
 
 def heed() -> None:
-    """From now on these signals raise. One that is ignored stays so, but for SIGTERM."""
+    """Make these signals raise from now on. One that is ignored stays so, but for SIGTERM."""
     _last.clear()
     if in_main_thread():
         for number in {*not_ignored(), signal.SIGTERM}:
@@ -64,7 +64,7 @@ def end(number: int, frame: FrameType | None) -> None:
 
 
 def remember(number: int) -> None:
-    """Note that the signal has come."""
+    """Record that the signal has come."""
     _last[:] = [number]
 
 
@@ -77,7 +77,7 @@ def number_of(error: KeyboardInterrupt) -> int:
 
 
 def last_words(number: int) -> str:
-    """What the command says in the end, e.g. "rlcore: terminated"."""
+    """The command's last line, e.g. "rlcore: terminated"."""
     return "rlcore: interrupted" if number == signal.SIGINT else "rlcore: terminated"
 
 

@@ -38,8 +38,8 @@ TRACKER = "resource_tracker"  # Python's own, which frees shared memory when all
 
 
 class Countdown:
-    """Seconds that are left, counted only while somebody looks: a process that was stopped and
-    goes on (Ctrl-Z, a laptop's lid) has not been waiting."""
+    """Seconds that are left, counted only between checks: a process that was suspended and
+    resumed (Ctrl-Z, a laptop's lid) was not waiting meanwhile."""
 
     def __init__(self, seconds: float) -> None:
         self.left = seconds
@@ -64,8 +64,8 @@ class Watchdog:
     """See :func:`guard`.
 
     Attributes:
-        limits: what is waited for, and how long that may take.
-        spare: signals that the main thread grants in its own time.
+        limits: the current waits, and their time limits.
+        spare: signals that the main thread handles in its own time.
     """
 
     def __init__(self, stop_seconds: float) -> None:
@@ -134,7 +134,7 @@ _known: list[psutil.Process] = []
 
 @contextlib.contextmanager
 def guard(stop_seconds: float) -> Iterator[None]:
-    """Let a thread watch over what is inside. For the main thread of the command line, which may
+    """Watch the block from a thread. For the main thread of the command line, which may
     end its process; in another one it does nothing.
 
     A signal that asks for the end is given `stop_seconds` to be obeyed.
@@ -156,8 +156,7 @@ def guard(stop_seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def marked() -> Iterator[None]:
-    """Whatever process is started inside, and whatever that starts, is known again by
-    :func:`kill_started`."""
+    """Mark processes started inside, and their children, for :func:`kill_started`."""
     global _mark
     if _mark is not None:
         yield
@@ -195,7 +194,7 @@ def limit(error: Cause, seconds: float, *, place: bool = True) -> Iterator[None]
 
 @contextlib.contextmanager
 def hold() -> Iterator[None]:
-    """The first signal inside is granted by the main thread in its own time."""
+    """Let the main thread handle the first signal inside in its own time."""
     watchdog = _current
     if watchdog is not None:
         watchdog.spare = 1
@@ -213,8 +212,8 @@ def know(processes: Iterable[psutil.Process]) -> None:
 
 
 def kill_started() -> None:
-    """Kill all processes that were started while :func:`marked`, and theirs, and those that are
-    known besides."""
+    """Kill all processes that were started while :func:`marked`, their children, and those
+    that :func:`know` added."""
     import psutil
 
     for process in _known:

@@ -73,14 +73,14 @@ class RunHooks:
     def call(
         self, hook: str, *, run: Run, metrics: dict[str, float] | None = None, **others: Any
     ) -> None:
-        """Call a hook of all plugins, one after another. What it raises is kept for :meth:`check`;
+        """Call a hook of all plugins, one after another. Its error is stored for :meth:`check`;
         an observer's is a warning.
 
         Args:
             metrics: what the hook may add to.
 
         Raises:
-            KeyboardInterrupt: the user's, who must not be kept waiting.
+            KeyboardInterrupt: the user's, raised at once.
         """
         for impl in reversed(self._manager.subset_hook_caller(hook, []).get_hookimpls()):
             if self._is_disabled(impl):

@@ -16,7 +16,7 @@ of the ratios clipped; a KL of 0.1 to 0.2 still learns, see docs/algorithms.md."
 
 
 def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
-    """What to say of an update that learned nothing; None of others.
+    """The warning about an update that learned nothing; None for others.
 
     Args:
         update: its number, from 1.
@@ -43,7 +43,7 @@ def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
 
 
 def moved_far(update: int, metrics: Mapping[str, float], algorithm: AlgorithmConfig) -> str | None:
-    """What to say of an update that moved the policy so far that it may have broken it; None of
+    """The warning about an update that moved the policy so far that it may be broken; None for
     others. An algorithm that measures neither KL nor clipping is not judged.
 
     Args:

@@ -75,7 +75,7 @@ def _is_read(config: RunConfig, key: schema_tree.Key) -> bool:
 
 
 def _moved(then: Any) -> bool:
-    """Whether what the run began with is gone: it may be given where it is now."""
+    """Whether the path that the run began with is gone: its new place may be given."""
     return isinstance(then, str) and not Path(then).exists()
 
 

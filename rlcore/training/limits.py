@@ -18,13 +18,13 @@ from rlcore.run_folder.folder import RunFolder
 
 @dataclass(frozen=True)
 class Done:
-    """What a run has done.
+    """The progress of a run.
 
     Attributes:
         updates: policy updates.
         env_steps: those of training.
         finished: whether it came to its end, with evaluation and summary.
-        stopped: why a plugin ended its training; empty: none did, or it is to go on all the same.
+        stopped: why a plugin ended its training; empty: none did, or the run is to go on anyway.
         checkpoint: where it stands.
     """
 
@@ -84,7 +84,7 @@ def _limits(runner: RunnerConfig, done: Done) -> Iterator[tuple[str, int, int, s
 
 
 def _limit_so_far(folder: RunFolder, key: str) -> object:
-    """A limit of the run before it is changed; None of a configuration that doesn't say."""
+    """A limit of the run before the change; None if the configuration lacks it."""
     runner = read_mapping(folder.config).get("runner")
     return runner.get(key) if isinstance(runner, dict) else None
 

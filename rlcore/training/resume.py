@@ -43,8 +43,8 @@ class Saved:
     Attributes:
         folder: where it is.
         checkpoint: where it stood; None if it was interrupted before the first.
-        named: whether that checkpoint was asked for, and not just the run.
-        note: a word to the user about who had the folder before; None: nobody had.
+        named: whether that checkpoint was requested, and not just the run.
+        note: a message about the folder's previous owner; None: there was none.
     """
 
     folder: RunFolder
@@ -112,8 +112,8 @@ def _folder_of(config: RunConfig) -> RunFolder | None:
 def after_failure(
     session: Session, error: WorkerError | MicroBatchError, saved: Saved | None
 ) -> Saved:
-    """Where to go on after a worker failed. Raises the error where `runner.auto_resume` is off, or
-    where no update was made since the last failure; with smaller micro-batches it is tried."""
+    """Find where to go on after a worker failed. Raises the error if `runner.auto_resume` is off
+    or no update was made since the last failure; smaller micro-batches are tried then."""
     if not session.config.runner.auto_resume:
         raise error
     again = _saved(session.folder.path)
@@ -175,7 +175,7 @@ def restore(session: Session, saved: Saved | None) -> int:
 
 
 def _steer_on(session: Session, saved: Saved) -> None:
-    """Adapt what plugins had set to this session, and say what is dropped."""
+    """Adapt the settings of plugins to this session, and report those that are dropped."""
     steering, tasks = session.steering, session.run.tasks
     if steering.stopped and saved.named:
         session.progress.line(f"training was stopped here: {steering.stopped}; it goes on as asked")
@@ -198,7 +198,7 @@ def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] |
 
 
 def _unlike(saved: Saved, label: str) -> str | None:
-    """What differs in an evaluation from when the checkpoint was written; None: nothing."""
+    """Say what changed in an evaluation since the checkpoint was written; None: nothing."""
     assert saved.checkpoint is not None
     path = saved.folder.evaluations / f"{label}.parquet"
     then = extents(saved.checkpoint).get(path.relative_to(saved.folder.path).as_posix())
@@ -209,7 +209,7 @@ def same_evaluation(
     session: Session, saved: Saved | None, label: str
 ) -> list[EpisodeResult] | None:
     """As :func:`earlier_evaluation`, if this session would make the same one; else None, and it is
-    made again, as rates under two protocols can't be compared."""
+    repeated, as rates under two protocols can't be compared."""
     if saved is None or saved.checkpoint is None:
         return None
     fault = _unlike(saved, label)

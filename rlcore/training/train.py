@@ -36,7 +36,7 @@ from rlcore.training.limits import goes_on
 
 
 def run(assembly: Assembly) -> Summary:
-    """`rlcore train`: the whole story; returns what `summary.json` holds.
+    """Run `rlcore train`; returns what `summary.json` holds.
 
     Args:
         assembly: of the configuration, checked: :func:`rlcore.session.assembly.assemble`.
@@ -91,8 +91,8 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
 
 
 def reinforce(session: Session, done: int = 0) -> int:
-    """Rollouts and updates until the configured number is reached or a plugin stops training, and
-    a checkpoint of where that led; returns updates done.
+    """Alternate rollouts and updates until the configured number is reached or a plugin stops
+    training, then write a checkpoint; returns updates done.
 
     Args:
         done: updates that were made before, by the run that this one goes on with.
@@ -151,7 +151,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
 def rollout(
     session: Session, update: int, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, float]:
-    """Gather one update's episodes, or what there is of them where the run is to end; the
+    """Gather one update's episodes, or some of them if the run is to end; the
     trajectory stays with the workers that acted."""
     with session.clock.measure("rollout") as took:
         gathered, fill = gather_batch(session, update, stopped)
@@ -172,7 +172,7 @@ def rollout(
 
 
 def improve(session: Session, update: int) -> dict[str, float]:
-    """One policy update from what was gathered."""
+    """Make one policy update from the gathered episodes."""
     with session.clock.measure("sync") as moved:
         if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
             session.group.env("suspend", [{}] * session.group.ranks("env"))
@@ -225,7 +225,7 @@ def checkpoint(session: Session, update: int) -> None:
 
 
 def _warnings(session: Session, update: int, metrics: Mapping[str, float]) -> list[str]:
-    """What a user should know of an update and was not told."""
+    """Warnings about an update that the user has not seen yet."""
     lasting = {said: said for said in session.group.actor("remarks")[0]}
     lasting["moved far"] = moved_far(update, metrics, session.config.algorithm) or ""
     fresh = [said for cause, said in lasting.items() if said and cause not in session.warned]
@@ -235,7 +235,7 @@ def _warnings(session: Session, update: int, metrics: Mapping[str, float]) -> li
 
 
 def _out_of_memory(update: int, metrics: Mapping[str, float]) -> str | None:
-    """What to say of an update whose micro-batches did not fit; None of others."""
+    """The warning about an update whose micro-batches did not fit; None for others."""
     fits = metrics.get(MICRO_BATCH_SIZE)
     if fits is None:
         return None

@@ -1,4 +1,4 @@
-"""Log to TensorBoard, Weights & Biases and SwanLab. Imports their libraries only when a run uses them."""
+"""Log to TensorBoard, Weights & Biases and SwanLab. Each is imported when a run uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the tables of `rlcore eval RUN protocol=NAME`, with the published figures. Knows no pages."""
+"""Make the tables of `rlcore eval RUN protocol=NAME`, with the published figures."""
 
 from __future__ import annotations
 
