@@ -112,8 +112,8 @@ def _folder_of(config: RunConfig) -> RunFolder | None:
 def after_failure(
     session: Session, error: WorkerError | MicroBatchError, saved: Saved | None
 ) -> Saved:
-    """Find where to go on after a worker failed. Raises the error if `runner.auto_resume` is off
-    or no update was made since the last failure; smaller micro-batches are tried then."""
+    """Find where to go on after a worker failed. Raises the error if `runner.auto_resume` is off,
+    or if no update was made since the last failure and micro-batches can't get smaller."""
     if not session.config.runner.auto_resume:
         raise error
     again = _saved(session.folder.path)

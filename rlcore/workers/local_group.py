@@ -95,7 +95,7 @@ class LocalGroup(WorkerGroup):
                 answer = yield request
 
     def _at_work(self, role: str) -> AbstractContextManager[None]:
-        """An env that works has torch's settings for itself, where there is a policy beside it."""
+        """Give a working env its own torch settings if there is a policy beside it."""
         if role != "env" or len(self._workers) == 1:
             return nullcontext()
         return apart(self._set_by_env)
@@ -108,7 +108,8 @@ class LocalGroup(WorkerGroup):
 
 
 def _late(role: str, doing: str, key: str, seconds: float) -> tuple[WorkerError, float]:
-    """The error where a worker does not come back, and when; nobody else could end this process."""
+    """The error for a worker that does not return, and after how long: only this process can end
+    itself."""
     error = WorkerError(
         f"{role} worker was asked to {doing} and has not come back within {seconds:g} s "
         f"(cluster.timeouts.{key}); what the run has written is whole",
@@ -119,8 +120,8 @@ def _late(role: str, doing: str, key: str, seconds: float) -> tuple[WorkerError,
 
 @contextmanager
 def _told_once(role: str, doing: str) -> Iterator[None]:
-    """An error inside a worker as it comes from a worker of its own process: one error that says
-    whose it is, with the worker's traceback and none of the driver's."""
+    """Raise an error inside a worker as one from a process of its own: one error that names the
+    worker, with its traceback and none of the driver's."""
     try:
         yield
     except (UserError, KeyboardInterrupt, GeneratorExit):  # the last: nobody goes on with a talk

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PolicyWorkerSettings:
-    """What a policy worker is made of.
+    """Settings of a policy worker.
 
     Attributes:
         policy_target, algorithm_target: factories, `"module:attr"`; no algorithm ("") where the
@@ -44,8 +44,8 @@ class PolicyWorkerSettings:
         env_spec: what the policy will see.
         seed: root seed.
         threads: torch threads of this process.
-        divided_by: how many actor processes divide one copy of the parameters; 1: each holds all.
-        offload: whether what it holds on its accelerator lies on the host while others work there.
+        divided_by: how many actor processes shard one copy of the parameters; 1: each holds all.
+        offload: whether its device memory is offloaded to the host while others work there.
     """
 
     policy_target: str
@@ -60,8 +60,8 @@ class PolicyWorkerSettings:
 
 
 class PolicyWorker:
-    """Holds a policy. What others on its accelerator may have in the meantime (`suspend`) comes
-    back by itself when it is asked for: a method that computes says `self.policy`."""
+    """Holds a policy. What was offloaded (`suspend`) moves back by itself when it is used: a method
+    that computes uses `self.policy`."""
 
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         self._settings = settings
@@ -98,20 +98,20 @@ class PolicyWorker:
 
     @property
     def policy(self) -> Policy:
-        """Where it computes."""
+        """The policy, on its device."""
         self._arrive()
         return self._held
 
     @property
     def _held(self) -> Policy:
-        """Wherever it is: here, or on the host while others work."""
+        """The policy wherever it is: on the device, or offloaded."""
         if self._policy is None:
             raise WorkerError("the policy worker was asked to work before it was started")
         return self._policy
 
     @property
     def device(self) -> torch.device:
-        """Where the policy computes."""
+        """The device on which the policy computes."""
         import torch
 
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -129,7 +129,7 @@ class PolicyWorker:
             write_env_facts(Path(path), self._settings.env_spec)
 
     def _check_saved(self, path: str) -> None:
-        """Load what was saved and compare it with what is held, once. Not where ranks divide a
+        """Load what was saved and compare it with what is held, once. Not where ranks shard a
         policy, or main memory has no room for a second one and the file it is read from."""
         if self._saved_alike or self._settings.divided_by > 1:
             return
@@ -172,7 +172,7 @@ class PolicyWorker:
         return beside | self._divided | checksums(here)
 
     def check_rounding(self, forward_batch: int | None) -> Rounding:
-        """Whether rows come out the same at every place here; see
+        """Check batch invariance in this process; see
         :mod:`rlcore.numerics.batch_invariance`.
 
         Args:
@@ -184,7 +184,7 @@ class PolicyWorker:
         return look(self.policy, self._settings.env_spec, self.device.type, forward_batch)
 
     def _use_up(self, doing: str) -> Trajectory | None:
-        """What was gathered, which is given up; None: no column of it came this way.
+        """Take what was gathered, and drop it here; None: no column of it came this way.
 
         Raises:
             WorkerError: nothing was gathered since the last time.
@@ -195,7 +195,7 @@ class PolicyWorker:
         return trajectory
 
     def _wired(self, timeout: float, bucket: int) -> Wiring:
-        """This process's end of its lanes; groups that were formed are kept."""
+        """This process's end of its lanes; process groups are reused."""
         from rlcore.transport.transports import Wiring
 
         if self._wiring is None:
@@ -203,7 +203,7 @@ class PolicyWorker:
         return self._wiring
 
     def stop(self) -> None:
-        """Nothing outlives the process."""
+        """Stop; nothing outlives the process."""
 
     # -- memory that others may have meanwhile ------------------------------------------------
 

@@ -17,9 +17,9 @@ GROUP = "rlcore.plugins"  # as rlcore.plugins.entry_points has it
 
 
 def look() -> dict[str, Any]:
-    """What a node is and has: `host`, `python`, `versions` of rlcore and of the distributions with
+    """Describe a node: `host`, `python`, `versions` of rlcore and of the distributions with
     plugins, `devices` (as CUDA_VISIBLE_DEVICES has them; None: not set), network `interfaces` with
-    their addresses, `memory` and `gpu_memory` in bytes (0 where rlcore is not there to tell)."""
+    their addresses, `memory` and `gpu_memory` in bytes (0 without rlcore there)."""
     found = {
         "host": platform.node(),
         "python": platform.python_version(),
@@ -59,9 +59,9 @@ def _versions() -> dict[str, str]:
 
 
 def held(levels: dict[str, int]) -> dict[str, dict[str, int] | None]:
-    """What is at these places: `{name: bytes}` of the files of a folder, so many levels deep, with
-    -1 for each folder inside; `{"": bytes}` of a file; None where nothing is. Names that begin with
-    a dot, which no loader reads, are left out."""
+    """List what is at these paths: `{name: bytes}` of the files of a folder, so many levels deep,
+    with -1 for each folder inside; `{"": bytes}` of a file; None if nothing is there. Names that
+    begin with a dot, which no loader reads, are left out."""
     return {path: _files(os.path.expanduser(path), deep) for path, deep in levels.items()}
 
 

@@ -26,12 +26,12 @@ from rlcore.contracts.specs import UNKNOWN, EnvSpec, Episode
 
 
 class EnvWarning(RunWarning):
-    """Something an env did that costs the run nothing."""
+    """A fault of an env that costs the run nothing."""
 
 
 @dataclass
 class _History:
-    """What a row has gone through since its last reset: actions `[C, A]` per chunk."""
+    """A row since its last reset: actions `[C, A]` per chunk."""
 
     episode: Episode
     chunks: list[np.ndarray] = field(default_factory=list)
@@ -43,10 +43,10 @@ class SurvivingEnv:
 
     Args:
         make: builds the env.
-        restarts: times in a row it is built anew before the error is passed on.
+        restarts: times in a row it is built anew before the error is raised.
 
     Attributes:
-        incidents: what happened since they were last taken, one text each.
+        incidents: failures since they were last taken, one text each.
     """
 
     def __init__(self, make: Callable[[], Env], restarts: int) -> None:
@@ -130,7 +130,7 @@ class SurvivingEnv:
     # -- surviving --------------------------------------------------------------------------
 
     def _surviving(self, call: Callable[[], Any]) -> Any:
-        """The call's result, after as many new beginnings as it takes.
+        """The call's result, after as many restarts as it takes.
 
         Raises:
             SimulatorError: it failed too often in a row, or its episodes can't be repeated exactly.
@@ -190,7 +190,7 @@ def require_same_versions(planned: EnvSpec, made: EnvSpec) -> None:
     """Check that what simulates is what the run was planned with, and what its manifest names.
 
     Raises:
-        EnvError: it is another version of it.
+        EnvError: it has another version.
     """
     for name, expected in planned.versions.items():
         found = made.versions.get(name, "none")
@@ -204,7 +204,7 @@ def require_same_versions(planned: EnvSpec, made: EnvSpec) -> None:
 
 
 def _take_off(missing: list[Episode], demonstration: Any, spec: EnvSpec) -> None:
-    """Take what was handed out off the list."""
+    """Remove the demonstrations that were handed out."""
     if not isinstance(demonstration, Demonstration) or demonstration.episode not in missing:
         of = demonstration.episode if isinstance(demonstration, Demonstration) else demonstration
         raise EnvError(

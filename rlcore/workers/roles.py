@@ -36,7 +36,7 @@ class Folder:
         argument: its name.
         written: whether the call writes there; else it reads.
         files: those that it reads, as a pattern within the folder.
-        kept: whether the worker may look into it again later.
+        kept: whether the worker may read it again later.
     """
 
     argument: str
@@ -115,5 +115,5 @@ FOLDERS = {
 
 
 def has_component(role: str, component: str) -> bool:
-    """Whether workers of `role` are what is meant by `component`: "env", "rollout" or "actor"."""
+    """Whether `role` includes `component`: "env", "rollout" or "actor"."""
     return component in role.split("+")

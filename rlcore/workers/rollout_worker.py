@@ -47,11 +47,11 @@ class RolloutWorker(PolicyWorker):
         self._columns: list[int] = []
 
     def converse(self, job: RolloutJob) -> Conversation:
-        """Gather what the job says; keeps the trajectory, together with those columns of the one
+        """Carry out the job; keeps the trajectory, together with those columns of the one
         before that must stay; returns a :class:`RolloutSummary`.
 
         Raises:
-            WorkerError: the weights here are not those that are due.
+            WorkerError: the weights here are not of the required version.
         """
         from rlcore.rollout.converse import converse
 
@@ -70,7 +70,7 @@ class RolloutWorker(PolicyWorker):
         return RolloutSummary(result.outcomes, result.seconds, job.weights, result.traces)
 
     def _keep(self, result: RolloutResult, stay: frozenset[int]) -> None:
-        """Chosen by number, so that a conversation that broke off can simply be repeated."""
+        """Keep columns by number, so that an interrupted conversation can simply be repeated."""
         from rlcore.rollout.columns import append, take
 
         parts, numbers = [], []
@@ -98,7 +98,7 @@ class RolloutWorker(PolicyWorker):
         Args:
             rank: of this worker.
             lanes: those that end here.
-            hands_on: those that begin here: to others on this node.
+            hands_on: those that start here: to others on this node.
             timeout: seconds to wait for a bucket.
             patience: seconds to wait until the first one is announced.
             bucket: bytes of one that is handed on.
@@ -124,7 +124,7 @@ class RolloutWorker(PolicyWorker):
 
     def hand_over(self, keys: Sequence[str]) -> Conversation:
         """Send the trajectory's columns through the queues `keys`, one for each actor rank, and
-        let go of them."""
+        drop them."""
         from rlcore.transport.trajectory import hand_over
 
         yield from hand_over(self._use_up("hand over"), self._columns, keys)

@@ -19,7 +19,7 @@ from rlcore.workers.queue import ColumnQueue
 
 @dataclass
 class _Row:
-    """What a row of the vector env is busy with."""
+    """The state of a row of the vector env."""
 
     column: Column
     chunk: int = 0
@@ -43,7 +43,7 @@ class StagePlayer:
 
     A row takes the next column of the :class:`ColumnQueue` as soon as its own is over, so no row
     idles while there are columns left, and each column is played exactly once. Rows are split into
-    `job.parts` blocks; who answers a block is told of its rows alone, until it has none left.
+    `job.parts` blocks; each block's route carries its rows alone, until it has none left.
     """
 
     def __init__(self, env: PlayedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
@@ -207,7 +207,7 @@ class StagePlayer:
         )
 
     def _stop_recording(self) -> None:
-        """Film no row, and let go of frames nobody took."""
+        """Film no row, and drop frames that were not collected."""
         self._env.record([])
         self._env.recorded()
 

@@ -20,7 +20,7 @@ OnCount = Callable[[Mapping[str, float]], None]
 
 @dataclass(frozen=True)
 class Member:
-    """A worker to start: what it is made of and where it sits."""
+    """A worker to start: its settings and its seat."""
 
     settings: EnvWorkerSettings | PolicyWorkerSettings
     seat: Seat
@@ -35,11 +35,10 @@ class Roster:
         members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
             "env" alone, to collect demonstrations.
         nodes: the machines, by the numbers that seats give.
-        apart: nodes that don't see the run's folder, by number, each with the places of the
+        apart: nodes without access to the run folder, by number, each with the paths of the
             configuration that are on its own disk; files are sent to their workers.
         lanes: how weights get to rollout workers of their own.
-        begun: what the resumed run computed with, used again where it can be; None for a new
-            run.
+        begun: kernels of the resumed run, used again where possible; None for a new run.
     """
 
     cluster: ClusterConfig
@@ -81,9 +80,9 @@ class Part:
     """One worker's part in a conversation.
 
     Attributes:
-        component, rank: who.
-        talk: which of its talks.
-        arguments: of that.
+        component, rank: the worker.
+        talk: the name of one of its talks.
+        arguments: of the talk.
         env_ranks: the env workers whose queues it uses.
     """
 
