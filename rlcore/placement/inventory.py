@@ -60,7 +60,7 @@ class Inventory:
     Attributes:
         nodes: the machines.
         head: `host:port` where the cluster that was joined answers; empty for any other.
-        assumed: what nobody said of machines that are only described, a sentence each.
+        assumed: assumptions about machines that are only described, a sentence each.
     """
 
     nodes: tuple[Node, ...]
@@ -81,7 +81,7 @@ class Inventory:
 
     @cached_property
     def kind(self) -> Literal["GPU", "CPU"]:
-        """What a rank is."""
+        """The kind of a rank."""
         return "GPU" if any(node.gpus for node in self.nodes) else "CPU"
 
     @property

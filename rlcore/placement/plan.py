@@ -52,7 +52,7 @@ class Plan:
         inventory: the machines planned for.
         placement: the parsed map.
         groups: the node groups of the configuration, by label.
-        divides: how many actor processes divide one copy of the parameters: all of them (0), none
+        divides: how many actor processes shard one copy of the parameters: all of them (0), none
             (1), those of a node (-1), or so many.
         offloads: which of "rollout" and "actor" are asked to leave accelerators to others while
             these work.
@@ -68,14 +68,14 @@ class Plan:
     def fused(self) -> bool:
         """Whether rollout and actor sit on the same ranks, process by process, in the same
         environment: then one process is both, over one set of weights. Not where that set is
-        divided: who acts needs all."""
+        sharded: acting needs all."""
         both = (self.processes("rollout"), self.processes("actor"))
         acts, learns = ([(p.resources, self._env_vars(p)) for p in each] for each in both)
         return self.shares == 1 and acts == learns
 
     @property
     def shares(self) -> int:
-        """How many actor processes divide one copy of the parameters; 1: each holds all."""
+        """How many actor processes shard one copy of the parameters; 1: each holds all."""
         if self.divides >= 1:
             return self.divides
         actors = self.processes("actor")
@@ -139,7 +139,7 @@ class Plan:
         return any(not self._ranks_of[name].isdisjoint(process.resources) for name in others)
 
     def on(self, rank: int) -> Sequence[tuple[str, Process]]:
-        """Who uses a resource rank: processes with their roles."""
+        """The processes that use a resource rank, with their roles."""
         return self._users.get(rank, ())
 
     @cached_property

@@ -31,8 +31,8 @@ class Lane:
         way: over what.
         sender: component and rank: an actor, or a rollout process that hands on what it got.
         readers: ranks of rollout processes.
-        part: which part of divided parameters the sender holds; the first one also sends what is
-            not divided.
+        part: which shard of the parameters the sender holds; the first one also sends what is
+            not sharded.
         on_gpus: all of these processes have an accelerator.
         number: among all lanes of a run.
     """
@@ -70,11 +70,11 @@ def plan_lanes(
     """The lanes of a run, in the order in which they are served.
 
     With `auto`, an actor on the reader's node sends. To nodes without an actor a part goes over the
-    network once, to the first reader there, who hands on to the others.
+    network once, to the first reader there, which passes them on to the others.
 
     Args:
         actors, rollouts: seats by rank.
-        shares: actor processes that divide one copy of the parameters; rank r holds part r modulo
+        shares: actor processes that shard one copy of the parameters; rank r holds part r modulo
             `shares`.
         sync: `rollout.sync`: `auto`, or the one way for all.
     """

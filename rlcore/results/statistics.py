@@ -67,9 +67,9 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
 def success_rate(starts: Sequence[Passes], confidence: float = 0.95) -> SuccessRate:
     """The rate over all episodes, with its Wilson interval.
 
-    With several passes, episodes from one start are alike, and count less than as many starts. The
-    interval is that of the effective sample size (E. L. Korn, B. I. Graubard, Survey Methodology
-    24, 193-201, 1998), here between the number of starts and that of episodes:
+    With several passes, episodes from one start are correlated, and count less than as many starts.
+    The interval is that of the effective sample size (E. L. Korn, B. I. Graubard, Survey
+    Methodology 24, 193-201, 1998), here between the number of starts and that of episodes:
 
         n* = p (1 - p) / Var(p),   Var(p) = sum_i (m_i - p)^2 / (n (n - 1))
 

@@ -163,8 +163,8 @@ class Trace:
         arrays: by name, each `[T, ...]`: `cameras/NAME` uint8 `[T, H, W, 3]`, `states` float32
             `[T, S]` and `elapsed` float32 `[T]` are the observation; `inputs/NAME` what the policy
             made of it; `actions` float32 `[T, C, A]` what the env got for it; `logprobs` float32
-            `[T, C, A]` and `values` float32 `[T, V]` what the policy said of them when it acted,
-            `replay/NAME` what it drew; `evaluated_logprobs` `[T, C, A]` what it says of them when
+            `[T, C, A]` and `values` float32 `[T, V]` as the policy computed them when it acted,
+            `replay/NAME` its samples; `evaluated_logprobs` `[T, C, A]` as it computes them when
             asked again; `rewards` float32, `valid`, `terminated`, `truncated` bool `[T, C]` and
             `success` bool `[T]` are what came of them.
     """

@@ -59,7 +59,7 @@ def training_columns(
 
     Args:
         groups: by number, also of further ones; None: the :func:`groups_per_update`.
-        weights: of each task, 0 or more, not all 0; None: all alike.
+        weights: of each task, 0 or more, not all 0; None: all equal.
     """
     if groups is None:
         groups = range(groups_per_update(config, group_size))
@@ -112,9 +112,10 @@ def deal(columns: Sequence[Column], hands: int) -> list[list[Column]]:
     """Columns dealt to `hands` (env worker, stage) pairs: to each as many as to any other, up to
     one, of few tasks.
 
-    Who plays a task has to load it first, which can take as long as an episode. So the columns of a
-    task are dealt in runs of about `RUN`: that many share the loading. They are not dealt task by
-    task, as then a hand might get nothing but slow tasks, and all others would wait for it.
+    A process has to load a task before it plays it, which can take as long as an episode. So the
+    columns of a task are dealt in runs of about `RUN`: that many share the loading. They are not
+    dealt task by task, as then a hand might get nothing but slow tasks, and all others would wait
+    for it.
     """
     of_tasks: dict[int, list[Column]] = {}
     for column in columns:

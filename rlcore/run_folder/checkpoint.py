@@ -111,7 +111,7 @@ def writing(path: Path, *, hint: str = EARLIER) -> Iterator[None]:
     """What the disk refuses, as one clear error: what is written inside goes to `path`.
 
     Args:
-        hint: what can be done; that space is missing is said where it is.
+        hint: what can be done; a full disk has a message of its own.
 
     Raises:
         CheckpointError: the disk is full, or the like.

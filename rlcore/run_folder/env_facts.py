@@ -95,7 +95,7 @@ def write_env_facts(folder: Path, spec: EnvSpec) -> None:
 
 
 def read_env_facts(folder: Path) -> EnvFacts | None:
-    """What a policy's folder says; None where it says nothing, as published ones.
+    """Read the facts in a policy's folder; None without any, as in published ones.
 
     Raises:
         CheckpointError: the file is damaged.

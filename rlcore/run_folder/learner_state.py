@@ -30,7 +30,7 @@ MASTER = "master"
 
 
 def write_learner(folder: Path, saved: Mapping[str, Any], *, part: int = 0, parts: int = 1) -> None:
-    """The learner's state, or a part of it, into a checkpoint's folder.
+    """Write the learner's state, or a shard of it, into a checkpoint's folder.
 
     Args:
         saved: `{"tensors": {name: tensor}, "state": JSON values}`; the first part has all names.

@@ -43,8 +43,8 @@ def check_history(path: Path, log: Path) -> None:
 
 
 def unlike_log(history: Any, metrics: Sequence[Mapping[str, Any]], name: str) -> str | None:
-    """What is wrong with a history, in a few words, held against the metrics that were logged of
-    it; None if nothing is.
+    """Describe how a history differs from the metrics that were logged of it; None if it does
+    not.
 
     Args:
         history: its losses are lists of (optimizer step, loss).

@@ -54,7 +54,7 @@ class TrackerThread:
         return self._ask(f"step {step}", lambda tracker: tracker.log(own, step))
 
     def finish(self) -> str | None:
-        """As :meth:`log`: ask it to close after all it was told."""
+        """As :meth:`log`: close it after all earlier calls."""
         return self._ask("its end", self._close)
 
     def finished(self, patience: float) -> str | None:

@@ -81,7 +81,7 @@ def assemble(
             the name of their side.
         collects: whether demonstrations are collected whatever the configuration says.
         trains: whether `env.train` is played whatever the configuration says.
-        facts: what the checks have found; None makes them, and says what is seldom meant.
+        facts: what the checks have found; None makes them, and warns of unusual settings.
 
     Raises:
         UserError: a missing component, a wrong setting, a placement that can't be carried out.

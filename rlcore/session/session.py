@@ -167,7 +167,7 @@ def open_session(
         with_policy: false where only the simulators are needed.
         folder: that of the run to go on with, held by the caller; None makes a new one.
         at: the checkpoint it goes on from, by name.
-        holds: keeps hold of a new folder; None lets go of it with the session.
+        holds: keeps the lock of a new folder; None releases it with the session.
         like: the run whose decisions are to come out again; None: that of `folder`, if any.
 
     Raises:
@@ -255,7 +255,7 @@ def _apart_line(roster: Roster) -> str:
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:
-    """What figures measured on a side must not be taken for: what its env says, and that its
+    """The caveat of results measured on a side: that of its env, and that its
     starts are trained on. Empty: nothing to say."""
     said = [assembly.env_specs[side].caveat]
     words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
@@ -313,7 +313,7 @@ def protocol(assembly: Assembly) -> EvaluationProtocol:
 
 
 def made_with(assembly: Assembly) -> dict[str, Any]:
-    """What an evaluation's file says of how it came about: the protocol, and the settings under
+    """How an evaluation was made, as its file records it: the protocol, and the settings under
     which the policy acted."""
     return {
         "protocol": protocol(assembly).values,

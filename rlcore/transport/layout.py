@@ -84,8 +84,8 @@ def weights(policy: Policy, subset: Subset) -> dict[str, Tensor]:
 
 
 def held(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[Span, Tensor]]:
-    """What a process sends that holds a part of each divided tensor, with its place among all of
-    them; of undivided ones all, if it is the first part."""
+    """What a process sends that holds a shard of each sharded tensor, with its place among all of
+    them; of others all, if it is the first shard."""
     for name, tensor in sent.items():
         divided = dtensor.divided(tensor)
         own = dtensor.part(tensor)
