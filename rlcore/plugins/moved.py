@@ -12,6 +12,7 @@ from pathlib import Path
 
 MOVED = {
     "rlcore.activations": "rlcore_weights.activations",
+    "rlcore.algo.advantage:Advantages": "rlcore.contracts.minibatch:Advantages",
     "rlcore.algo.metric": "rlcore.contracts.metric",
     "rlcore.algo.minibatch": "rlcore.contracts.minibatch",
     "rlcore.config.tree": "rlcore.config.schema_tree",
@@ -40,6 +41,7 @@ MOVED = {
     "rlcore.track.env_facts": "rlcore.run_folder.env_facts",
     "rlcore.track.files": "rlcore.files.atomic",
     "rlcore.track.folder": "rlcore.run_folder.folder",
+    "rlcore.track.headers": "rlcore_weights.headers",
     "rlcore.track.links": "rlcore.files.symlinks",
     "rlcore.track.pickled": "rlcore_weights.torch_files",
     "rlcore.track.stored": "rlcore_weights.layouts",
