@@ -57,7 +57,8 @@ def instead(error: BaseException) -> str:
     empty for any other error."""
     name = error.name if isinstance(error, ImportError) else None
     if name in MOVED:
-        return f" ({_now(name)})"
+        now = f"is {MOVED[name]} now" if MOVED[name] else "is gone"
+        return f" (it {now}: see Moved in docs/api.md)"
     if any(old.startswith((f"{name}.", f"{name}:")) for old in MOVED):
         return f" (names of {name} have moved: rlcore doctor gives the new ones)"
     return ""
