@@ -228,10 +228,10 @@ def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
     Raises:
         CheckpointError: they are damaged, or not this policy's.
     """
-    from rlcore.learner import trained
+    from rlcore.learner import trained_parameters
     from rlcore.run_folder.learner_state import read_learner
 
-    trained.restore(policy.parameter_groups(), read_learner(checkpoint.path)["tensors"])
+    trained_parameters.restore(policy.parameter_groups(), read_learner(checkpoint.path)["tensors"])
 
 
 def save_policy(policy: Policy, env_spec: EnvSpec, folder: Path) -> None:

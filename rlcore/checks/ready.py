@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from rlcore.checks import places, room, words
+from rlcore.checks import instruction_warnings, places, resources
 from rlcore.checks.facts import Facts
 from rlcore.checks.rows import Row, row
 from rlcore.checks.run import announce, lacking_trackers, survey
@@ -98,14 +98,14 @@ def look(
             config, registry, further=further, collects=collects, only_look=only_look
         )
         errors += more
-    rows = [*([] if collects else places.findings(config)), *words.findings(config)]
+    rows = [*([] if collects else places.findings(config)), *instruction_warnings.findings(config)]
     if facts is not None and not errors and not rows:
         announce(facts, collects=collects)
     if trains:  # for who looks at the machine
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
     if facts is not None and facts.policy is not None and not collects:
-        rows += room.findings(facts, _plan_command(config, given), updates=makes == "updates")
+        rows += resources.findings(facts, _plan_command(config, given), updates=makes == "updates")
     return facts, [
         *map(_of_error, [*errors, *lacking_trackers(config, registry)]),
         *map(of_row, rows),

@@ -7,10 +7,19 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
-from rlcore.checks import components, episodes, limits, places, processes, starts, updates, words
+from rlcore.checks import (
+    components,
+    episodes,
+    instruction_warnings,
+    limits,
+    places,
+    processes,
+    starts,
+    updates,
+)
 from rlcore.checks.facts import Facts, gather_facts, planned
+from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
-from rlcore.checks.unread import unread
 from rlcore.cluster.inventory import find_inventory
 from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
@@ -235,5 +244,5 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"{name} was {drawn} when actor.model.model_path was trained and is {other} in "
             "env.train: the policy sees other pixels"
         )
-    for note in words.notes(facts):
+    for note in instruction_warnings.notes(facts):
         warn(note)

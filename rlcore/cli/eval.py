@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.cli.edited import warn_of_edits
+from rlcore.cli.config_edits import warn_of_edits
 from rlcore.cli.request import ALL_FILES, TRUST, Form, Request, is_folder
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog

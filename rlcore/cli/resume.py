@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.cli.edited import warn_of_edits
+from rlcore.cli.config_edits import warn_of_edits
 from rlcore.cli.request import ALL_FILES, TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.catalog import BY_RECIPE

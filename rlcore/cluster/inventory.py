@@ -7,8 +7,8 @@ import sys
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError
+from rlcore.placement.described_nodes import KEY, pretended
 from rlcore.placement.inventory import Inventory, joins
-from rlcore.placement.pretend import KEY, pretended
 
 
 def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Inventory:

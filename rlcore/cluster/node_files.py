@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from rlcore.cluster import node_probe
 from rlcore.cluster.file_transfer import absolute
 from rlcore.cluster.nodes import ask_nodes
 from rlcore.config import schema_tree
@@ -20,7 +21,6 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import AssetError
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Component
-from rlcore.workers import probe
 from rlcore.workers.roles import has_component
 from rlcore.workers.worker_specs import Roster
 
@@ -59,8 +59,8 @@ def require_equipped(
     named = {place: key.split(".")[0] for places in wanted for key, place in places.items()}
     levels = {place: LEVELS[section] for place, section in named.items()}
     with _token(runs) as token:
-        held = ask_nodes(ids, probe.held, ({**levels, str(token): 0},), timeout)
-    said = list(_without(roster, wanted, held, probe.held(levels)))
+        held = ask_nodes(ids, node_probe.held, ({**levels, str(token): 0},), timeout)
+    said = list(_without(roster, wanted, held, node_probe.held(levels)))
     for kinds in sorted(set(map(frozenset, components)), key=sorted):
         here = [n for n, those in enumerate(components) if those == kinds]
         loaded = list(dict.fromkeys(one for kind in sorted(kinds) for one in chosen.get(kind, ())))
@@ -68,7 +68,7 @@ def require_equipped(
         plugins, packages = {one.plugin for one in loaded}, _packages(config, loaded)
         # pickled here, as it is of classes that may be missing there
         question = (pickle.dumps(config), plugins, targets, packages)
-        answers = ask_nodes({n: ids[n] for n in here}, probe.ailing, question, timeout)
+        answers = ask_nodes({n: ids[n] for n in here}, node_probe.ailing, question, timeout)
         said += [
             f"{roster.node_name(n)} lacks {found}"
             for n, answer in zip(here, answers, strict=True)

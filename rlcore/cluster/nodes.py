@@ -17,11 +17,11 @@ from ray import cloudpickle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from rlcore.cluster import node_probe
 from rlcore.cluster.cluster import alive_nodes, cluster_session
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError, WorkerError
 from rlcore.placement import Inventory, Node
-from rlcore.workers import probe
 
 POLL_SECONDS = 0.5
 RANK = "rlcore-rank"  # label by which whoever starts a node gives it its number
@@ -61,7 +61,7 @@ def current(cluster: ClusterConfig) -> Inventory | None:
 def ask_nodes(
     ids: Mapping[int, str], question: Callable[..., Any], arguments: Sequence[Any], timeout: float
 ) -> list[Any]:
-    """Run a function of :mod:`rlcore.workers.probe` on each node; return the answers.
+    """Run a function of :mod:`rlcore.cluster.node_probe` on each node; return the answers.
 
     Args:
         ids: Ray's names of the nodes, by their numbers.
@@ -69,7 +69,7 @@ def ask_nodes(
     Raises:
         WorkerError: a node does not answer, or fails.
     """
-    cloudpickle.register_pickle_by_value(probe)
+    cloudpickle.register_pickle_by_value(node_probe)
     try:
         asked = ray.remote(question)
         refs = [
@@ -82,7 +82,7 @@ def ask_nodes(
             for node in ids.values()
         ]
     finally:
-        cloudpickle.unregister_pickle_by_value(probe)
+        cloudpickle.unregister_pickle_by_value(node_probe)
     answers = []
     for index, ref in zip(ids, refs, strict=True):
         try:
@@ -111,7 +111,7 @@ def _asked(cluster: ClusterConfig, patience: float) -> tuple[list[dict[str, Any]
         nodes = _arrived(cluster.num_nodes, patience)
         ids = {number: node["NodeID"] for number, node in enumerate(nodes)}
         try:
-            return nodes, ask_nodes(ids, probe.look, (), cluster.timeouts.start)
+            return nodes, ask_nodes(ids, node_probe.look, (), cluster.timeouts.start)
         except WorkerError:
             if {node["NodeID"] for node in alive_nodes()} >= set(ids.values()):
                 raise
@@ -199,7 +199,7 @@ def _require_alike(answers: Sequence[dict[str, Any]]) -> None:
     Raises:
         PlacementError: names what differs, and which node has which.
     """
-    here = probe.look()
+    here = node_probe.look()
     said = []
     for what, of in (("Python", _python), *((name, _version(name)) for name in here["versions"])):
         found = [of(answer) for answer in answers]

@@ -21,7 +21,7 @@ from rlcore.config.bind import MISSING, bind, merge, schema_for
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import by_side, completed
 from rlcore.config.component_specs import algorithm_needs
-from rlcore.config.files import FileValues, compose_files
+from rlcore.config.hydra_compose import FileValues, compose_files
 from rlcore.config.imports import drop_old_keys
 from rlcore.config.old_names import (
     CHUNK_STEPS,

@@ -24,7 +24,7 @@ from rlcore.contracts.metric import Metrics
 from rlcore.contracts.minibatch import Advantages, Minibatch
 from rlcore.contracts.protocols import Algorithm, Evaluation, Policy
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.learner import agreement, collectives, dtensor, trained
+from rlcore.learner import agreement, collectives, dtensor, trained_parameters
 from rlcore.learner.agreement import LOGPROB_GAP
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.optim import PolicyOptimizer
@@ -372,7 +372,7 @@ class Learner:
             if dtensor.written(parameter, tensor):
                 tensors[f"{REFERENCE}{index}"] = tensor.cpu().clone()
         if self._actor.model.is_lora:
-            tensors |= trained.kept(self._groups)
+            tensors |= trained_parameters.kept(self._groups)
         return {"tensors": tensors, "state": {"optimizer": saved["state"]}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
@@ -383,7 +383,7 @@ class Learner:
         """
         tensors = saved["tensors"]
         if self._actor.model.is_lora:
-            trained.restore(self._groups, tensors)
+            trained_parameters.restore(self._groups, tensors)
         self._optimizer.load_state_dict(
             {"tensors": Below(tensors, OPTIMIZER), "state": saved["state"]["optimizer"]}
         )

@@ -25,6 +25,7 @@ MOVED = {
     "rlcore.hub": "rlcore.files.hub",
     "rlcore.interpreters": "rlcore_simulation.interpreters",
     "rlcore.libraries": "rlcore.plugins.system_libraries",
+    "rlcore.loop.assembly:Assembly": "rlcore.api:Assembly",
     "rlcore.noted": "rlcore_simulation.known_interpreters",
     "rlcore.placement:find_inventory": "rlcore.cluster.inventory:find_inventory",
     "rlcore.plugins:Registry": "rlcore.plugins.registry:Registry",

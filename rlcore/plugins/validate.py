@@ -35,7 +35,9 @@ def require_api(module: Any, distribution: str) -> None:
     if api[0] != major or api[1] > minor or (major == 0 and api[1] != minor):
         fix = "pip install --upgrade rlcore"
         if api < API_VERSION:
-            fix = f"pip install --upgrade {distribution}; its author finds what moved in docs/api.md"
+            fix = (
+                f"pip install --upgrade {distribution}; its author finds what moved in docs/api.md"
+            )
         raise PluginError(
             f"asks for plugin API {api[0]}.{api[1]}, this rlcore offers {major}.{minor}: {fix}"
         )

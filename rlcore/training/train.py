@@ -24,7 +24,6 @@ from rlcore.session import session_state
 from rlcore.session.assembly import Assembly
 from rlcore.session.callbacks import HookError
 from rlcore.session.gather import Gathered
-from rlcore.session.no_progress import moved_far, nothing_learned
 from rlcore.session.session import Session, open_session
 from rlcore.training import resume, sft
 from rlcore.training.after_node_loss import (
@@ -33,6 +32,7 @@ from rlcore.training.after_node_loss import (
 )
 from rlcore.training.batch import gather_batch
 from rlcore.training.limits import goes_on
+from rlcore.training.no_progress import moved_far, nothing_learned
 
 
 def run(assembly: Assembly) -> Summary:

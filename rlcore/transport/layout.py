@@ -97,7 +97,7 @@ def held(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[Span, Tensor]]
 
 AtHand = Callable[[Tensor], Tensor]
 """Gives the memory in which a weight can be read and written now, as tensors may be away from their
-device: :meth:`rlcore.learner.host_copies.HostCopies.at_hand`."""
+device: :meth:`rlcore.learner.offload.HostCopies.at_hand`."""
 
 
 def as_it_is(weight: Tensor) -> Tensor:

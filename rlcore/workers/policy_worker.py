@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rlcore.contracts.protocols import Policy
     from rlcore.contracts.trajectory import Trajectory
-    from rlcore.learner.host_copies import HostCopies
+    from rlcore.learner.offload import HostCopies
     from rlcore.transport.transports import Wiring
 
 
@@ -240,7 +240,7 @@ class PolicyWorker:
     @property
     def _copies(self) -> HostCopies:
         if self._away is None:
-            from rlcore.learner.host_copies import HostCopies
+            from rlcore.learner.offload import HostCopies
 
             self._away = HostCopies()
         return self._away

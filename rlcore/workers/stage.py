@@ -14,7 +14,7 @@ from rlcore.contracts.specs import Episode
 from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob
 from rlcore.rollout.schedule import Column
 from rlcore.workers.checked_env import PlayedEnv
-from rlcore.workers.queue import ColumnQueue
+from rlcore.workers.column_queue import ColumnQueue
 
 
 @dataclass

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlcore.checks import check, places, words
+from rlcore.checks import check, places
+from rlcore.checks import instruction_warnings as words
 from rlcore.checks.facts import env_spec
 from rlcore.cli.main import main
 from rlcore.config import instructions

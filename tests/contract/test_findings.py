@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from refused import Started
 
-from rlcore.checks import room
+from rlcore.checks import resources
 from rlcore.checks.ready import OF_THE_USER, Finding
 from rlcore.cli import doctor, verbs
 from rlcore.cli.main import main
@@ -47,10 +47,10 @@ def found(monkeypatch: pytest.MonkeyPatch, nothing_starts: Path) -> Found:
         return list(seen)
 
     free = SimpleNamespace(free=2**40)  # others write meanwhile
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda place: free)
+    monkeypatch.setattr(resources.shutil, "disk_usage", lambda place: free)
     for module in (verbs, doctor):
         monkeypatch.setattr(module, "look", remember)
-    monkeypatch.setattr(doctor, "_kernels", lambda: room.row("kernels", ""))
+    monkeypatch.setattr(doctor, "_kernels", lambda: resources.row("kernels", ""))
     return run
 
 

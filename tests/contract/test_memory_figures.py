@@ -12,8 +12,8 @@ from rlcore.checks import check
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.placement import Need, make_plan
+from rlcore.placement.described_nodes import pretended
 from rlcore.placement.memory import CONTEXT
-from rlcore.placement.pretend import pretended
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 

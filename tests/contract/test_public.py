@@ -40,7 +40,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     "plugins/tools/rlcore_tools/cli/plan.py": (
         "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.config.schema.actor",
-        "rlcore.placement.memory", "rlcore.placement.pretend", "rlcore.placement.show",
+        "rlcore.placement.memory", "rlcore.placement.described_nodes", "rlcore.placement.show",
     ),
     "plugins/tools/rlcore_tools/propose.py": (
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.placement.plan",

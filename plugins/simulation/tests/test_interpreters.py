@@ -211,7 +211,7 @@ def test_a_script_that_starts_an_interpreter_will_do(
             "No module named 'scipy_of_nobody'",
             "install what brings the module 'scipy_of_nobody'",
         ),
-        ("needs_core:make", "No module named 'rlcore.training'", "get no rlcore.training: import it"),
+        ("needs_core:make", "No module named 'rlcore.cli'", "get no rlcore.cli: import it"),
     ],
 )
 def test_a_module_that_is_not_there_is_named_with_what_brings_it(
@@ -222,7 +222,7 @@ def test_a_module_that_is_not_there_is_named_with_what_brings_it(
     (tmp_path / "needs_scipy.py").write_text(
         "def make(config):\n    import scipy_of_nobody.linalg\n"
     )
-    (tmp_path / "needs_core.py").write_text("import rlcore.training\n")
+    (tmp_path / "needs_core.py").write_text("import rlcore.cli\n")
     config = LineConfig(python=str(twin_venv))
     source = SimulatorSource(target, name="sim")
     rows = {"num_envs": 1, "first_slot": 0, "num_processes": 1}

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from rlcore.checks import ready, room, run
+from rlcore.checks import ready, resources, run
 from rlcore.checks.ready import Finding, Makes, look, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main
@@ -65,8 +65,8 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     manager.register(module, name="sick")
     monkeypatch.setattr(extras, "distribution", find)
     free = SimpleNamespace(free=2**40)  # others write meanwhile
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda place: free)
-    monkeypatch.setattr(doctor, "_kernels", lambda: room.row("kernels", ""))
+    monkeypatch.setattr(resources.shutil, "disk_usage", lambda place: free)
+    monkeypatch.setattr(doctor, "_kernels", lambda: resources.row("kernels", ""))
     yield
     manager.unregister(module)
 

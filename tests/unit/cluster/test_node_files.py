@@ -9,13 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcore.cluster import node_files
+from rlcore.cluster import node_files, node_probe
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 from rlcore.placement import Inventory, Node
 from rlcore.plugins.registry import load_plugins
 from rlcore.session.assembly import assemble
-from rlcore.workers import probe
 
 TOY = {kind: load_plugins().get(kind, "toy") for kind in ("env", "model")}
 BOTH = {"env": [TOY["env"]], "rollout": [TOY["model"]], "actor": [TOY["model"]]}
@@ -55,9 +54,9 @@ def test_each_node_is_asked_for_what_its_workers_need(run, monkeypatch, tmp_path
     calls = asked(monkeypatch, lambda node, question, arguments: question(*arguments))
     apart = node_files.require_equipped(*run, BOTH, tmp_path / "logs")
     assert calls == [
-        ((0, 1), probe.held),
-        ((1,), probe.ailing),  # actor, env and rollout
-        ((0,), probe.ailing),  # env
+        ((0, 1), node_probe.held),
+        ((1,), node_probe.ailing),  # actor, env and rollout
+        ((0,), node_probe.ailing),  # env
     ]
     assert apart == {}  # all see the file that was made
     assert not (tmp_path / "logs").exists() and not list(tmp_path.glob(".rlcore*"))
@@ -67,7 +66,7 @@ def elsewhere(changed):
     """What nodes answer whose places are as `changed` makes them of this machine's."""
 
     def answer(node, question, arguments):
-        return changed(question(*arguments)) if question is probe.held else []
+        return changed(question(*arguments)) if question is node_probe.held else []
 
     return answer
 
@@ -126,7 +125,7 @@ def test_nodes_of_policies_that_do_not_see_the_run_are_told_apart(run, monkeypat
 def test_what_a_doctor_misses_is_said_of_its_node(run, monkeypatch, tmp_path):
     def answer(node, question, arguments):
         found = question(*arguments)
-        return ["GL: no EGL device"] if question is probe.ailing and node == 0 else found
+        return ["GL: no EGL device"] if question is node_probe.ailing and node == 0 else found
 
     asked(monkeypatch, answer)
     with pytest.raises(AssetError, match=r"^node 0 \(a\) lacks GL: no EGL device\n"):
@@ -138,11 +137,11 @@ def test_a_probe_says_what_is_held(tmp_path):
     (tmp_path / "a" / "b" / "deep").write_text("xy")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")  # as if it were not there
     folder, file, none = map(str, (tmp_path, tmp_path / "a" / "b" / "deep", tmp_path / "no"))
-    assert probe.held({folder: 3, file: 0, none: 3, "~": 0}) == {
+    assert node_probe.held({folder: 3, file: 0, none: 3, "~": 0}) == {
         folder: {"a": -1, "a/b": -1, "a/b/deep": 2}, file: {"": 2}, none: None, "~": {},
     }  # fmt: skip
-    assert probe.held({folder: 1}) == {folder: {"a": -1}}
-    assert probe.look()["versions"]["rlcore"] != "none"
+    assert node_probe.held({folder: 1}) == {folder: {"a": -1}}
+    assert node_probe.look()["versions"]["rlcore"] != "none"
 
 
 def test_an_emptied_package_is_said_before_a_worker_loads_it(tmp_path, monkeypatch):
@@ -152,7 +151,7 @@ def test_an_emptied_package_is_said_before_a_worker_loads_it(tmp_path, monkeypat
     (tmp_path / "cleared" / "policy.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     targets = ["emptied.env:make", "emptied:make", "cleared.policy:make"]
-    assert probe.ailing(NOTHING, set(), targets, []) == [
+    assert node_probe.ailing(NOTHING, set(), targets, []) == [
         "code: emptied.env:make can't be loaded: No module named 'emptied.env'",
         "code: emptied:make can't be loaded: emptied has no 'make'.",
         "code: cleared.policy:make can't be loaded: cleared.policy has no 'make'.",
@@ -168,10 +167,10 @@ def test_files_of_an_installed_package_that_are_gone_are_said(tmp_path, monkeypa
     (tmp_path / "sim").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     gone = "2 of 2 files of package sim: sim/__init__.py"
-    assert probe.ailing(NOTHING, set(), [], ["sim", "gone"]) == [gone, "package gone"]
+    assert node_probe.ailing(NOTHING, set(), [], ["sim", "gone"]) == [gone, "package gone"]
     for name in names[:2]:
         (tmp_path / name).touch()
-    assert probe.ailing(NOTHING, set(), [], ["sim"]) == []
+    assert node_probe.ailing(NOTHING, set(), [], ["sim"]) == []
 
 
 def test_simulators_of_rlcores_own_interpreter_are_looked_at_where_they_are_here():

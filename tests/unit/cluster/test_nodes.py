@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rlcore.cluster import node_probe
 from rlcore.cluster.nodes import _interface, _require_alike
 from rlcore.contracts.errors import PlacementError
-from rlcore.workers import probe
 
 HELD = {"lo": ["127.0.0.1"], "eth0": ["10.0.0.7", "fe80::7"], "docker0": ["172.17.0.1"]}
 
@@ -14,8 +14,8 @@ HELD = {"lo": ["127.0.0.1"], "eth0": ["10.0.0.7", "fe80::7"], "docker0": ["172.1
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> dict:
     """What this machine, and a node just like it, says."""
-    said = {**probe.look(), "python": "3.11.7", "versions": {"rlcore": "0.1.0", "mine": "2.0"}}
-    monkeypatch.setattr(probe, "look", lambda: said)
+    said = {**node_probe.look(), "python": "3.11.7", "versions": {"rlcore": "0.1.0", "mine": "2.0"}}
+    monkeypatch.setattr(node_probe, "look", lambda: said)
     return said
 
 

@@ -13,7 +13,7 @@ import yaml
 from pyarrow import parquet
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
-from rlcore.checks import words
+from rlcore.checks import instruction_warnings
 from rlcore.checks.facts import gather_facts
 from rlcore.config import instructions
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
@@ -236,7 +236,7 @@ def test_random_weights_learned_from_none(checkpoint):
 def test_a_run_is_planned_without_them(registry, checkpoint):
     asked = [f"actor.model.model_path={checkpoint}", "env.train.sentences=checkpoint"]
     config = compose([*TOY, *asked, "env.eval.sentences=${env.train.sentences}"], registry=registry)
-    (row,) = words.findings(config)
+    (row,) = instruction_warnings.findings(config)
     assert (row["name"], row["status"]) == ("sentences", "missing")
     assert row["fix"] == "pip install --no-deps lerobot"
     first, *lines = row["detail"].splitlines()
@@ -248,7 +248,7 @@ def test_a_run_is_planned_without_them(registry, checkpoint):
     assert lines[2].strip() == "lerobot, not installed: none"
     assert lines[4].strip().endswith("env.train.sentences=own")
     assert told(OWN, config.env.train.sentences, "env.train") is OWN
-    assert words.findings(compose(TOY, registry=registry)) == []
+    assert instruction_warnings.findings(compose(TOY, registry=registry)) == []
 
 
 # -- in a run -------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from rlcore.config.schema import (
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner import collectives, dtensor
-from rlcore.learner.host_copies import HostCopies
+from rlcore.learner.offload import HostCopies
 from rlcore.learner.supervised import SupervisedSamples, SupervisedTrainer
 from rlcore.learner.update import Learner
 from rlcore.rollout.columns import take

@@ -13,7 +13,7 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, TrainingError
 from rlcore.contracts.rng import generator
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.samples import make_samples, minibatches
-from rlcore.session.no_progress import nothing_learned
+from rlcore.training.no_progress import nothing_learned
 
 ONE_BATCH = {"global_batch_size": 10_000, "micro_batch_size": 10_000}
 LEVELS = ("token_level", "action_level", "chunk_level")

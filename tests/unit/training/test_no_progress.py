@@ -6,7 +6,7 @@ import pytest
 
 from rlcore.config.schema import AlgorithmConfig
 from rlcore.evaluation.evaluate import _closing
-from rlcore.session.no_progress import moved_far
+from rlcore.training.no_progress import moved_far
 
 
 @dataclass

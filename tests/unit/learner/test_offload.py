@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rlcore.config.schema import OptimConfig
-from rlcore.learner.host_copies import HostCopies
+from rlcore.learner.offload import HostCopies
 from rlcore.learner.optim import PolicyOptimizer
 
 HERE = torch.device("cpu")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcore.checks import room
+from rlcore.checks import resources
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan
@@ -39,7 +39,7 @@ def made(registry: Registry, elsewhere: Path) -> Made:
 
 def found(facts: Facts, name: str) -> list[tuple[str, str, str]]:
     """Status, detail and fix of the rows of that name."""
-    rows = room.findings(facts, "rlcore plan it")
+    rows = resources.findings(facts, "rlcore plan it")
     return [(r["status"], r["detail"], r["fix"]) for r in rows if r["name"] == name]
 
 
@@ -47,7 +47,7 @@ def found(facts: Facts, name: str) -> list[tuple[str, str, str]]:
     ("memory", "wanted"),
     [
         # 4 bytes of weights and 12 of gradients and moments each, 380 + 70 MiB of the program
-        (16, ("missing", f"{room.BARE} take 16.44 GiB of 16.00 GiB", "rlcore plan it")),
+        (16, ("missing", f"{resources.BARE} take 16.44 GiB of 16.00 GiB", "rlcore plan it")),
         # 16.44 GiB and a few decisions; a tenth of 18 GiB stays free
         (18, ("warning", "about 16.44 GiB of 18.00 GiB, and 16.20 GiB may be filled",
               "rlcore plan it")),
@@ -62,7 +62,7 @@ def test_main_memory(made: Made, memory: int, wanted: tuple[str, str, str]) -> N
     ("memory", "status", "said"),
     [
         # 16 GiB, and half a GiB for the context of the env's process and of the policy's
-        (16.5, "missing", f"{room.BARE} take 17.00 GiB of 16.50 GiB"),
+        (16.5, "missing", f"{resources.BARE} take 17.00 GiB of 16.50 GiB"),
         # 4 GiB more while AdamW steps
         (20, "warning", "about 21.00 GiB of 20.00 GiB, and 18.00 GiB may be filled"),
         (24, "ok", "about 21.00 GiB of 24.00 GiB"),
@@ -100,7 +100,7 @@ def test_disk(
     made: Made, monkeypatch: pytest.MonkeyPatch, words: list[str], free: int, status: str, said: str
 ) -> None:
     facts = made(Node(cpus=1), "runner.max_epochs=10", *words)
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=free * GIB))
+    monkeypatch.setattr(resources.shutil, "disk_usage", lambda _: SimpleNamespace(free=free * GIB))
     ((got, detail, fix),) = found(facts, "disk")
     assert got == status and detail.startswith(said)
     assert status == "ok" or "runner.logger.log_path=FOLDER" in fix
@@ -121,7 +121,7 @@ def test_time_by_the_speed_of_the_last_run_of_that_name(made: Made, elsewhere: P
     assert said.startswith(f"about 1.0 h: 40 updates of 90.0 s, as in {log.parent};")
     log.write_text("{")
     assert "not known" in found(facts, "time")[0][1]
-    rows = room.findings(facts, "", updates=False)  # `rlcore sft` makes none
+    rows = resources.findings(facts, "", updates=False)  # `rlcore sft` makes none
     assert "time" not in [row["name"] for row in rows]
 
 
@@ -135,8 +135,8 @@ def test_a_build_of_torch_for_cpus_on_a_machine_with_gpus(
     built = f"__version__ = '2.9.0+x'\ncuda: Optional[str] = {cuda}\nhip: Optional[str] = {hip}\n"
     (tmp_path / "version.py").write_text(built)
     torch = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(room, "find_spec", lambda name: torch)
-    monkeypatch.setattr(room, "version", lambda name: "2.9.0+x")
+    monkeypatch.setattr(resources, "find_spec", lambda name: torch)
+    monkeypatch.setattr(resources, "version", lambda name: "2.9.0+x")
     said = "2.9.0+x is built for CPUs alone, and the policy is placed on GPUs"
     wanted = [("missing", said, "pip install --force-reinstall torch==2.9.0")]
     assert found(made(Node(cpus=1, gpus=1)), "torch") == ([] if sees else wanted)

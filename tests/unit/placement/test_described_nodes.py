@@ -9,7 +9,7 @@ from rlcore.cluster.inventory import find_inventory
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import ConfigError, PlacementError
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.placement.pretend import pretended
+from rlcore.placement.described_nodes import pretended
 
 GIB = 2**30
 LAYOUTS = {

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from rlcore.checks.unread import SIDES_OF_ONE, unread
+from rlcore.checks.ineffective_keys import SIDES_OF_ONE, unread
 from rlcore.config import schema_tree
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlcore.contracts.specs import Episode
 from rlcore.rollout.schedule import Column
-from rlcore.workers.queue import ColumnQueue
+from rlcore.workers.column_queue import ColumnQueue
 
 
 def queue(tasks: str, hosts: tuple[int, ...]) -> ColumnQueue:
