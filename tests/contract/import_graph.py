@@ -1,6 +1,7 @@
 """Which modules of a package import which, and whether that ever leads back.
 
-Every import counts: at the top of a file, inside a function, under `TYPE_CHECKING`.
+Every import counts: at the top of a file, inside a function, under `TYPE_CHECKING`; and a string of
+the form "module:attr", which is loaded as a target.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+TABLE = "moved"  # old and new names of modules: it loads none of them
 Graph = Mapping[str, set[str]]
 
 
@@ -20,10 +22,11 @@ def imports_of(package: Path) -> dict[str, set[str]]:
         name: {
             found
             for node in ast.walk(ast.parse(file.read_text()))
-            for found in _imported(node, modules)
+            for found in [*_imported(node, modules), *_named(node, modules)]
             if found != name
         }
         for name, file in modules.items()
+        if file.stem != TABLE
     }
 
 
@@ -59,6 +62,14 @@ def circle(graph: Graph) -> list[str]:
 def _dotted(file: Path, package: Path) -> str:
     parts = file.relative_to(package.parent).with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
+
+
+def _named(node: ast.AST, modules: Iterable[str]) -> list[str]:
+    """The module that a string "module:attr" names, if it is one of `modules`."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return []
+    module, colon, name = node.value.partition(":")
+    return [module] if colon and name.isidentifier() and module in modules else []
 
 
 def _imported(node: ast.AST, modules: Iterable[str]) -> Iterable[str]:

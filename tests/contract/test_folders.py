@@ -54,6 +54,7 @@ def write(package: Path, **files: str) -> Path:
         "import p.b.two",
         "def f():\n    from p.b.two import x",
         "if TYPE_CHECKING:\n    from p.b.two import x",
+        "TARGET = 'p.b.two:x'",
     ],
 )
 def test_a_circle_of_folders_is_found_however_it_is_imported(tmp_path, text):
