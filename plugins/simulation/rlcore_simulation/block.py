@@ -45,7 +45,7 @@ class ObservationBlock:
         sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in layout]
         self.descriptor = _nameless_memory(sum(sizes)) if descriptor is None else descriptor
         self._memory = mmap.mmap(self.descriptor, sum(sizes))
-        if descriptor is not None and "MADV_DONTFORK" in vars(mmap):
+        if descriptor is not None and hasattr(mmap, "MADV_DONTFORK"):
             self._memory.madvise(mmap.MADV_DONTFORK)  # a copy of the simulator has no rows
         self.states, self.elapsed, self.busy, *frames = (
             np.ndarray(shape, dtype, buffer=self._memory, offset=sum(sizes[:place]))
