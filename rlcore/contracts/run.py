@@ -169,10 +169,10 @@ class Run:
 
 
 def _depth(value: Any) -> int:
-    inside = (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    )
-    return 0 if inside is None else 1 + max(map(_depth, inside), default=0)
+    """Count the levels of lists and mappings in a JSON value; 0 for a number or a text."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
 
 
 def _numbers(what: str, given: Mapping[str, float], names: tuple[str, ...]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rlcore.contracts.errors import PluginError
-from rlcore.contracts.run import Run
+from rlcore.contracts.run import DEEPEST_KEPT, Run
+from rlcore.files.reading import check_depth
 
 
 @pytest.fixture
@@ -30,6 +32,7 @@ def test_what_is_left_out_is_one(run: Run):
 
 
 def nested(depth: int) -> list:
+    """`depth` + 1 lists in each other."""
     value: list = []
     for _ in range(depth):
         value = [value]
@@ -51,7 +54,7 @@ def nested(depth: int) -> list:
         (lambda run: run.stop(""), "needs a reason, as a string, got ''"),
         (lambda run: run.keep("mine", {1, 2}), "run.keep('mine', ...) takes what JSON has"),
         (lambda run: run.keep("mine", float("inf")), "takes what JSON has"),
-        (lambda run: run.keep("mine", nested(200)), "its values are nested too deeply"),
+        (lambda run: run.keep("mine", nested(DEEPEST_KEPT)), "its values are nested too deeply"),
         (lambda run: run.keep("mine", nested(100_000)), "takes what JSON has"),
         (lambda run: run.keep("mine", "x" * 2**20), "at most 1048576 characters in all, got 10485"),
         (lambda run: run.keep(("a", 1), 1), "needs a name, as a string, got ('a', 1)"),
@@ -98,3 +101,8 @@ def test_a_plugin_pays_for_no_tensor_library():
     code += "print({'torch', 'ray'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_deepest_value_is_kept_and_a_checkpoint_can_be_read(run):
+    run.keep("mine", nested(DEEPEST_KEPT - 1))
+    check_depth(json.dumps({"state": {"steering": {"kept": dict(run.kept())}}}))
