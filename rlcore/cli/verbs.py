@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
-CLUSTER_SESSION = "rlcore.cluster.cluster:cluster_session"  # jobs of a sweep share one cluster
+SESSION = "rlcore.workers.backend:session"  # of the backend: jobs of a sweep share one
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
@@ -176,9 +176,7 @@ def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
     from rlcore.placement import joins
 
     session: contextlib.AbstractContextManager[None] = (
-        load_target(CLUSTER_SESSION)(config.cluster)
-        if joins(config.cluster)
-        else contextlib.nullcontext()
+        load_target(SESSION)(config.cluster) if joins(config.cluster) else contextlib.nullcontext()
     )
     return session
 
@@ -232,8 +230,7 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
 
             def placed(config: RunConfig) -> RunConfig:
                 shared.enter_context(watchdog.guard(config.cluster.timeouts.stop))
-                if config.cluster.backend == "ray":
-                    shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
+                shared.enter_context(load_target(SESSION)(config.cluster))
                 return place(config)
 
             one = replace(request, overrides=tuple(job.overrides))

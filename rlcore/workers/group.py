@@ -1,10 +1,10 @@
 """Handle the workers of a run as one object: start, connect, call and stop them.
 
-Two backends run the same worker classes. A caller can't tell which one it has:
+All backends run the same worker classes. A caller can't tell which one it has:
 
     local   all workers in this process, conversations interleaved: pdb works, starts at once
             (rlcore.workers.local_group)
-    ray     a process per worker, conversations over a channel (rlcore.cluster.ray_group)
+    others  a process per worker, conversations over a channel (rlcore.workers.backend)
 
 One update, where rollout and actor are one process, and where they are not:
 
