@@ -71,11 +71,6 @@ def backend_of(cluster: ClusterConfig) -> Backend:
     return backend
 
 
-def session(cluster: ClusterConfig) -> AbstractContextManager[None]:
-    """See :meth:`Backend.session`."""
-    return backend_of(cluster).session(cluster)
-
-
 def make_group(worker_specs: WorkerSpecs) -> WorkerGroup:
     """The group of the configured backend; nothing is started yet."""
     return backend_of(worker_specs.cluster).make_group(worker_specs)
