@@ -229,8 +229,8 @@ def test_workers_that_loaded_unlike_policies(group, tmp_path):
     """As from two folders at one path on two nodes: other numbers, other settings beside them."""
     actor, rollout = (group._workers[role] for role in ("actor", "rollout"))
     one, other = tmp_path / "one", tmp_path / "other"
-    group.actor("save", path=str(one))
-    group.policy("load", path=str(one))
+    group.save(one)
+    group.load(one)
     settings, *more = one.glob("*.json")
     parameters = [name for name, _ in actor.policy.named_parameters()]
     assert set(actor.checksums()) == {*parameters, settings.name, *(file.name for file in more)}
@@ -270,12 +270,12 @@ def test_a_group_starts_with_the_actors_weights(group):
     assert same_weights(group)
     interact, rollout = jobs()
     (_,), (summary,) = group.converse(interact, rollout)
-    assert summary.weights == group.actor_on_first("version") == 0
+    assert summary.weights == group.version() == 0
 
 
 def test_stale_weights_do_not_act(group, tmp_path):
-    group.actor("save", path=str(tmp_path))
-    group.actor("load", path=str(tmp_path))  # a change, as an update is
+    group.save(tmp_path)
+    group._actors("load", path=str(tmp_path))  # a change, as an update is
     with pytest.raises(WorkerError, match="with weights version 0 while version 1 is due"):
         group.converse(*jobs())
     group.sync()
@@ -284,8 +284,8 @@ def test_stale_weights_do_not_act(group, tmp_path):
 
 
 def test_a_policy_that_was_loaded_waits_for_the_actors_weights(group, tmp_path):
-    group.actor_on_first("save", path=str(tmp_path))
-    group.policy("load", path=str(tmp_path))
+    group.save(tmp_path)
+    group.load(tmp_path)
     with pytest.raises(WorkerError, match="with weights of no version while version 1 is due"):
         group.converse(*jobs())
     group.sync()
@@ -317,9 +317,9 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
     }
     with LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), members)) as group:
         group.start()
-        group.actor("save", path=str(tmp_path))
-        group.policy("load", path=str(tmp_path))  # once: rollout and actor are one
-        assert group.actor_on_first("version") == 1
+        group.save(tmp_path)
+        group.load(tmp_path)  # once: rollout and actor are one
+        assert group.version() == 1
         interact, rollout = jobs()
         (_,), (summary,) = group.converse(interact, rollout)
         assert summary.weights is None
