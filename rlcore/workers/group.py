@@ -27,10 +27,9 @@ from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import Episode
 from rlcore.numerics.mkl import Rounding, processor, settle
 from rlcore.placement import WeightRoute
-from rlcore.rollout.messages import InteractJob, InteractReport
+from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
 from rlcore.terminal.text import some
 from rlcore.workers.policy_worker import PolicyWorkerSettings
-from rlcore.workers.rollout_worker import RolloutSummary
 from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 BUCKET_BYTES = 64 * 2**20
@@ -230,9 +229,9 @@ class WorkerGroup(ABC):
     def converse(
         self,
         interact: Sequence[InteractJob],
-        rollout: Sequence[Any],
+        rollout: Sequence[RolloutJob],
         on_count: OnCount | None = None,
-    ) -> tuple[list[InteractReport], list[RolloutSummary]]:
+    ) -> tuple[list[InteractReport], list[RolloutResult]]:
         """Let env workers and rollout workers play: one job per rank each."""
         due = self.version() if self._worker_specs.separate else None
         self._turn("rollout")

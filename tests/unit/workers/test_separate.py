@@ -16,8 +16,7 @@ from rlcore.contracts.errors import WorkerError
 from rlcore.placement import Seat, parts, route
 from rlcore.plugins.registry import load_plugins
 from rlcore.rollout.columns import LIGHT, canonical, join, take
-from rlcore.rollout.converse import RolloutJob
-from rlcore.rollout.messages import InteractJob, Route
+from rlcore.rollout.messages import GatherOrder, InteractJob, RolloutJob, Route
 from rlcore.rollout.schedule import deal, training_columns
 from rlcore.transport.layout import weights
 from rlcore.workers.actor_worker import ActorWorker
@@ -79,10 +78,7 @@ def jobs(*, envs=1, rollouts=1, stages=1):
         RolloutJob(
             routes=tuple(one for one, by in dealt if by == rank),
             seed=1,
-            phase="train",
-            update=0,
-            deterministic=False,
-            keep=True,
+            order=GatherOrder("train", (), "train", 0, deterministic=False, keep=True),
             forward_batch=4,
             env_timeout=5.0,
         )
@@ -179,7 +175,7 @@ def test_columns_stay_beside_those_gathered_later(reference):
         chosen = tuple(c for c in interact.columns[0] if c.number in numbers)
         interleave([
             EnvWorker(env_settings()).converse(replace(interact, columns=(chosen,))),
-            worker.converse(replace(rollout, stay=frozenset(stay))),
+            worker.converse(replace(rollout, order=replace(rollout.order, stay=frozenset(stay)))),
         ])  # fmt: skip
 
     play({0, 1, 2, 3, 4, 5, 6})
