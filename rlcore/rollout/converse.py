@@ -77,7 +77,7 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
             answered[route] = message
             answer = _answer(builder, tracer, policy, job, message)
             result.seconds["policy"] += time.perf_counter() - begin
-            yield Send(route.actions, answer)
+            yield Send((route.actions,), answer)
     if builder is not None and builder.columns():
         result.trajectory, result.columns = builder.build(), builder.columns()
     result.traces = tracer.traces()

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Send:
-    """Put `message` on the queue `key`."""
-
-    key: str
-    message: Any
-
-
-@dataclass(frozen=True)
-class Publish:
     """Put `message` on each of the queues `keys`; it is stored once."""
 
     keys: tuple[str, ...]
@@ -56,7 +48,7 @@ class Count:
     amounts: Mapping[str, int]
 
 
-Conversation = Generator[Send | Publish | Receive | Count, Any, Any]
+Conversation = Generator[Send | Receive | Count, Any, Any]
 
 
 class Route(NamedTuple):

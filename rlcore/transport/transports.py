@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlcore.placement.routes import WeightRoute
-from rlcore.rollout.messages import Conversation, Publish, Receive
+from rlcore.rollout.messages import Conversation, Receive, Send
 from rlcore.transport.arrays import Stream, borrow
 from rlcore.transport.layout import Announcement
 from rlcore.transport.network import Address, Broadcast, invite, join
@@ -72,7 +72,7 @@ def send(route: WeightRoute, news: Announcement, stream: Stream, wiring: Wiring)
         else:
             data = np.empty(count, np.uint8)  # the message's own from now on
             stream.read(torch.from_numpy(data))
-            yield Publish(route.keys, data)
+            yield Send(route.keys, data)
 
 
 @dataclass

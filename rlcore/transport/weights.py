@@ -16,7 +16,7 @@ from itertools import groupby
 
 from rlcore.contracts.protocols import Policy
 from rlcore.placement.routes import WeightRoute
-from rlcore.rollout.messages import Conversation, Publish, Receive
+from rlcore.rollout.messages import Conversation, Receive, Send
 from rlcore.transport.arrays import Stream, as_bytes
 from rlcore.transport.layout import (
     Announcement,
@@ -57,7 +57,7 @@ def publish(
         meeting = wiring.meeting(route)
         announced.append(Announcement(version, subset, kinds, spans, wiring.bucket, meeting))
     for route, news in zip(routes, announced, strict=True):
-        yield Publish(route.keys, news)
+        yield Send(route.keys, news)
     for route, news in zip(routes, announced, strict=True):
         here = (at_hand(tensor) for _, tensor in held(sent, route.part))
         own = (as_bytes(tensor.contiguous()) for tensor in here)

@@ -206,7 +206,7 @@ class EnvWorker:
                 messages = future.result()
                 for part, message in messages.items():
                     route = Route(self._settings.rank, stage, part)
-                    yield Send(route.observations, message)
+                    yield Send((route.observations,), message)
                 answers = []
                 for part, message in messages.items():
                     if message.observation is not None:

@@ -296,7 +296,7 @@ def test_a_deadlock_is_named():
 def test_messages_arrive_in_order():
     def talker():
         for i in range(5):
-            yield Send("k", i)
+            yield Send(("k",), i)
 
     def listener():
         heard = []
