@@ -52,7 +52,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # composes a recipe from a file of another system, step by step as core does
     "plugins/tools/rlcore_tools/rlinf": (
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.old_names",
-        "rlcore.config.recipes", "rlcore.config.choices",
+        "rlcore.config.recipes", "rlcore.config.choices", "rlcore.config.schema_tree",
     ),
     # holds the files of a run against each other, those of core's own bookkeeping included
     "plugins/tools/rlcore_tools/report/doubts.py": (

@@ -20,6 +20,8 @@ MOVED = {
     "rlcore.algo.advantage:Advantages": "rlcore.contracts.minibatch:Advantages",
     "rlcore.algo.metric": "rlcore.contracts.metric",
     "rlcore.algo.minibatch": "rlcore.contracts.minibatch",
+    "rlcore.config.imports:drop_old_keys": "",
+    "rlcore.config.imports:rules_of": "rlcore_tools.rlinf.translate:rules_of",
     "rlcore.config.tree": "rlcore.config.schema_tree",
     "rlcore.console": "rlcore.terminal.console",
     "rlcore.data.chunks": "rlcore.demonstrations.chunks",

@@ -58,3 +58,11 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     from rlcore_tools.moved import rows  # reads the files of plugins
 
     return rows()
+
+
+@hookimpl
+def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
+    """RLinf's spellings."""
+    from rlcore_tools.rlinf.old_names import put_right  # only where something is composed
+
+    put_right(layers, config)
