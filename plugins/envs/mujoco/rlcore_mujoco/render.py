@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 from mujoco.gl_context import GLContext
 
+from rlcore_mujoco.detail import drawn_model
 from rlcore_mujoco.view import Camera, View
 
 # Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
@@ -54,7 +55,9 @@ class Renderer:
         self._options = mujoco.MjvOption()
         self._options.geomgroup[list(view.hidden_groups)] = 0
         _process_context().make_current()
-        self._uploaded = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        self._uploaded = mujoco.MjrContext(
+            drawn_model(model, view), mujoco.mjtFontScale.mjFONTSCALE_100.value
+        )
 
     def draw(
         self, model: mujoco.MjModel, data: mujoco.MjData, out: Mapping[str, np.ndarray]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+# How much geometry frames are made of; the first is what the scene has.
+DETAILS = ("exact", "pixel")
+
 
 @dataclass(frozen=True)
 class Camera:
@@ -36,12 +39,14 @@ class View:
         reflection: whether reflecting materials are drawn with a pass of their own. A scene that
             has none gets the same pixels without it, in two thirds of the time.
         hidden_groups: groups of geoms that are not drawn, 0 to 5.
+        detail: one of :data:`DETAILS`.
     """
 
     cameras: Mapping[str, Camera]
     fast: bool = False
     reflection: bool = False
     hidden_groups: tuple[int, ...] = ()
+    detail: str = DETAILS[0]
 
     @property
     def quality(self) -> dict[str, bool]:
