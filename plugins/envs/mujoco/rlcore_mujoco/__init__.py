@@ -14,6 +14,6 @@ its doctor hook. Its pool makes one `Renderers(view)`. A simulator calls `prepar
 model and `renderers.join(scene)`, draws with `renderers.of(scene, model).draw(model, data, out)`,
 and ends with `renderers.leave(scene)`; simulators of one scene share what was uploaded.
 
-`gl`, `view`, `settings` and `env` are light. The others import MuJoCo, and only the process that simulates
-imports them.
+`gl`, `view`, `settings` and `env` are light. The others import MuJoCo, and only the process that
+simulates imports them.
 """
