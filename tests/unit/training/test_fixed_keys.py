@@ -86,14 +86,11 @@ def test_frames_of_another_detail_than_the_checkpoints_are_announced(settle):
         replace(toy.envs["train"], render_settings={"render_detail": detail})
         for detail in ("exact", "pixel")
     )
-    known = {"envs": {**toy.envs, "train": pixel}}
+    begun = (("model=toy",), [], "optimizer.policy.0.step")
+    envs = {**toy.envs, "train": pixel}
     said = "render_detail was exact when step_000001 was trained and is pixel in env.train"
     with pytest.warns(ConfigWarning, match=said):
-        settle(
-            ("model=toy",), [], "optimizer.policy.0.step", trained_in=EnvFacts.of(exact), **known
-        )
+        settle(*begun, envs=envs, trained_in=EnvFacts.of(exact))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        settle(
-            ("model=toy",), [], "optimizer.policy.0.step", trained_in=EnvFacts.of(pixel), **known
-        )
+        settle(*begun, envs=envs, trained_in=EnvFacts.of(pixel))
