@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rlcore.contracts.errors import WorkerError
-from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send
+from rlcore.rollout.messages import Conversation, Count, Receive, Send
 
 
 class Channel(Protocol):
@@ -40,8 +40,6 @@ def drive(conversation: Conversation, channel: Channel) -> Any:
             return stop.value
         answer = None
         if isinstance(request, Send):
-            channel.send([request.key], request.message)
-        elif isinstance(request, Publish):
             channel.send(request.keys, request.message)
         elif isinstance(request, Count):
             channel.count(request.amounts)
@@ -108,5 +106,5 @@ def _run_until_receive(
         elif isinstance(request, Count):
             totals.update(request.amounts)
         else:
-            for key in request.keys if isinstance(request, Publish) else (request.key,):
+            for key in request.keys:
                 queues[key].append(request.message)
