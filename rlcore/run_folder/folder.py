@@ -61,6 +61,7 @@ class RunFolder:
     sft = Inside("sft")  # the supervised start
     checkpoints = Inside("checkpoints")
     evaluations = Inside("eval")
+    before = Inside("eval/before.parquet")  # made once, and read back by each resume
     demonstrations = Inside("demonstrations")
 
     @classmethod
