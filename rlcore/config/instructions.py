@@ -32,7 +32,6 @@ RECORDED = "rlcore_env.json"  # in the folder of a policy, what rlcore says of t
 KINDS = (".yaml", ".yml", ".json", ".jsonl", ".parquet")
 TASK, NUMBER = "task", "task_index"  # the columns of LeRobot's tables of tasks
 INDEX = "__index_level_0__"  # where pandas put the sentences, they had no name for that column
-BY_NUMBER = {"tasks", NUMBER}  # the keys of a file that says which number is which task's
 
 
 class Unsaid(ConfigError):
@@ -177,8 +176,6 @@ def _read(file: Path, part: str, path: str) -> Mapping[Any, Any]:
         return _named(_rows(file), file, part, path)
     read = reading.read_json if file.suffix == ".json" else reading.read_yaml
     found = read(file, once=True)
-    if isinstance(found, Mapping) and set(found) == BY_NUMBER and not part:
-        return _numbered(found, file)
     if part:
         if not isinstance(found, Mapping) or part not in found:
             known = ", ".join(map(str, found)) if isinstance(found, Mapping) else "no keys"
@@ -243,36 +240,12 @@ def _named(rows: list[dict[str, Any]], file: Path, part: str, path: str) -> Mapp
         raise Unsaid(
             f"{path}: {file} numbers its {len(rows)} sentences ({shown}, ...) and does not say "
             "of which task each one is; envs and data sets count tasks in different orders",
-            hint="write a file NAME.yaml and give that. Either a line 'TASK: sentence' for each "
-            f"task of the env, or which number is whose:\n    tasks: {file}\n"
-            f"    {NUMBER}: {{TASK: {rows[0][NUMBER]}, OTHER_TASK: ...}}",
+            hint="write a file NAME.yaml with a line 'TASK: sentence' for each task of the env, "
+            "and give that",
         )
     column = part or columns[0]
     reading.refuse_twice([row[column] for row in rows])
     return {row[column]: row[TASK] for row in rows}
-
-
-def _numbered(found: Mapping[str, Any], file: Path) -> dict[Any, Any]:
-    """By numbers that the user's own file gives tasks; several may have the same sentence."""
-    table, numbers = found["tasks"], found[NUMBER]
-    if not isinstance(table, str) or not isinstance(numbers, Mapping):
-        raise reading.Unreadable(
-            f"tasks must name a table of tasks, and {NUMBER} give a number for each task"
-        )
-    other = file.parent / Path(table).expanduser()
-    if other.suffix not in (".jsonl", ".parquet"):
-        raise reading.Unreadable(f"tasks must be a tasks.jsonl or tasks.parquet, got {table!r}")
-    try:
-        rows = {row[NUMBER]: row[TASK] for row in _rows(other)}
-    except (OSError, ValueError) as error:
-        raise reading.Unreadable(f"{other}: {reading.reason_of(error)}") from None
-    for task, number in numbers.items():
-        if type(number) is not int or number not in rows:
-            raise reading.Unreadable(
-                f"{NUMBER} of {task!r} must be one of {table}, {min(rows)} to {max(rows)}, "
-                f"got {number!r}"
-            )
-    return {task: rows[number] for task, number in numbers.items()}
 
 
 def _checked(found: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:

@@ -92,20 +92,6 @@ def test_of_several_columns_one_is_named(written):
     assert resolve(f"{file}:env_task", PATH) == GIVEN
 
 
-def test_numbers_count_where_the_user_says_whose_they_are(written):
-    """Two tasks may be told the same: then the table has one row for both."""
-    written("tasks.jsonl", rows())
-    mapping = {"tasks": "tasks.jsonl", "task_index": {"reach-up": 2, "reach-left": 0, "lift": 2}}
-    found = resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
-    assert found == {"reach-up": "Go up", "reach-left": "Go to the left", "lift": "Go up"}
-    mapping["task_index"]["lift"] = 4
-    with pytest.raises(ConfigError, match=r"'lift' must be one of tasks.jsonl, 0 to 3, got 4"):
-        resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
-    mapping["tasks"] = "nowhere.jsonl"
-    with pytest.raises(ConfigError, match=r"nowhere.jsonl: No such file"):
-        resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
-
-
 def test_what_is_only_numbered_is_not_guessed(written):
     with pytest.raises(ConfigError) as raised:
         resolve(written("tasks.jsonl", rows()), PATH)
@@ -113,9 +99,7 @@ def test_what_is_only_numbered_is_not_guessed(written):
         "numbers its 4 sentences (0 'Go to the left', 1 'Go to the right', ...) and does not"
         in (raised.value.message)
     )
-    assert "write a file NAME.yaml" in raised.value.hint and "task_index: {TASK: 0" in (
-        raised.value.hint
-    )
+    assert "write a file NAME.yaml with a line 'TASK: sentence'" in raised.value.hint
 
 
 # -- files that are none ------------------------------------------------------------------------
