@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.ready import lacking_packages, look, of_row
-from rlcore.checks.rows import Row, row
 from rlcore.cli.request import Request, parse_request, print_help
 from rlcore.cli.verbs import composed
 from rlcore.config.catalog import COMPONENT_GROUPS
