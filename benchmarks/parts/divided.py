@@ -9,8 +9,8 @@ from statistics import median
 from parts.ours import training_order
 from rlcore.config.compose import compose
 from rlcore.session.assembly import assemble
-from rlcore.session.backends import make_group
 from rlcore.session.gather import gather
+from rlcore.workers.backend import make_group
 
 LAYOUTS = {
     "one process": ("actor: 1", "no_shard"),
@@ -53,7 +53,7 @@ def _measured(hidden: int, repeats: int, actors: str, strategy: str) -> Updates:
             gather(group, assembly, training_order(assembly, update))
             group.hand_over()
             begin = time.perf_counter()
-            group.actor("update", update=update)
+            group.update(update)
             updating.append(time.perf_counter() - begin)
             begin = time.perf_counter()
             group.sync()

@@ -20,14 +20,13 @@ from rlcore.checks import (
 from rlcore.checks.facts import Facts, gather_facts, planned
 from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
-from rlcore.cluster.inventory import find_inventory
 from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, collecting, joined
 from rlcore.contracts.specs import EnvSpec
-from rlcore.placement import Inventory, Node, Plan, make_plan
+from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.run_folder.env_facts import EnvFacts
 
@@ -238,11 +237,18 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
             "on other pixels than it is trained on"
         )
-    trained = facts.trained_in
-    for name, drawn, other in trained.drawn_unlike(EnvFacts.of(train)) if trained else ():
-        warn(
-            f"{name} was {drawn} when actor.model.model_path was trained and is {other} in "
-            "env.train: the policy sees other pixels"
-        )
+    for sentence in drawn_otherwise(facts, "actor.model.model_path"):
+        warn(sentence)
     for note in instruction_warnings.notes(facts):
         warn(note)
+
+
+def drawn_otherwise(facts: Facts, policy: str) -> Iterator[str]:
+    """A sentence for each setting under which a policy, by its name in messages, sees other pixels
+    than those that it was trained on."""
+    trained, here = facts.trained_in, EnvFacts.of(facts.envs["train"])
+    for name, then, now in trained.drawn_unlike(here) if trained else ():
+        yield (
+            f"{name} was {then} when {policy} was trained and is {now} in env.train: the policy "
+            "sees other pixels"
+        )

@@ -7,8 +7,10 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.contracts.errors import UserError, WorkerError
 from rlcore.numerics.mkl import adopt
 from rlcore.placement.routes import IN_PROCESS
@@ -22,6 +24,24 @@ from rlcore.workers.torch_settings import apart
 from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 
+class LocalBackend:
+    """See :class:`rlcore.workers.backend.Backend`. There is nothing to share and no other node."""
+
+    def session(self, cluster: ClusterConfig) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def require_answer(self, address: str, timeout: float) -> None:
+        """No cluster is ever joined."""
+
+    def require_equipped(
+        self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
+    ) -> dict[int, frozenset[str]]:
+        return {}
+
+    def make_group(self, worker_specs: WorkerSpecs) -> LocalGroup:
+        return LocalGroup(worker_specs)
+
+
 class LocalGroup(WorkerGroup):
     """All workers in this process. The planned processes of a role are merged into one:
     randomness is keyed by episode, so results don't depend on how many there are."""
@@ -31,7 +51,7 @@ class LocalGroup(WorkerGroup):
         self.routes = IN_PROCESS
         self._set_by_env: dict[int, Any] = {}
         self._workers = {
-            role: ROLES[role].make(_merged([member.settings for member in members]))
+            role: ROLES[role](_merged([member.settings for member in members]))
             for role, members in worker_specs.members.items()
         }
 
@@ -53,7 +73,7 @@ class LocalGroup(WorkerGroup):
                 self._at_work(role),
                 watchdog.limit(*_late(role, "start", "start", self._timeouts.start)),
             ):
-                ROLES[role].calls["start"](worker, **START.get(role, {}))
+                worker.start(**START.get(role, {}))
 
     def _call(
         self,
@@ -65,17 +85,13 @@ class LocalGroup(WorkerGroup):
         role = self._role(component)
         told = {} if on_count is None else {"on_progress": on_count}
         with _told_once(role, method), self._at_work(role):
-            return [
-                ROLES[role].calls[method](self._workers[role], **arguments, **told)
-                for arguments in per_rank
-            ]
+            call = getattr(self._workers[role], method)
+            return [call(**arguments, **told) for arguments in per_rank]
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         roles = [self._role(part.component) for part in parts]
         talks = [
-            self._part(
-                role, part.talk, ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
-            )
+            self._part(role, part.talk, getattr(self._workers[role], part.talk)(**part.arguments))
             for role, part in zip(roles, parts, strict=True)
         ]
         return interleave(talks, on_count)
@@ -104,7 +120,7 @@ class LocalGroup(WorkerGroup):
         for role, worker in self._workers.items():
             # not timeouts.stop: it may have many stuck processes to end, and the run ends with it
             with watchdog.limit(*_late(role, "stop", "env", self._timeouts.env)):
-                ROLES[role].calls["stop"](worker)
+                worker.stop()
 
 
 def _late(role: str, doing: str, key: str, seconds: float) -> tuple[WorkerError, float]:

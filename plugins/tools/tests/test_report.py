@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
+from rlcore_tools.places import clip
 from rlcore_tools.report import write_comparison, write_report
 from rlcore_tools.report.chart import Point, Series, chart, number, ticks
 from rlcore_tools.report.clips import Shelf
@@ -69,7 +70,7 @@ def make_run(
     protocol = EvaluationProtocol(
         *("toy", {"pull": [0, 1], "push": [0, 1]}, 20, 2, "deterministic"),
         settings={},
-        facts={},
+        facts={"render_settings": {"image_size": 64, "render_detail": "pixel", "shadows": False}},
         said={},
     )
     manifest = build_manifest(
@@ -91,7 +92,7 @@ def make_run(
             write_results(folder.evaluations / f"{label}.parquet", results(outcomes))
     for label, (task, trial) in filmed:
         frames = [np.full((16, 16, 3), 40 * i + trial, np.uint8) for i in range(3)]
-        write_video(folder.clip(label, task, trial), frames)
+        write_video(clip(folder, label, task, trial), frames)
     if finished:
         summary = build_summary(
             before=results(before) if before else None,
@@ -150,6 +151,7 @@ def test_figures_of_a_run(log_path):
     assert "evaluation at 2: 0.75 [0.301, 0.954]" in page.text
     assert "3 min 9 s in all" in page.text
     assert "trials of a task 0 to 1 episodes 4 time limit 20 env steps" in page.text
+    assert "frames image_size 64, render_detail pixel, shadows false" in page.text
     assert "seeds root 5" in page.text
     assert "not finished" not in page.text
 
@@ -183,7 +185,7 @@ def test_a_page_needs_no_network(log_path):
     data = [a.partition("base64,")[2] for a in page.addresses if a.startswith("data:video/mp4;")]
     clips = [("after", "pull", 0), ("after", "pull", 1), ("after", "push", 1),
              ("before", "pull", 1), ("after", "pull", 1)]  # fmt: skip
-    assert [b64decode(each) for each in data] == [folder.clip(*c).read_bytes() for c in clips]
+    assert [b64decode(each) for each in data] == [clip(folder, *c).read_bytes() for c in clips]
     for address in page.addresses:
         assert address.startswith("data:") or (folder.path / address).is_file(), address
     for words in ("http:", "https:", "@import", "url(", "<script"):
@@ -193,7 +195,7 @@ def test_a_page_needs_no_network(log_path):
 
 def test_beyond_its_size_a_page_links_videos(log_path):
     folder = make_run(log_path, filmed=[("after", ("pull", 0)), ("after", ("push", 1))])
-    size = folder.clip("after", "pull", 0).stat().st_size
+    size = clip(folder, "after", "pull", 0).stat().st_size
     won, lost = Shelf(read_run(folder), folder.path.parent, limit=size).examples()
     assert [clip.embedded for clip in won] == [True]
     assert [(clip.embedded, clip.address) for clip in lost] == [

@@ -9,14 +9,18 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+import ray
 from ray.exceptions import RayError
 
-from rlcore.cluster.file_transfer import QUESTIONS, TransferFolder
 from rlcore.numerics.mkl import Kernels, Processor, adopt, processor
-from rlcore.workers.channel import RayChannel, drive
+from rlcore.workers.channel import drive
+from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES
+from rlcore_ray.channel import RayChannel
+from rlcore_ray.file_transfer import QUESTIONS, TransferFolder
 
 BEAT_SECONDS = 5.0  # between two signs of life of a worker
 STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
@@ -31,10 +35,11 @@ class WorkerProcess:
         if devices is not None:  # before anything looks for accelerators
             os.environ["CUDA_VISIBLE_DEVICES"] = devices
         threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
-        self._role = ROLES[role]
         self._channel = RayChannel(channel)
         self._transfer = TransferFolder()
-        self._worker = self._role.make(settings)
+        if isinstance(settings, PolicyWorkerSettings):
+            settings = replace(settings, host=ray.util.get_node_ip_address())
+        self._worker = ROLES[role](settings)
 
     def processor(self) -> Processor:
         """Describe this process's processor."""
@@ -47,7 +52,7 @@ class WorkerProcess:
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
         told = {"on_progress": self._channel.tell} if watched else {}
         with _staying():
-            answer = self._role.calls[method](self._worker, **arguments, **told)
+            answer = getattr(self._worker, method)(**arguments, **told)
         if method == "stop":
             self._transfer.close()
         return answer
@@ -60,7 +65,7 @@ class WorkerProcess:
         """A conversation; `queues` has those of each env worker that this one talks to."""
         self._channel.of = queues
         with _staying():
-            return drive(self._role.talks[method](self._worker, **arguments), self._channel)
+            return drive(getattr(self._worker, method)(**arguments), self._channel)
 
 
 @contextlib.contextmanager
