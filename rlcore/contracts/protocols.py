@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from rlcore.contracts.learning import Learning, Step
     from rlcore.contracts.metric import Metric
     from rlcore.contracts.minibatch import Advantages, Minibatch
     from rlcore.contracts.rng import RowKeys
@@ -229,7 +230,8 @@ class Policy(Protocol):
         mask: torch.Tensor,
         keys: RowKeys,
     ) -> torch.Tensor:
-        """Supervised loss per sample `[B]` (flow matching, cross-entropy)."""
+        """Supervised loss per sample `[B]` (flow matching, cross-entropy), of inputs as `prepare`
+        makes them."""
         ...
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
@@ -267,14 +269,39 @@ class Policy(Protocol):
 
 
 class Algorithm(Protocol):
-    """Pure functions of tensors; knows no env, no model, no device.
+    """Makes updates out of gradient steps; knows no env and no model.
 
     needs: what it asks of the rest.
+    """
+
+    needs: AlgorithmNeeds
+
+    def updates(self, learning: Learning) -> Iterator[Step]:
+        """The steps of one update, each asked for when the one before it is made."""
+        ...
+
+
+class OwnsNetworks(Algorithm, Protocol):
+    """An algorithm with networks of its own; `needs.networks` names them."""
+
+    def networks(self, policy: PolicySpec, inputs: Inputs) -> Mapping[str, torch.nn.Module]:
+        """Make them, by the names of `needs.networks`, with weights from torch's own generator.
+
+        Args:
+            policy: the policy's facts.
+            inputs: of one row, as the replay will have them: for names, shapes and dtypes.
+        """
+        ...
+
+
+class OnPolicy(Algorithm, Protocol):
+    """An algorithm that learns from each rollout once: pure functions of tensors, from which
+    `learning.rollout_steps(self)` makes its steps.
+
     target_kl: an update ends before a minibatch whose approximate KL to the policy that acted
         exceeds this; None: never.
     """
 
-    needs: AlgorithmNeeds
     target_kl: float | None
 
     def advantages(self, trajectory: Trajectory) -> Advantages:

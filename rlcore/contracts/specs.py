@@ -339,6 +339,37 @@ class GroupFilter:
 
 
 @dataclass(frozen=True)
+class NetworkNeeds:
+    """A network of an algorithm.
+
+    Attributes:
+        name: without a dot; not "policy" or "value".
+        lr: its learning rate, without warm-up or decay.
+        parameters: how many it has at most, for the memory estimate.
+        lag: t of a lagged copy: w' <- (1 - t) w' + t w after each step that trains it; None: there
+            is no copy.
+    """
+
+    name: str
+    lr: float
+    parameters: int = 0
+    lag: float | None = None
+
+
+@dataclass(frozen=True)
+class ReplayNeeds:
+    """What an algorithm keeps of decisions.
+
+    Attributes:
+        size: bytes of all actor processes together; the oldest rollouts go when it is exceeded.
+        failures: whether episodes that did not succeed are kept too.
+    """
+
+    size: int
+    failures: bool = True
+
+
+@dataclass(frozen=True)
 class AlgorithmNeeds:
     """What an algorithm asks of the rest, so that checks need no ladder of names.
 
@@ -351,6 +382,10 @@ class AlgorithmNeeds:
         acted_logprobs: log-probs of acting that hold for the weights an update begins with, so that
             the first ratios are 1. False for one that compares none. Decisions of earlier weights
             (`policy_version`) are left out by themselves.
+        networks: of its own.
+        replay: decisions of earlier rollouts; None: it learns from each rollout once.
+        demonstrations: those of the run, as rows of the replay.
+        imitation: a policy with a supervised loss.
     """
 
     values: bool = False
@@ -359,6 +394,10 @@ class AlgorithmNeeds:
     group_filter: GroupFilter | None = None
     reference_logprobs: bool = False
     acted_logprobs: bool = True
+    networks: tuple[NetworkNeeds, ...] = ()
+    replay: ReplayNeeds | None = None
+    demonstrations: bool = False
+    imitation: bool = False
 
 
 @dataclass(frozen=True)

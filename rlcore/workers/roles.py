@@ -73,6 +73,7 @@ _ACTOR = Role(
         "update": ActorWorker.update,
         "remarks": ActorWorker.remarks,
         "supervised": ActorWorker.supervised,
+        "teach": ActorWorker.teach,
         "save_learner": ActorWorker.save_learner,
         "load_learner": ActorWorker.load_learner,
         "version": ActorWorker.version,
@@ -110,6 +111,7 @@ FOLDERS = {
     "load": Folder("path", kept=True),  # a policy may copy files from where it began
     "load_learner": Folder("path", files="*"),  # the policy lies below
     "supervised": Folder("data"),
+    "teach": Folder("data"),
 }
 """By the name of the call."""
 
