@@ -28,8 +28,8 @@ import pytest
 from rlcore_simulation import venvs
 
 from rlcore.contracts.errors import AssetError, ConfigError
-from rlcore.placement.inventory import local_cpus
 from rlcore.contracts.specs import ComponentSpec
+from rlcore.placement.inventory import local_cpus
 
 BESIDE = Path(__file__).parent
 CORES = 2

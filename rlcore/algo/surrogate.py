@@ -13,10 +13,10 @@ from rlcore.algo.loss import entropy_mean, kl_to_reference, policy_loss
 from rlcore.algo.reduce import at_level, entropy_at_level
 from rlcore.config.schema import AlgorithmConfig
 from rlcore.contracts.decisions import Evaluation
-from rlcore.contracts.learning import Learning, Step
+from rlcore.contracts.learning import Step
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.minibatch import Minibatch
-from rlcore.contracts.protocols import OnPolicy
+from rlcore.contracts.protocols import Learning, OnPolicy
 
 
 class ClippedSurrogate:

@@ -1,20 +1,21 @@
-"""Define one update as an algorithm sees it: the steps that it asks for, and what they learn from.
+"""Define the steps that an algorithm makes an update of, and the replay that they learn from.
+
+Part of what :class:`rlcore.contracts.protocols.Learning` gives it.
 
 Legend: B rows, C actions of a chunk, H the policy's action horizon, A entries of an action.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from rlcore.contracts.metric import Metric, Metrics
 
 if TYPE_CHECKING:
-    from rlcore.contracts.protocols import OnPolicy, Policy
     from rlcore.contracts.rng import RowKeys
 
 Among = Literal["all", "successes", "demonstrations"]
@@ -93,44 +94,4 @@ class Replay(Protocol):
             chunks: n of n-step targets.
             gamma: discount of an env step.
         """
-        ...
-
-
-class Learning(Protocol):
-    """One update.
-
-    Attributes:
-        update: number of updates done before it.
-        policy: as it is now.
-        networks, lagged: of the algorithm, and their lagged copies, by name.
-        replay: where the algorithm needs one.
-        numbers: of the update's metrics, what is known but by steps; the same on all processes.
-    """
-
-    update: int
-    policy: Policy
-    networks: Mapping[str, nn.Module]
-    lagged: Mapping[str, nn.Module]
-    replay: Replay
-    numbers: dict[str, float]
-
-    def rollout_steps(self, algorithm: OnPolicy) -> Iterator[Step]:
-        """The minibatches of the rollout, in as many epochs as the settings say."""
-        ...
-
-    def draw(self, count: int, among: Among = "all") -> Tensor:
-        """Rows of the replay, int64 `[count]`, with replacement; keyed by the update, the number of
-        the step that comes next, and the kind.
-
-        Raises:
-            AlgorithmError: there are none.
-        """
-        ...
-
-    def step(self, rows: Tensor, loss: RowLoss, *, trains: Sequence[str]) -> Step:
-        """A step on the mean loss of rows of the replay."""
-        ...
-
-    def imitation(self, rows: Tensor, keys: RowKeys) -> Tensor:
-        """The policy's supervised loss `[B]` of the actions that were executed there."""
         ...

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from rlcore.contracts.learning import Learning, Step
+    from rlcore.contracts.learning import Among, Replay, RowLoss, Step
     from rlcore.contracts.metric import Metric
     from rlcore.contracts.minibatch import Advantages, Minibatch
     from rlcore.contracts.rng import RowKeys
@@ -265,6 +265,46 @@ class Policy(Protocol):
 
     def save_pretrained(self, path: Path) -> None:
         """Weights (safetensors), settings, transforms and statistics: all a load needs."""
+        ...
+
+
+class Learning(Protocol):
+    """One update.
+
+    Attributes:
+        update: number of updates done before it.
+        policy: as it is now.
+        networks, lagged: of the algorithm, and their lagged copies, by name.
+        replay: where the algorithm needs one.
+        numbers: of the update's metrics, what is known but by steps; the same on all processes.
+    """
+
+    update: int
+    policy: Policy
+    networks: Mapping[str, torch.nn.Module]
+    lagged: Mapping[str, torch.nn.Module]
+    replay: Replay
+    numbers: dict[str, float]
+
+    def rollout_steps(self, algorithm: OnPolicy) -> Iterator[Step]:
+        """The minibatches of the rollout, in as many epochs as the settings say."""
+        ...
+
+    def draw(self, count: int, among: Among = "all") -> torch.Tensor:
+        """Rows of the replay, int64 `[count]`, with replacement; keyed by the update, the number of
+        the step that comes next, and the kind.
+
+        Raises:
+            AlgorithmError: there are none.
+        """
+        ...
+
+    def step(self, rows: torch.Tensor, loss: RowLoss, *, trains: Sequence[str]) -> Step:
+        """A step on the mean loss of rows of the replay."""
+        ...
+
+    def imitation(self, rows: torch.Tensor, keys: RowKeys) -> torch.Tensor:
+        """The policy's supervised loss `[B]` of the actions that were executed there."""
         ...
 
 

@@ -25,7 +25,7 @@ _NAMES = {"policy": "actor", "value": "critic"}
 
 @dataclass
 class UpdateLearning:
-    """See :class:`rlcore.contracts.learning.Learning`.
+    """See :class:`rlcore.contracts.protocols.Learning`.
 
     Attributes:
         named: the algorithm, for errors.

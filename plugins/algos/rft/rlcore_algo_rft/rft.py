@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rlcore.contracts.learning import Among, Learning, Replay, Step, Terms
+from rlcore.contracts.learning import Among, Replay, Step, Terms
+from rlcore.contracts.protocols import Learning
 from rlcore.contracts.rng import RowKeys
 from rlcore_algo_rft.settings import RFTConfig, needs
 
