@@ -23,8 +23,8 @@ TORCH = ("algo", "learner", "rollout", "transport", "run_folder", "demonstration
 # Modules of light rooms that are about tensors: who imports one pays for torch.
 TENSORS = {
     "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore.contracts.minibatch",
-    "rlcore.contracts.trajectory", "rlcore.numerics.batch_invariance", "rlcore.validation.algorithm",
-    "rlcore.validation.policy",
+    "rlcore.contracts.trajectory", "rlcore.numerics.batch_invariance",
+    "rlcore.validation.algorithm", "rlcore.validation.policy",
 }  # fmt: skip
 # What a checkpoint says of its env, and which machines there are: checks look at both.
 LIGHT_ELSEWHERE = ("rlcore.run_folder.env_facts", "rlcore.cluster.inventory")
