@@ -77,7 +77,7 @@ def measure(options: argparse.Namespace) -> Report:
     config, spec = assembly.config, assembly.env_specs["train"]
     machine = Machine.this(assembly.placement.inventory.nodes[0].cpus)
     clock = Clock()
-    with LocalGroup(assembly.roster) as group:
+    with LocalGroup(assembly.worker_specs) as group:
         _say("building the policy and the simulation")
         with clock.stage("built"):
             _start(group, options.device)

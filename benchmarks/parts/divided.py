@@ -47,7 +47,7 @@ def _measured(hidden: int, repeats: int, actors: str, strategy: str) -> Updates:
         )
     )
     updating, syncing = [], []
-    with make_group(assembly.roster) as group:
+    with make_group(assembly.worker_specs) as group:
         group.start()
         for update in range(repeats + 1):
             gather(group, assembly, training_order(assembly, update))

@@ -74,7 +74,7 @@ class Rollout:
 
 def measure_rollouts(assembly: Assembly, repeats: int) -> list[Rollout]:
     """One rollout to warm up, then `repeats` measured ones, on workers of their own."""
-    with make_group(assembly.roster) as group:
+    with make_group(assembly.worker_specs) as group:
         group.start()
         return [_rollout(group, assembly, update) for update in range(repeats + 1)][1:]
 

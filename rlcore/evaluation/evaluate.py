@@ -73,7 +73,7 @@ def evaluate(
         )
     session.folder.require_held()
     session.note_rendering(side, gathered.render_settings)
-    session.tell_survived(gathered.incidents)
+    session.report_recovered(gathered.incidents)
     rules = protocol(assembly).digest
     results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config), rules)
     path = session.folder.evaluations / f"{label}.parquet"

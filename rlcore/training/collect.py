@@ -116,7 +116,7 @@ def _play(session: Session, episodes: Sequence[Episode]) -> list[Demonstration]:
             for share in shares
         ],
     )
-    session.tell_survived(session.group.incidents())
+    session.report_recovered(session.group.incidents())
     played = {demo.episode: demo for answer in answers for demo in answer}
     return [played[episode] for episode in episodes]
 

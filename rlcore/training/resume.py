@@ -24,7 +24,7 @@ from rlcore.run_folder import history
 from rlcore.run_folder.attempts import set_aside
 from rlcore.run_folder.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.protocol_record import told_apart
+from rlcore.run_folder.protocol_record import describe_difference
 from rlcore.run_folder.sft_record import check_history
 from rlcore.session.session import Session, made_with, protocol
 from rlcore.session.session_state import BEFORE, check_state, extents, restore_state, stand_on
@@ -228,7 +228,7 @@ def same_evaluation(
         return found
     session.progress.line(
         f"the evaluation {label} training was made under other settings "
-        f"({told_apart(then, now) or 'by another version'}); it is made again"
+        f"({describe_difference(then, now) or 'by another version'}); it is made again"
     )
     return None
 

@@ -162,7 +162,7 @@ def rollout(
     with session.clock.measure("rollout") as took:
         gathered, fill = gather_batch(session, update, stopped)
     session.note_rendering("train", gathered.render_settings)
-    session.tell_survived(gathered.incidents)
+    session.report_recovered(gathered.incidents)
     session.totals.env_steps += gathered.env_steps
     session.totals.episodes += sum(outcome.finished for outcome in gathered.outcomes)
     metrics = env_metrics(gathered.outcomes, prefix="env") | fill

@@ -23,12 +23,12 @@ from typing import Any
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.numerics.mkl import Rounding, processor, settle
-from rlcore.placement import Lane
+from rlcore.placement import WeightRoute
 from rlcore.rollout.messages import InteractJob, InteractReport
 from rlcore.terminal.text import some
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.rollout_worker import RolloutSummary
-from rlcore.workers.worker_specs import OnCount, Part, Roster
+from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 BUCKET_BYTES = 64 * 2**20
 
@@ -37,12 +37,12 @@ class WorkerGroup(ABC):
     """What the loops see of the workers. A backend says how they are started, called, brought to
     talk and stopped; the rest is the same for all."""
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
-        self._timeouts = roster.cluster.timeouts
-        self.kernels = settle([processor()], roster.begun)
+    def __init__(self, worker_specs: WorkerSpecs) -> None:
+        self._worker_specs = worker_specs
+        self._timeouts = worker_specs.cluster.timeouts
+        self.kernels = settle([processor()], worker_specs.begun)
         """What the workers compute with; a backend that spans machines settles it anew."""
-        self.lanes: tuple[Lane, ...] = roster.lanes
+        self.routes: tuple[WeightRoute, ...] = worker_specs.routes
         """How weights get to rollout workers of their own; a backend says what it can do."""
 
     # -- a backend's part ---------------------------------------------------------------------
@@ -132,7 +132,7 @@ class WorkerGroup(ABC):
         """Call a method of every worker that holds a policy, acting or learning, once each; they
         must hold the same policy afterwards."""
         self.actor(method, **arguments)
-        if self._roster.separate:
+        if self._worker_specs.separate:
             self._turn("rollout")
             self._call("rollout", method, [arguments] * self.ranks("rollout"))
         self._check_alike()
@@ -145,13 +145,13 @@ class WorkerGroup(ABC):
         """
         held: dict[str, dict[str, str]] = {}
         components = {
-            role: role.partition("+")[0] for role in self._roster.members if role != "env"
+            role: role.partition("+")[0] for role in self._worker_specs.members if role != "env"
         }
         if sum(map(self.ranks, components.values())) < 2:
             return
         for role, component in components.items():
             asked = self._call(component, "checksums", [{}] * self.ranks(component))
-            held |= {self._roster.worker_name(role, n): sums for n, sums in enumerate(asked)}
+            held |= {self._worker_specs.worker_name(role, n): sums for n, sums in enumerate(asked)}
         (name, first), *others = held.items()
         differ = sorted({key for _, sums in others for key, _ in first.items() ^ sums.items()})
         if differ:
@@ -171,7 +171,7 @@ class WorkerGroup(ABC):
             return []
         self._turn("rollout")
         found = self._call("rollout", "check_rounding", [{"forward_batch": forward_batch}] * acting)
-        if self._roster.separate:
+        if self._worker_specs.separate:
             self._turn("actor")
             found += self._call("actor", "check_rounding", [{"forward_batch": None}] * learning)
         return found
@@ -183,7 +183,7 @@ class WorkerGroup(ABC):
         on_count: OnCount | None = None,
     ) -> tuple[list[InteractReport], list[RolloutSummary]]:
         """Let env workers and rollout workers play: one job per rank each."""
-        due = self.actor_on_first("version") if self._roster.separate else None
+        due = self.actor_on_first("version") if self._worker_specs.separate else None
         self._turn("rollout")
         parts = [
             Part("env", rank, "converse", {"job": job}, env_ranks=(rank,))
@@ -199,7 +199,7 @@ class WorkerGroup(ABC):
     def hand_over(self) -> None:
         """Let the trajectory go from the workers that gathered it to those that learn from it.
         Where these are the same it is there already."""
-        if not self._roster.separate:
+        if not self._worker_specs.separate:
             return
         rollouts, actors = range(self.ranks("rollout")), range(self.ranks("actor"))
         self._talk(
@@ -226,22 +226,22 @@ class WorkerGroup(ABC):
     def sync(self) -> None:
         """Give the actor's weights to all workers that act; needed after each change of them.
         Where they are the same weights there is nothing to do."""
-        if not self._roster.separate:
+        if not self._worker_specs.separate:
             return
         self._turn("actor")  # who receives can do so on the host
         shared = {"timeout": self._timeouts.sync, "bucket": self._bucket()}
         parts = [
-            Part("actor", rank, "publish", {"lanes": self._lanes_from("actor", rank), **shared})
+            Part("actor", rank, "publish", {"routes": self._routes_from("actor", rank), **shared})
             for rank in range(self.ranks("actor"))
         ]
         for rank in range(self.ranks("rollout")):
-            ending = [lane for lane in self.lanes if rank in lane.readers]
+            ending = [route for route in self.routes if rank in route.readers]
             # who hands weights on gets them first
-            waits = any(lane.handed_on for lane in ending)
+            waits = any(route.handed_on for route in ending)
             mine = {
                 "rank": rank,
-                "lanes": ending,
-                "hands_on": self._lanes_from("rollout", rank),
+                "routes": ending,
+                "hands_on": self._routes_from("rollout", rank),
                 "patience": self._timeouts.update if waits else self._timeouts.sync,
             }
             parts.append(Part("rollout", rank, "pull", {**mine, **shared}))
@@ -250,10 +250,10 @@ class WorkerGroup(ABC):
     def weight_sync(self) -> list[str]:
         """Over what weights go from actor to rollout workers: ways of
         :mod:`rlcore.placement.routes`; empty where they don't."""
-        return sorted({lane.way for lane in self.lanes}) if self._roster.separate else []
+        return sorted({route.way for route in self.routes}) if self._worker_specs.separate else []
 
-    def _lanes_from(self, component: str, rank: int) -> list[Lane]:
-        return [lane for lane in self.lanes if lane.sender == (component, rank)]
+    def _routes_from(self, component: str, rank: int) -> list[WeightRoute]:
+        return [route for route in self.routes if route.sender == (component, rank)]
 
     def _bucket(self) -> int:
         """Bytes of weights in one message, at most."""
@@ -263,13 +263,13 @@ class WorkerGroup(ABC):
         """Offload the other role before this one computes, where they share accelerators and the
         settings say so. A worker moves back by itself when it is asked to compute."""
         other = "actor" if component == "rollout" else "rollout"
-        if other == "rollout" and not self._roster.separate:
+        if other == "rollout" and not self._worker_specs.separate:
             return
         if any(settings.offload for settings in self._policies(other)):
             self._call(other, "suspend", [{}] * self.ranks(other))
 
     def _policies(self, component: str) -> Iterator[PolicyWorkerSettings]:
-        for member in self._roster.of(component):
+        for member in self._worker_specs.of(component):
             if isinstance(member.settings, PolicyWorkerSettings):
                 yield member.settings
 

@@ -19,24 +19,24 @@ from rlcore.workers.group import WorkerGroup
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.torch_settings import apart
-from rlcore.workers.worker_specs import OnCount, Part, Roster
+from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 
 class LocalGroup(WorkerGroup):
     """All workers in this process. The planned processes of a role are merged into one:
     randomness is keyed by episode, so results don't depend on how many there are."""
 
-    def __init__(self, roster: Roster) -> None:
-        super().__init__(roster)
-        self.lanes = IN_PROCESS
+    def __init__(self, worker_specs: WorkerSpecs) -> None:
+        super().__init__(worker_specs)
+        self.routes = IN_PROCESS
         self._set_by_env: dict[int, Any] = {}
         self._workers = {
             role: ROLES[role].make(_merged([member.settings for member in members]))
-            for role, members in roster.members.items()
+            for role, members in worker_specs.members.items()
         }
 
     def ranks(self, component: str) -> int:
-        return len(self._roster.of(component)[:1])
+        return len(self._worker_specs.of(component)[:1])
 
     def weight_sync(self) -> list[str]:
         """Nowhere: all is one process."""

@@ -17,7 +17,7 @@ from rlcore.rollout.messages import Conversation, Trace
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
-    from rlcore.placement.routes import Lane
+    from rlcore.placement.routes import WeightRoute
     from rlcore.rollout.converse import RolloutJob, RolloutResult
 
 
@@ -87,8 +87,8 @@ class RolloutWorker(PolicyWorker):
     def pull(
         self,
         rank: int,
-        lanes: Sequence[Lane],
-        hands_on: Sequence[Lane],
+        routes: Sequence[WeightRoute],
+        hands_on: Sequence[WeightRoute],
         timeout: float,
         patience: float,
         bucket: int,
@@ -97,7 +97,7 @@ class RolloutWorker(PolicyWorker):
 
         Args:
             rank: of this worker.
-            lanes: those that end here.
+            routes: those that end here.
             hands_on: those that start here: to others on this node.
             timeout: seconds to wait for a bucket.
             patience: seconds to wait until the first one is announced.
@@ -108,14 +108,14 @@ class RolloutWorker(PolicyWorker):
         self._pulled = None  # a transfer that breaks off leaves neither the old nor the new ones
         wiring, at_hand = self._wired(timeout, bucket), self._copies.at_hand
         news = yield from pull(
-            self._held, reader=rank, lanes=lanes, wiring=wiring, timeout=patience, at_hand=at_hand
+            self._held, reader=rank, routes=routes, wiring=wiring, timeout=patience, at_hand=at_hand
         )
         if hands_on:
             yield from publish(
                 self._held,
                 version=news.version,
                 subset=news.subset,
-                lanes=hands_on,
+                routes=hands_on,
                 wiring=wiring,
                 at_hand=at_hand,
             )

@@ -13,7 +13,7 @@ from rlcore.contracts.protocols import ChunkResult, Observation, take_rows
 from rlcore.contracts.specs import Episode
 from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob
 from rlcore.rollout.schedule import Column
-from rlcore.workers.checked_env import PlayedEnv
+from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.column_queue import ColumnQueue
 
 
@@ -46,7 +46,7 @@ class StagePlayer:
     `job.parts` blocks; each block's route carries its rows alone, until it has none left.
     """
 
-    def __init__(self, env: PlayedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
+    def __init__(self, env: CheckedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
         self._env = env
         self._job = job
         self._queue = ColumnQueue(columns, env.hosts)

@@ -93,7 +93,7 @@ def traced(run: Path, phase: str, update: int, columns: list[Column]) -> dict[in
         side=phase, columns=columns, phase=phase, update=update, deterministic=phase == "eval",
         keep=False, trace=frozenset(column.number for column in columns),
     )  # fmt: skip
-    with make_group(assembly.roster) as group:
+    with make_group(assembly.worker_specs) as group:
         group.start()
         return gather(group, assembly, order).traces
 

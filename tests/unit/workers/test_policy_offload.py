@@ -34,12 +34,12 @@ def assembled(
 ) -> Assembly:
     """A run of two updates: one process acts and learns, or two on one place do."""
     made = assemble(compose([*WORDS, f"runner.logger.log_path={logs}"]))
-    (member,) = made.roster.members["rollout+actor"]
+    (member,) = made.worker_specs.members["rollout+actor"]
     member = replace(member, settings=replace(member.settings, offload=offload))
-    members = {"env": made.roster.members["env"]}
+    members = {"env": made.worker_specs.members["env"]}
     for role in ("rollout", "actor") if apart else ("rollout+actor",):
         members[role] = (member,)
-    return replace(made, roster=replace(made.roster, members=members))
+    return replace(made, worker_specs=replace(made.worker_specs, members=members))
 
 
 def left_behind(logs: Path) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def test_the_actor_leaves_while_experts_play(tmp_path: Path, monkeypatch) -> Non
 
     monkeypatch.setattr(ToyEnv, "demonstrate", noted)
     asked = {"episodes": [Episode(0, 0)], "action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
-    with LocalGroup(assembled(tmp_path, apart=True, offload=True).roster) as group:
+    with LocalGroup(assembled(tmp_path, apart=True, offload=True).worker_specs) as group:
         group.start()
         assert on_device(group._workers["actor"])["weights"] > 0
         assert len(group.demonstrate([asked])[0]) == 1

@@ -27,7 +27,7 @@ from rlcore.workers.fused_worker import FusedWorker
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.rollout_worker import RolloutWorker
-from rlcore.workers.worker_specs import Member, Roster
+from rlcore.workers.worker_specs import Member, WorkerSpecs
 
 ENV = ToyEnvConfig(env_type="toy", total_num_envs=12)
 MODEL = ToyModelConfig(model_type="toy", num_action_chunks=2, add_value_head=True)
@@ -207,7 +207,7 @@ def test_columns_stay_beside_those_gathered_later(reference):
 def group():
     """A rollout and an actor worker in one process."""
     cluster = ClusterConfig(backend="local")
-    roster = Roster(
+    worker_specs = WorkerSpecs(
         cluster,
         {
             "env": (Member(env_settings(), SEAT),),
@@ -215,7 +215,7 @@ def group():
             "actor": (Member(policy_settings(), SEAT),),
         },
     )
-    with LocalGroup(roster) as made:
+    with LocalGroup(worker_specs) as made:
         made.start()
         yield made
 
@@ -257,7 +257,7 @@ def test_a_group_begins_with_one_policy(tmp_path):
         "rollout": (Member(policy_settings(seed=2), SEAT),),
         "actor": (Member(policy_settings(seed=1), SEAT),),
     }
-    group = LocalGroup(Roster(ClusterConfig(backend="local"), unlike))
+    group = LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), unlike))
     with pytest.raises(WorkerError, match="hold unlike policies"):
         group.start()
 
@@ -315,7 +315,7 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
         "env": (Member(env_settings(), SEAT),),
         "rollout+actor": (Member(policy_settings(), SEAT),),
     }
-    with LocalGroup(Roster(ClusterConfig(backend="local"), members)) as group:
+    with LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), members)) as group:
         group.start()
         group.actor("save", path=str(tmp_path))
         group.policy("load", path=str(tmp_path))  # once: rollout and actor are one
