@@ -146,6 +146,8 @@ class ActionChannel:
     convention: str = ""
 
 
+SPLITS = ("train", "heldout", "validation")
+"""Of the starts of a task; see :class:`EnvSpec`."""
 UNKNOWN = "unknown"
 """A version that can't be told."""
 
@@ -158,7 +160,9 @@ class EnvSpec:
         name: the env's name.
         tasks: task names; `Episode.task` indexes this.
         descriptions: the sentence for each task, by which people know it.
-        train_trials, heldout_trials: disjoint ranges of trial numbers.
+        train_trials, heldout_trials, validation_trials: disjoint ranges of trial numbers. Methods,
+            settings and checkpoints are chosen on validation trials, and reported on held-out ones;
+            without validation trials there is no such split.
         cameras: in the order in which policies take them.
         states, actions: layout of the state and action vectors.
         max_episode_steps: time limit in env steps.
@@ -210,6 +214,7 @@ class EnvSpec:
     caveat: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     hosts: tuple[int, ...] = ()
+    validation_trials: range = range(0)
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -225,8 +230,14 @@ class EnvSpec:
         return sum(channel.size for channel in self.actions)
 
     def trials(self, split: str) -> range:
-        """Trial numbers of `split`, "train" or "heldout"."""
-        return self.train_trials if split == "train" else self.heldout_trials
+        """Trial numbers of `split`: "train", "heldout" or "validation"."""
+        return self.splits[split]
+
+    @property
+    def splits(self) -> dict[str, range]:
+        """Trial numbers of all splits."""
+        trials = (self.train_trials, self.heldout_trials, self.validation_trials)
+        return dict(zip(SPLITS, trials, strict=True))
 
 
 @dataclass(frozen=True)
