@@ -125,7 +125,8 @@ def evaluation_is_held_out(facts: Facts) -> Iterator[str]:
 @CHECKS.add
 def splits_are_disjoint(facts: Facts) -> Iterator[str]:
     for path, _, spec in facts.sides:
-        for (one, these), (other, those) in combinations(spec.splits.items(), 2):
+        named = {name.replace("heldout", "held-out"): each for name, each in spec.splits.items()}
+        for (one, these), (other, those) in combinations(named.items(), 2):
             if set(these) & set(those):
                 yield (
                     f"{one} and {other} trials of {spec.name} ({path}) must be disjoint, got "

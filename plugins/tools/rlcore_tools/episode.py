@@ -61,11 +61,8 @@ def split_of(spec: EnvSpec, trial: int) -> str:
 
 
 def _splits(spec: EnvSpec) -> list[tuple[str, range]]:
-    return [
-        ("held-out" if name == "heldout" else name, trials)
-        for name, trials in spec.splits.items()
-        if trials
-    ]
+    named = {name.replace("heldout", "held-out"): each for name, each in spec.splits.items()}
+    return [(name, trials) for name, trials in named.items() if trials]
 
 
 def trace_table(trace: Trace, title: str) -> Table:
