@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig
 from rlcore.contracts import metric
-from rlcore.contracts.errors import TrainingError
+from rlcore.contracts.errors import AlgorithmError, TrainingError
 from rlcore.contracts.learning import Step
 from rlcore.contracts.metric import Metrics
 from rlcore.contracts.protocols import Algorithm, OwnsNetworks, Policy
@@ -188,6 +188,12 @@ class Learner:
         among them whose gradient was zero, and of samples of this rank."""
         metrics, steps, idle, samples = Metrics(), 0, 0, 0
         for step in asked:
+            if unknown := set(step.trains) - self._groups.keys():
+                raise AlgorithmError(
+                    f"algorithm {self._config.name}: a step trains {sorted(unknown)}, expected "
+                    f"some of {list(self._groups)}",
+                    hint="AlgorithmNeeds.networks names what else there is to train",
+                )
             with self._training(step):
                 part = self._micro.fitting(partial(self._backward, step), self._optimizer.zero_grad)
             for name, group in self._groups.items():

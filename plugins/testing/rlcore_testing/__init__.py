@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from rlcore_testing.conformance.algorithm import AlgorithmConformance, check_algorithm
     from rlcore_testing.conformance.env import EnvConformance, check_env
     from rlcore_testing.conformance.policy import PolicyConformance, check_policy
+    from rlcore_testing.conformance.replay import ReplayConformance, check_replay
 
 __all__ = [
     "AlgorithmConformance",
     "EnvConformance",
     "PolicyConformance",
+    "ReplayConformance",
     "check_algorithm",
     "check_env",
     "check_policy",
+    "check_replay",
 ]
 
 
