@@ -53,10 +53,12 @@ ENV_FILES = {
             "simulator",
             "learning",
             "montecarlo",
+            "regression",
         )
     ),
     "tests/test_slider.py",
     "tests/test_montecarlo.py",
+    "tests/test_regression.py",
 }
 BOARD_FILES = {
     "board/pyproject.toml",
@@ -149,7 +151,7 @@ def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("algorithm", ["montecarlo", pytest.param("ppo", marks=pytest.mark.long)])
+@pytest.mark.parametrize("algorithm", ["montecarlo", "regression", pytest.param("ppo", marks=pytest.mark.long)])
 def test_it_is_trained_on(stranger, tmp_path, algorithm):
     choice = (*CHOICE[:2], f"algorithm={algorithm}", *SMALL)
     rlcore("train", *choice, cwd=tmp_path, packages=stranger)

@@ -14,7 +14,7 @@ from rlcore.plugins.registry import load_plugins
 PLUGIN = """
     from rlcore import hookimpl
     from rlcore.contracts.specs import ComponentSpec
-    RLCORE_API = (0, 3)
+    RLCORE_API = (0, 4)
 
     @hookimpl
     def rlcore_components():

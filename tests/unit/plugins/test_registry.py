@@ -16,7 +16,7 @@ from rlcore.plugins.registry import Registry
 GOOD = """
     from rlcore.contracts.hookspecs import hookimpl
     from rlcore.contracts.specs import ComponentSpec
-    RLCORE_API = (0, 3)
+    RLCORE_API = (0, 4)
 
     @hookimpl
     def rlcore_components():
@@ -248,7 +248,7 @@ def test_a_plugin_that_is_left_out_is_named(install, variable, named):
 def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
     doctor = """
         from rlcore.contracts.hookspecs import hookimpl
-        RLCORE_API = (0, 3)
+        RLCORE_API = (0, 4)
 
         @hookimpl
         def rlcore_doctor(config):
@@ -270,7 +270,7 @@ def test_the_versions_of_all_plugins_are_asked_for(install):
     text = """
         from rlcore.contracts.hookspecs import hookimpl
         from rlcore.contracts.specs import OtherInterpreter
-        RLCORE_API = (0, 3)
+        RLCORE_API = (0, 4)
 
         @hookimpl
         def rlcore_versions(envs):
