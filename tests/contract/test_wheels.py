@@ -151,7 +151,9 @@ def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("algorithm", ["montecarlo", "regression", pytest.param("ppo", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "algorithm", ["montecarlo", "regression", pytest.param("ppo", marks=pytest.mark.long)]
+)
 def test_it_is_trained_on(stranger, tmp_path, algorithm):
     choice = (*CHOICE[:2], f"algorithm={algorithm}", *SMALL)
     rlcore("train", *choice, cwd=tmp_path, packages=stranger)
