@@ -45,8 +45,8 @@ class Networks:
             copied, live = self.lagged[name], self.live[name]
             for old, new in zip(copied.parameters(), live.parameters(), strict=True):
                 old.lerp_(new, self._lags[name])
-            for old, new in zip(copied.buffers(), live.buffers(), strict=True):
-                old.copy_(new)
+            for held, buffer in zip(copied.buffers(), live.buffers(), strict=True):
+                held.copy_(buffer)
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
         """Trained parameters by network."""

@@ -74,7 +74,8 @@ class Segment:
 
     def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
         """Actions `[B, H, A]` and mask `[B, H]`: see :class:`rlcore.contracts.learning.Replay`."""
-        ahead = _ahead(self.batch, *(place[rows] for place in self.places), -(-horizon // self._c))
+        chunk, column = (place[rows] for place in self.places)
+        ahead = _ahead(self.batch, chunk, column, -(-horizon // self._c))
         executed = (self.batch.valid[ahead.at] & ahead.same[..., None]).flatten(1)  # [B, n C]
         actions = self.batch.actions[ahead.at].flatten(1, 2)
         order = (~executed).int().argsort(dim=1, stable=True)[:, :horizon]  # executed ones first
@@ -88,7 +89,8 @@ class Segment:
 
     def following(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
         """Rewards, discounts and `inputs.NAME`: see :class:`Following`."""
-        ahead = _ahead(self.batch, *(place[rows] for place in self.places), chunks + 1)
+        chunk, column = (place[rows] for place in self.places)
+        ahead = _ahead(self.batch, chunk, column, chunks + 1)
         executed = self.batch.valid[ahead.at] & ahead.same[..., None]
         executed[:, chunks:] = False
         steps = executed.flatten(1)  # [B, (n + 1) C]

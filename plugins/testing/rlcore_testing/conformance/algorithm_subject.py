@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.minibatch import Weights
-from rlcore.contracts.protocols import Algorithm, Evaluation
+from rlcore.contracts.protocols import Algorithm, Evaluation, OnPolicy
 from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.samples import Samples, make_samples
@@ -48,8 +48,9 @@ class AlgorithmSubject(OneThread):
         return algorithm
 
     @property
-    def algorithm(self) -> Algorithm:
-        return self.make(self.config())
+    def algorithm(self) -> OnPolicy:
+        """One with a replay is asked for what all algorithms have."""
+        return cast(OnPolicy, self.make(self.config()))
 
     def test_needs_are_those_its_spec_function_gave(self) -> None:
         path = self.component().spec
