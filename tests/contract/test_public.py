@@ -60,6 +60,13 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.validation.faults", "rlcore.config.catalog", "rlcore.config.compose",
         "rlcore.process.signals",
     ),
+    # plays jobs of core's commands, and plans each as core does
+    "plugins/sweeps/rlcore_sweeps": (
+        "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
+        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.placement.inventory",
+        "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
+        "rlcore.terminal.stdio",
+    ),
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
     "plugins/models": ("rlcore.run_folder.adapters",),
