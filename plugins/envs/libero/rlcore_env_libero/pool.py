@@ -114,7 +114,12 @@ def make_pool(config: LiberoConfig) -> LiberoPool:
             hint = error.hint and error.hint.replace(COMMAND, INSTALL)
             raise AssetError(error.message, hint=hint) from error
     libero = libero_folder()
-    view = view_of(config.cameras, config.image_size, fast=config.fast_render)
+    view = view_of(
+        config.cameras,
+        config.image_size,
+        fast=config.fast_render,
+        detail=config.render_detail,
+    )
     renderers = Renderers(view)
     scenes = Scenes(config, renderers)
 

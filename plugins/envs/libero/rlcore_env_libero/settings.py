@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_mujoco.settings import MujocoEnvConfig
 
 from rlcore.config.schema import When, key
 from rlcore_env_libero.cameras import CAMERAS
@@ -12,7 +12,7 @@ from rlcore_env_libero.suites import STEPS, SUITES
 
 
 @dataclass
-class LiberoConfig(SimulatedEnvConfig):
+class LiberoConfig(MujocoEnvConfig):
     """LIBERO; `tasks` selects tasks of the suite by name."""
 
     env_type: str = key("registered name of the env", "libero")

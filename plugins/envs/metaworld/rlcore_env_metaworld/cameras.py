@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcore_mujoco.view import Camera, View
+from rlcore_simulation.detail import EXACT
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,14 @@ CAMERAS: dict[str, CameraMount] = {
 NEW_CAMERA = "corner4"  # MetaWorld has it since 3.1
 
 
-def view_of(camera: str, size: int, *, fast: bool = False, reflection: bool = False) -> View:
+def view_of(
+    camera: str,
+    size: int,
+    *,
+    fast: bool = False,
+    reflection: bool = False,
+    detail: str = EXACT,
+) -> View:
     """One of :data:`CAMERAS`, its frames upright, `size` pixels high and wide.
 
     The walls of the table reflect, which only corner, corner2 and corner3 see; those frames differ
@@ -44,4 +52,4 @@ def view_of(camera: str, size: int, *, fast: bool = False, reflection: bool = Fa
     """
     mount = CAMERAS[camera]
     upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)
-    return View({camera: upright}, fast=fast, reflection=reflection)
+    return View({camera: upright}, fast=fast, reflection=reflection, detail=detail)

@@ -14,7 +14,13 @@ from rlcore_env_metaworld.spec import env_spec
 def make_pool(config: MetaWorldConfig) -> SimulatorCache[MetaWorldSimulator]:
     """Simulators by task; those of the same task share a renderer."""
     tasks = env_spec(config).tasks
-    renderers = Renderers(view_of(config.camera, config.image_size, fast=config.fast_render))
+    view = view_of(
+        config.camera,
+        config.image_size,
+        fast=config.fast_render,
+        detail=config.render_detail,
+    )
+    renderers = Renderers(view)
     return SimulatorCache(
         lambda task: MetaWorldSimulator(
             tasks[task],

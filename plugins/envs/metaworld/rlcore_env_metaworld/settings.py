@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_mujoco.settings import MujocoEnvConfig
 
 from rlcore.config.schema import key
 from rlcore_env_metaworld.cameras import CAMERAS
 
 
 @dataclass
-class MetaWorldConfig(SimulatedEnvConfig):
+class MetaWorldConfig(MujocoEnvConfig):
     """MetaWorld; `tasks` selects tasks of the benchmark by name."""
 
     env_type: str = key("registered name of the env", "metaworld")

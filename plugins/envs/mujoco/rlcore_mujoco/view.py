@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rlcore_simulation.detail import EXACT, SETTING
+
 
 @dataclass(frozen=True)
 class Camera:
@@ -36,19 +38,22 @@ class View:
         reflection: whether reflecting materials are drawn with a pass of their own. A scene that
             has none gets the same pixels without it, in two thirds of the time.
         hidden_groups: groups of geoms that are not drawn, 0 to 5.
+        detail: one of :data:`rlcore_simulation.detail.DETAILS`.
     """
 
     cameras: Mapping[str, Camera]
     fast: bool = False
     reflection: bool = False
     hidden_groups: tuple[int, ...] = ()
+    detail: str = EXACT
 
     @property
-    def quality(self) -> dict[str, bool]:
+    def quality(self) -> dict[str, bool | str]:
         """What `EnvSpec.render_settings` says of it, by our names."""
         return {
             "fast_render": self.fast,
             "shadows": not self.fast,
             "antialiasing": not self.fast,
             "reflection": self.reflection,
+            SETTING: self.detail,
         }

@@ -89,7 +89,7 @@ def test_the_doctor_names_the_env_and_the_command(monkeypatch: pytest.MonkeyPatc
 def test_light_modules_load_no_simulator() -> None:
     code = (
         "import sys\n"
-        "import rlcore_mujoco.env, rlcore_mujoco.gl, rlcore_mujoco.view\n"
+        "import rlcore_mujoco.env, rlcore_mujoco.gl, rlcore_mujoco.settings, rlcore_mujoco.view\n"
         "print(sorted({'mujoco', 'gymnasium', 'torch', 'ray'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
