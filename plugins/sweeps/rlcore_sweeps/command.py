@@ -23,13 +23,13 @@ from hydra.core.utils import JobReturn, JobRuntime, JobStatus, setup_globals
 from hydra.errors import HydraException
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, RunMode
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import ConfigError, UserError
-from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.folder import SWEEP, RunFolder
 from rlcore.terminal.stdio import lasting
 from rlcore_sweeps import table
 from rlcore_sweeps.composing import composed
@@ -154,7 +154,8 @@ def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: b
             hydra_context=context, task_function=player, config=config
         )
         patient = None
-        if config.hydra.sweeper._target_ == BASIC:  # Hydra loads its class a second time
+        is_basic = config.hydra.sweeper._target_ == BASIC  # Hydra loads its class a second time
+        if is_basic and sweeper.launcher is not None:
             sweeper.launcher = patient = Patient(sweeper.launcher)
         sweeper.sweep(arguments=listed(config.hydra.overrides.task))
     except (HydraException, OmegaConfBaseException, ImportError) as error:
@@ -196,11 +197,11 @@ class Patient(Launcher):
         return well
 
 
-def _wanted(order: Order, choices: Choices, hydra: object) -> Path:
+def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
     """Where the sweep goes, under a name that may be taken: as Hydra is told, or else where a run
     of its jobs would go."""
     if DIR in _keys(order.hydra):
-        return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()  # type: ignore[call-overload]
+        return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()
     fixed = tuple(for_job([word for word in choices.first if word in choices.fixed]))
     first = tuple(for_job(choices.first))
     configs = (composed([order.verb, *order.flags, *words]) for words in (first, fixed))
@@ -239,6 +240,6 @@ def _told(sweep: Path) -> int:
     """Print the table, where it is, and what failed; returns the exit code."""
     text, notes = table.write(sweep), Note.all(sweep)
     failures = table.failures(notes)
-    print(f"{text.removesuffix(failures)}written to {sweep / table.SWEEP}", flush=True)
+    print(f"{text.removesuffix(failures)}written to {sweep / SWEEP}", flush=True)
     print(failures, end="", file=sys.stderr)
     return 1 if failures else 0

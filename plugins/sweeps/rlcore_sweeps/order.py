@@ -108,15 +108,16 @@ class Order:
             raise CheckpointError(f"{folder} is not the folder of a sweep: it has no {FILE}")
         kept = read_mapping(folder / FILE)
         try:
-            verb, lists = kept.pop("verb"), {name: _texts(words) for name, words in kept.items()}
-            return cls(*_texts([verb]), **lists)
+            (verb,) = _texts([kept.pop("verb")])
+            return cls(verb, **{name: _texts(words) for name, words in kept.items()})
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{folder / FILE} is damaged: {error}") from None
 
 
 def listed(words: Any) -> list[str]:
     """Words that a configuration of Hydra holds; what is looked up in them later stays as it is."""
-    return [str(word) for word in OmegaConf.to_container(words, resolve=False)]
+    found: Any = OmegaConf.to_container(words, resolve=False)
+    return [str(word) for word in found]
 
 
 def for_hydra(words: Sequence[str]) -> list[str]:
@@ -162,7 +163,7 @@ class Choices:
         """
         fixed, first, count = set[str](), list[str](), 1
         for word, override in zip(
-            words, OverridesParser.create().parse_overrides(words), strict=True
+            words, OverridesParser.create().parse_overrides(list(words)), strict=True
         ):
             key = override.get_key_element()
             if not override.is_sweep_override():

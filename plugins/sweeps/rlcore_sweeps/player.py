@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
@@ -40,9 +41,11 @@ class Player:
         Raises:
             JobFailed: it failed, or was killed.
         """
-        note, sweep = self.note(HydraConfig.get(), HydraConfig.get().runtime.output_dir)
+        hydra: Any = HydraConfig.get()
+        note, sweep = self.note(hydra, hydra.runtime.output_dir)
         if self.shown is not None:
-            return self._show(note, sweep)
+            self._show(note, sweep)
+            return None
         if note.state == "done":
             return objective_of(note, self.objective)
         note, command = self.command(note, sweep)

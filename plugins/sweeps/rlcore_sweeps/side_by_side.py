@@ -9,10 +9,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
+from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from rlcore.config.schema import RunConfig
@@ -23,9 +24,6 @@ from rlcore_sweeps.job import Note, Playing, handed_on, objective_of
 from rlcore_sweeps.live import Board
 from rlcore_sweeps.order import listed
 from rlcore_sweeps.player import Player
-
-if TYPE_CHECKING:
-    from hydra_plugins.hydra_rlcore_launcher.launcher import RlcoreLauncher
 
 LOOK = 0.1  # seconds between two looks at the jobs
 
@@ -42,20 +40,29 @@ class Entry:
 
 
 def launch(
-    launcher: RlcoreLauncher, job_overrides: Sequence[Sequence[str]], first: int
+    config: DictConfig,
+    context: HydraContext,
+    player: TaskFunction,
+    parallel: str | int,
+    job_overrides: Sequence[Sequence[str]],
+    first: int,
 ) -> list[JobReturn]:
     """Play the jobs; one that fails costs no other.
+
+    Args:
+        config, context, player: what Hydra sets a launcher up with.
+        parallel: see :func:`rlcore_sweeps.room.find_share`.
+        job_overrides, first: the words of each job, and the number of the first.
 
     Raises:
         ConfigError: the task is not one of rlcore.
     """
-    player, context = launcher.task_function, launcher.hydra_context
     if not isinstance(player, Player):
         raise ConfigError(
             "hydra/launcher=rlcore plays runs of rlcore only", hint="rlcore train ... -m"
         )
     entries = [
-        _entry(launcher, player, first + number, overrides)
+        _entry(config, context.config_loader, player, first + number, overrides)
         for number, overrides in enumerate(job_overrides)
     ]
     waiting = deque(entry for entry in entries if entry.note.state != "done")
@@ -65,12 +72,12 @@ def launch(
     if waiting:
         sweep = waiting[0].sweep
         configs = [entry.config for entry in waiting if entry.config is not None]
-        share = room.find_share(sweep, launcher.parallel, configs)
+        share = room.find_share(sweep, parallel, configs)
         for entry in waiting:
             if entry.note.state == "not started":
                 entry.note.write(sweep)
         table.write(sweep)
-        _play(launcher, player, waiting, share, len(entries))
+        _play(context, player, waiting, share, len(entries))
         table.write(sweep)
     returns = [_returned(entry, player) for entry in entries]
     for entry, returned in zip(entries, returns, strict=True):
@@ -79,7 +86,7 @@ def launch(
 
 
 def _play(
-    launcher: RlcoreLauncher,
+    context: HydraContext,
     player: Player,
     waiting: deque[Entry],
     share: room.Share,
@@ -92,9 +99,7 @@ def _play(
             while waiting or playing:
                 while waiting and free:
                     entry, slot = waiting.popleft(), free.popleft()
-                    launcher.hydra_context.callbacks.on_job_start(
-                        config=entry.hydra, task_function=player
-                    )
+                    context.callbacks.on_job_start(config=entry.hydra, task_function=player)
                     playing.append((entry, _start(entry, share, slot), slot))
                     board.say(playing[-1][1].note)
                 ended = [one for one in playing if one[1].process.poll() is not None]
@@ -126,11 +131,10 @@ def _end(playing: Sequence[Playing], error: BaseException) -> None:
 
 
 def _entry(
-    launcher: RlcoreLauncher, player: Player, number: int, overrides: Sequence[str]
+    master: DictConfig, loader: ConfigLoader, player: Player, number: int, overrides: Sequence[str]
 ) -> Entry:
     """Make a job's configuration of Hydra current, as its launchers do, and look at it."""
-    loader = launcher.hydra_context.config_loader
-    config = loader.load_sweep_config(launcher.config, list(overrides))
+    config = loader.load_sweep_config(master, list(overrides))
     with open_dict(config):
         config.hydra.job.id = str(number)
         config.hydra.job.num = number

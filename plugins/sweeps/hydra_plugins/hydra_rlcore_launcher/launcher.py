@@ -48,4 +48,7 @@ class RlcoreLauncher(Launcher):
         """Play the jobs; returns what they came to, in their order."""
         from rlcore_sweeps.side_by_side import launch
 
-        return launch(self, job_overrides, initial_job_idx)
+        return launch(
+            self.config, self.hydra_context, self.task_function, self.parallel,
+            job_overrides, initial_job_idx,
+        )  # fmt: skip
