@@ -69,7 +69,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
         "rlcore.config.compose", "rlcore.config.overrides", "rlcore.placement.inventory",
         "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
-        "rlcore.terminal.stdio",
+        "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),

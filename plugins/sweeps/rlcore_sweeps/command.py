@@ -29,6 +29,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import ConfigError, UserError
+from rlcore.files import lock
 from rlcore.run_folder.folder import SWEEP, RunFolder
 from rlcore.terminal.stdio import lasting
 from rlcore_sweeps import table
@@ -133,7 +134,8 @@ def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> in
         hydra = [word for word in hydra if word.partition("=")[0] != DIR]
         own = [*hydra, f"{DIR}={quote(place)}"]
         try:
-            failed = _sweep(loader, player, [*own, *words], announce=not order.only_looks)
+            with lock.held(place, required=False):
+                failed = _sweep(loader, player, [*own, *words], announce=not order.only_looks)
         except UserError:
             if folder is None and not Note.all(place):  # no job has begun: there is nothing to keep
                 shutil.rmtree(place)

@@ -9,6 +9,7 @@ all that `rlcore resume SWEEP` and the table go by.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,8 +22,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import psutil
+
 from rlcore.config.overrides import quote
-from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, listing
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, choosing
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
 from rlcore.process import signals
@@ -32,6 +35,7 @@ JOBS, OUTPUT = ".jobs", "output.txt"
 CHILD = ("-m", "rlcore_sweeps.child")
 SUCCESS = "success_after.rate"
 State = Literal["not started", "running", "done", "failed", "interrupted"]
+OUTLIVES = 60.0  # seconds that a job has to end by itself when its sweep was killed
 ENDED = 20000  # characters at the end of a job's output in which its error is looked for
 
 
@@ -53,6 +57,7 @@ class Note:
         state: how far it got.
         error: why it failed.
         seconds: wall time, of all its attempts.
+        process: that plays it, or did so last, and when that was started, as the system counts.
     """
 
     number: int
@@ -62,6 +67,7 @@ class Note:
     state: State = "not started"
     error: str = ""
     seconds: float = 0.0
+    process: tuple[int, float] = (0, 0.0)
 
     def write(self, sweep: Path) -> None:
         """Keep it."""
@@ -75,7 +81,8 @@ class Note:
             return None
         try:
             kept = read_mapping(file)
-            return cls(**{**kept, "words": tuple(kept["words"])})
+            lists = {name: tuple(kept[name]) for name in ("words", "process")}
+            return cls(**{**kept, **lists})
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{file} is damaged: {error}") from None
 
@@ -127,6 +134,10 @@ class Playing:
                 child, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
                 start_new_session=True,  # Ctrl-C of the terminal is for us to hand on
             )  # fmt: skip
+        with contextlib.suppress(psutil.NoSuchProcess):
+            began = psutil.Process(process.pid).create_time()
+            note = replace(note, process=(process.pid, began))
+        note.write(sweep)
         return cls(note, sweep, process)
 
     def tell(self, number: int) -> None:
@@ -177,6 +188,7 @@ def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple
             that it gets.
         verb, flags: of the sweep.
     """
+    _outlived(note)
     folder = Path(note.folder)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()  # made by a launcher of others
@@ -193,6 +205,26 @@ def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple
         f"{logger}.experiment_name={quote(f'{place.parent.name}/{place.name}')}",
     )
     return replace(note, folder=str(place)), (verb, *flags, *note.words, *own)
+
+
+def _outlived(note: Note) -> None:
+    """Wait for a process that is left of a sweep that was killed: it writes its checkpoint.
+
+    Raises:
+        JobFailed: it does not end.
+    """
+    number, began = note.process
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+        process = psutil.Process(number) if note.state == "running" and number else None
+        if process is None or process.create_time() != began:
+            return
+        process.wait(OUTLIVES)
+        return
+    if number and psutil.pid_exists(number):
+        raise JobFailed(
+            f"job {note.number} {note.label} is still being played by process {number}",
+            hint=f"wait for it, or end it: kill {number}",
+        )
 
 
 def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] | None:
@@ -217,8 +249,7 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     for path, value in zip(paths, values, strict=False):
         if value is None:
             raise ConfigError(
-                f"sweep.objective: {file} has no number {path!r}; choose from: "
-                f"{listing(sorted(_numbers(kept)))}"
+                f"sweep.objective: {file} has no number {path!r}{choosing(path, _numbers(kept))}"
             )
     found = tuple(value for value in values if value is not None)
     return found if len(found) > 1 else found[0]

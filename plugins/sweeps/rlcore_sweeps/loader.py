@@ -26,7 +26,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config.catalog import Catalog
-from rlcore.contracts.errors import ConfigError, did_you_mean, listing
+from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.names import name_of
 from rlcore_sweeps.order import HYDRA, for_hydra, listed
@@ -186,8 +186,7 @@ class SweepLoader(ConfigLoader):
                 if options and value not in options:
                     package = PUBLISHED.get(key, {}).get(value)
                     return ConfigError(
-                        f"there is no {key} {value!r}.{did_you_mean(value, options)} "
-                        f"Choose from: {listing(options)}",
+                        f"there is no {key} {value!r}{choosing(value, options)}",
                         hint=f"pip install {package}" if package else None,
                     )
                 if not options:

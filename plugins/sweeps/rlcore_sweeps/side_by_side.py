@@ -25,12 +25,13 @@ from rlcore_sweeps.live import Board
 from rlcore_sweeps.order import listed
 from rlcore_sweeps.player import Player
 
+ALIKE = "runner.seed="  # jobs that differ in this need as much of the machine
 LOOK = 0.1  # seconds between two looks at the jobs
 
 
 @dataclass
 class Entry:
-    """A job of the batch."""
+    """A job of the batch; `config` is that of one that needs as much."""
 
     note: Note
     hydra: DictConfig
@@ -66,9 +67,13 @@ def launch(
         for number, overrides in enumerate(job_overrides)
     ]
     waiting = deque(entry for entry in entries if entry.note.state != "done")
+    alike: dict[tuple[str, ...], RunConfig | None] = {}
     for entry in waiting:
         entry.note, entry.words = player.command(entry.note, entry.sweep)
-        entry.config = composed(entry.words)
+        kind = tuple(word for word in entry.note.words if not word.startswith(ALIKE))
+        if alike.get(kind) is None:
+            alike[kind] = composed(entry.words)
+        entry.config = alike[kind]
     if waiting:
         sweep = waiting[0].sweep
         configs = [entry.config for entry in waiting if entry.config is not None]

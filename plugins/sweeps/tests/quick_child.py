@@ -2,7 +2,7 @@
 
     python quick_child.py PARENT CORES VERB [WORDS]
 
-seed 2 fails with an error, 3 dies by SIGKILL (once), 4 waits for a signal (once), others end well.
+seed 20 fails with an error, 30 dies by SIGKILL and 40 waits for a signal (once), others end well.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ FIGURES = {
     "success_before": {"rate": 0.25, "n": 4, "lo": 0.0456, "hi": 0.6994},
     "success_after": {"rate": 0.75, "n": 4, "lo": 0.3006, "hi": 0.9544},
     "paired_difference": {"mean": 0.5, "lo": -0.1, "hi": 1.0},
+    "seconds": {"update": 1.5},
 }
 
 
@@ -35,12 +36,12 @@ def main(cores: str, words: list[str]) -> int:
     seed = json.loads((folder / "config.yaml").read_text()).get("runner.seed", "0")
     with (folder / "seen.txt").open("a") as seen:
         print(words[0], cores, values.get("cluster.torch_threads"), file=seen)
-    if seed == "2":
+    if seed == "20":
         print("warning: odd\nerror: env worker 0 died\n  hint: look", file=sys.stderr)
         return 2
-    if seed == "3" and not resumed:
+    if seed == "30" and not resumed:
         os.kill(os.getpid(), signal.SIGKILL)
-    if seed == "4" and not resumed:
+    if seed == "40" and not resumed:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
         (folder / "waits").touch()

@@ -86,34 +86,34 @@ def test_jobs_side_by_side_share_no_core(sweep, log_path):
 
 
 def test_a_job_that_fails_or_is_killed_costs_no_other(sweep, log_path, capsys):
-    assert sweep("runner.seed=1,2,3,5", "hydra.sweeper.max_batch_size=2") == 1
+    assert sweep("runner.seed=1,20,30,5", "hydra.sweeper.max_batch_size=2") == 1
     runs = log_path / "run"
     assert states(runs) == ["done", "failed", "failed", "done"]
     failed = (
         "2 of 4 jobs failed:\n"
-        "  1 runner.seed=2: env worker 0 died\n"
-        "  2 runner.seed=3: killed by SIGKILL\n"
+        "  1 runner.seed=20: env worker 0 died\n"
+        "  2 runner.seed=30: killed by SIGKILL\n"
     )
     written = (runs / "sweep.txt").read_text()
     assert capsys.readouterr().err.endswith(failed) and written.endswith(failed)
     assert [row[-1] for row in rows(written)] == [
-        "0-seed-1", "1-seed-2 failed", "2-seed-3 failed", "3-seed-5",
+        "0-seed-1", "1-seed-20 failed", "2-seed-30 failed", "3-seed-5",
     ]  # fmt: skip
 
 
 def test_resume_goes_on_with_what_is_not_done(sweep, log_path, capsys):
-    assert sweep("runner.seed=1,3") == 1
+    assert sweep("runner.seed=1,30") == 1
     runs = log_path / "run"
     assert f"go on with the others: rlcore resume {runs}\n" in (runs / "sweep.txt").read_text()
     assert main(["resume", str(runs)]) == 0
     assert states(runs) == ["done", "done"]
     assert [line.split()[0] for line in seen(runs / "0-seed-1")] == ["train"]
-    assert [line.split()[0] for line in seen(runs / "1-seed-3")] == ["train", "resume"]
+    assert [line.split()[0] for line in seen(runs / "1-seed-30")] == ["train", "resume"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all_jobs_and_resume_goes_on(sweep, log_path, capsys, number):
-    waits = log_path / "run" / "1-seed-4" / "waits"
+    waits = log_path / "run" / "1-seed-40" / "waits"
 
     def strike():
         while not waits.exists():
@@ -121,11 +121,11 @@ def test_a_signal_ends_all_jobs_and_resume_goes_on(sweep, log_path, capsys, numb
         os.kill(os.getpid(), number)
 
     threading.Thread(target=strike, daemon=True).start()
-    assert sweep("runner.seed=1,4,5", "sweep.parallel=1") == 128 + number
+    assert sweep("runner.seed=1,40,5", "sweep.parallel=1") == 128 + number
     runs = log_path / "run"
     assert states(runs) == ["done", "interrupted", "not started"]
     assert [row[-1] for row in rows((runs / "sweep.txt").read_text())][1:] == [
-        "1-seed-4 interrupted", "not started",
+        "1-seed-40 interrupted", "not started",
     ]  # fmt: skip
     assert main(["resume", str(runs)]) == 0
     assert states(runs) == ["done"] * 3
@@ -147,7 +147,7 @@ def test_a_folder_holds_one_sweep(sweep, elsewhere, capsys):
 
 
 def test_hydras_own_launcher_plays_them_too(sweep, log_path):
-    assert sweep("runner.seed=0,2,5", "hydra/launcher=basic") == 1
+    assert sweep("runner.seed=0,20,5", "hydra/launcher=basic") == 1
     assert states(log_path / "run") == ["done", "failed", "done"]
 
 
@@ -207,7 +207,7 @@ def test_one_run_is_resumed_at_a_time(elsewhere, capsys, verb):
     ],
 )
 def test_a_folder_lets_no_code_in(sweep, log_path, capsys, name, word):
-    assert sweep("runner.seed=1,3") == 1
+    assert sweep("runner.seed=1,30") == 1
     file = log_path / "run" / FILE
     kept = json.loads(file.read_text())
     file.write_text(json.dumps({**kept, name: [*kept[name], word]}))
