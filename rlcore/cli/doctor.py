@@ -13,8 +13,10 @@ from rlcore.cli.request import Request, parse_request, print_help
 from rlcore.cli.verbs import composed
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import chosen, compose
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import ClusterConfig, RunConfig
+from rlcore.contracts.errors import PluginError
 from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
+from rlcore.placement import require_backend
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry, load_plugins
 
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         given = request.overrides
         _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)
     else:
-        rows = [*registry.doctor(None), *lacking_packages(registry), *_kinds(registry)]
+        rows = [*registry.doctor(None), *lacking_packages(registry), *_kinds(registry), *_backend()]
         found = [*map(of_row, rows)]
     bad = [each for each in registry.rows() if each.status == "BAD"]
     for each in bad:
@@ -58,6 +60,15 @@ def _kinds(registry: Registry) -> list[Row]:
     detail = f"no {' and no '.join(missing)} is loaded{absent}"
     fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
     return [row("plugins", detail, "missing", fix)]
+
+
+def _backend() -> list[Row]:
+    """Report that what runs the workers, unless a run says otherwise, is not installed."""
+    try:
+        require_backend(ClusterConfig())
+    except PluginError as error:
+        return [row("cluster.backend", error.message, "missing", error.hint or "")]
+    return []
 
 
 def _kernels() -> Row:

@@ -1,7 +1,7 @@
 """Run a verb: read its arguments, compose the configuration, check it, start the loop.
 
-arguments --> jobs --compose--> RunConfig --look--> Assembly --> loop.run(assembly)
-                                   '-- --dry-run, --cfg: print and stop
+arguments --compose--> RunConfig --look--> Assembly --> loop.run(assembly)
+                             '-- --dry-run, --cfg: print and stop
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
-CLUSTER_SESSION = "rlcore.cluster.cluster:cluster_session"
 SWEEP = "sweep"  # the command that plays jobs
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
@@ -181,13 +180,11 @@ def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
     """Join the run's cluster before the run is planned, as the plan needs its nodes. A cluster of
     the run's own is started later, once no check has failed."""
     from rlcore.placement import joins
+    from rlcore.workers.backend import backend_of
 
-    session: contextlib.AbstractContextManager[None] = (
-        load_target(CLUSTER_SESSION)(config.cluster)
-        if joins(config.cluster)
-        else contextlib.nullcontext()
-    )
-    return session
+    if not joins(config.cluster):
+        return contextlib.nullcontext()
+    return backend_of(config.cluster).session(config.cluster)
 
 
 def _refuse_resuming(verb: Verb, config: RunConfig) -> None:

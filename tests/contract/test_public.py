@@ -71,6 +71,14 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
         "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
+    # carries out what core's workers and plans say, as core's own local group does
+    "plugins/ray/rlcore_ray": (
+        "rlcore.files.digests", "rlcore.numerics.mkl", "rlcore.placement",
+        "rlcore.placement.inventory", "rlcore.plugins.extras", "rlcore.plugins.registry",
+        "rlcore.process.signals", "rlcore.process.watchdog", "rlcore.rollout.messages",
+        "rlcore.run_folder.checkpoint", "rlcore.workers.channel", "rlcore.workers.env_worker",
+        "rlcore.workers.policy_worker", "rlcore.workers.roles",
+    ),
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
     "plugins/models": ("rlcore.run_folder.adapters",),
