@@ -65,6 +65,13 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.validation.faults", "rlcore.config.catalog", "rlcore.config.compose",
         "rlcore.process.signals",
     ),
+    # plays jobs of core's commands, and plans each as core does
+    "plugins/sweeps/rlcore_sweeps": (
+        "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
+        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.placement.inventory",
+        "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
+        "rlcore.terminal.stdio", "rlcore.files.lock",
+    ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
         "rlcore.files.digests", "rlcore.numerics.mkl", "rlcore.placement",

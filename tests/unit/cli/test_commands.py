@@ -61,7 +61,7 @@ def test_it_is_listed_beside_ours(wander, capsys):
 def test_a_slip_is_answered_over_all_commands(wander, capsys):
     wander("return 0")
     assert main(["wandr"]) == 2
-    assert "train, wander. Did you mean 'wander'?" in capsys.readouterr().err
+    assert "no command 'wandr'. Did you mean 'wander'?" in capsys.readouterr().err
 
 
 def test_two_claims_are_an_error_that_names_both(wander, capsys):

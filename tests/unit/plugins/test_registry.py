@@ -190,7 +190,9 @@ def test_every_hook_call_can_be_traced(install, capsys):
 def test_an_unknown_name_lists_the_choices(install):
     install("their-maze", "maze_plugin", GOOD)
     registry = Registry.load(environ={"RLCORE_PLUGINS": "maze_plugin"})
-    with pytest.raises(PluginError, match=r"no env 'mase'; .*maze\. Did you mean 'maze'\?"):
+    with pytest.raises(
+        PluginError, match=r"no env 'mase'\. Did you mean 'maze'\? Choose from: maze"
+    ):
         registry.get("env", "mase")
 
 
@@ -216,9 +218,7 @@ def test_a_broken_plugin_is_named_when_its_component_is_asked_for(install):
 @pytest.mark.parametrize("kind", ["env", "model", "tracker"])
 def test_a_broken_plugin_is_named_where_a_name_is_not_found(install, kind):
     install("acme", "acme_plugin", "import module_that_does_not_exist")
-    with pytest.raises(
-        PluginError, match=r"'slider'; .*'acme_plugin' \(acme 1.0\) is BAD.*module_"
-    ):
+    with pytest.raises(PluginError, match=r"'slider'.*'acme_plugin' \(acme 1.0\) is BAD.*module_"):
         Registry.load(environ={}).get(kind, "slider")
 
 
