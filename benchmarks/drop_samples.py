@@ -65,7 +65,7 @@ WORDS = (
 )
 """The quickstart's env and model, with groups of 8 of which those that always or never succeed are
 not trained on. An optimizer step is over as many places as there, trained on or not."""
-WAYS = ("masked", "executed only", "executed and within bounds")
+TRANSPORTS = ("masked", "executed only", "executed and within bounds")
 
 
 @dataclass
@@ -125,15 +125,15 @@ def measure(overrides: Sequence[str], repeats: int) -> Report:
     assembly = assemble(config)
     machine = Machine.this(sum(node.cpus for node in Inventory.local().nodes))
     trajectory, success = play(assembly)
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    seconds: dict[str, list[float]] = {way: [] for way in TRANSPORTS}
     apart: dict[str, float] = {}
     for repeat in range(repeats + 1):  # the first warms up
         weights: dict[str, dict[str, torch.Tensor]] = {}
-        for way in WAYS[:: 1 if repeat % 2 else -1]:
+        for way in TRANSPORTS[:: 1 if repeat % 2 else -1]:
             took, weights[way] = update(assembly, trajectory, way)
             if repeat:
                 seconds[way].append(took)
-        for way in WAYS:
+        for way in TRANSPORTS:
             apart[way] = max(
                 float((weights[way][name] - weight).abs().max())
                 for name, weight in weights["masked"].items()
@@ -144,7 +144,7 @@ def measure(overrides: Sequence[str], repeats: int) -> Report:
         machine,
         places=len(samples),
         success=success,
-        evaluated={way: int(evaluated(samples, trajectory, way).sum()) for way in WAYS},
+        evaluated={way: int(evaluated(samples, trajectory, way).sum()) for way in TRANSPORTS},
         seconds={way: median(took) for way, took in seconds.items()},
         apart=apart,
     )
@@ -152,7 +152,7 @@ def measure(overrides: Sequence[str], repeats: int) -> Report:
 
 def play(assembly: Assembly) -> tuple[Trajectory, float]:
     """One training rollout, and the share of its episodes that succeeded."""
-    with LocalGroup(assembly.roster) as group:
+    with LocalGroup(assembly.worker_specs) as group:
         group.start()
         outcomes = gather(group, assembly, training_order(assembly, 0)).outcomes
         (trajectory,) = (
@@ -220,7 +220,7 @@ def _algorithm(assembly: Assembly) -> Any:
 
 
 def _settings(assembly: Assembly) -> PolicyWorkerSettings:
-    settings = assembly.roster.of("actor")[0].settings
+    settings = assembly.worker_specs.of("actor")[0].settings
     assert isinstance(settings, PolicyWorkerSettings)
     return settings
 

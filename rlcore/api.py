@@ -190,9 +190,9 @@ def open_run(path: str | Path) -> SavedRun:
 
 def protocol_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Describe briefly how the rules of two evaluations differ; empty if they don't."""
-    from rlcore.run_folder.protocol_record import told_apart
+    from rlcore.run_folder.protocol_record import describe_difference
 
-    return told_apart(one, other)
+    return describe_difference(one, other)
 
 
 def check_model(config: RunConfig, registry: Registry | None = None) -> None:
@@ -281,10 +281,11 @@ def play_episode(
     from rlcore.evaluation.evaluate import EVAL_UPDATE
     from rlcore.numerics.record import computed
     from rlcore.results.tables import from_outcomes
+    from rlcore.rollout.messages import GatherOrder
     from rlcore.rollout.schedule import Column
     from rlcore.run_folder.manifest import versions
     from rlcore.session.backends import make_group
-    from rlcore.session.gather import GatherOrder, gather
+    from rlcore.session.gather import gather
     from rlcore.session.session import STOCHASTIC, protocol, sampling
 
     evaluates, rollout = phase == "eval", assembly.config.rollout
@@ -300,8 +301,8 @@ def play_episode(
         trace=frozenset([0]),
     )
     before = computed(open_run(checkpoint.path).folder.manifest)
-    roster = replace(assembly.roster, begun=None if before is None else before.kernels)
-    with make_group(roster) as group:
+    worker_specs = replace(assembly.worker_specs, begun=None if before is None else before.kernels)
+    with make_group(worker_specs) as group:
         group.start()
         gathered = gather(group, assembly, order)
     words = sampling(assembly.config) if evaluates else STOCHASTIC

@@ -47,13 +47,13 @@ def _measured(hidden: int, repeats: int, actors: str, strategy: str) -> Updates:
         )
     )
     updating, syncing = [], []
-    with make_group(assembly.roster) as group:
+    with make_group(assembly.worker_specs) as group:
         group.start()
         for update in range(repeats + 1):
             gather(group, assembly, training_order(assembly, update))
             group.hand_over()
             begin = time.perf_counter()
-            group.actor("update", update=update)
+            group.update(update)
             updating.append(time.perf_counter() - begin)
             begin = time.perf_counter()
             group.sync()

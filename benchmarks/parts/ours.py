@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import psutil
 
+from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import training_columns
 from rlcore.session.assembly import Assembly
 from rlcore.session.backends import make_group
-from rlcore.session.gather import Gathered, GatherOrder, gather
+from rlcore.session.gather import Gathered, gather
 from rlcore.workers.group import WorkerGroup
 
 ROLES = {
@@ -74,7 +75,7 @@ class Rollout:
 
 def measure_rollouts(assembly: Assembly, repeats: int) -> list[Rollout]:
     """One rollout to warm up, then `repeats` measured ones, on workers of their own."""
-    with make_group(assembly.roster) as group:
+    with make_group(assembly.worker_specs) as group:
         group.start()
         return [_rollout(group, assembly, update) for update in range(repeats + 1)][1:]
 

@@ -19,7 +19,7 @@ class Actor:
     """The policy of a run: same weights, same exploration as in its rollouts."""
 
     def __init__(self, assembly: Assembly) -> None:
-        settings = assembly.roster.of("actor")[0].settings
+        settings = assembly.worker_specs.of("actor")[0].settings
         assert isinstance(settings, PolicyWorkerSettings)
         self._seed = settings.seed
         self._camera = settings.env_spec.cameras[0].name

@@ -1,6 +1,6 @@
 """Seconds of a weight sync by size and way, on workers of a run.
 
-One group of workers for each size: what is sent is the same, only the lanes are exchanged.
+One group of workers for each size: what is sent is the same, only the routes are exchanged.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from math import isqrt
 from statistics import median
 
 from rlcore.config.compose import compose
-from rlcore.placement import Lane, plan_lanes
+from rlcore.placement import WeightRoute, plan_weight_routes
 from rlcore.session.assembly import Assembly, assemble
 from rlcore.session.backends import make_group
 
-WAYS = ("object_store", "broadcast")
+TRANSPORTS = ("object_store", "broadcast")
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
 
 
@@ -49,12 +49,12 @@ def measure_transfer(size: int, repeats: int) -> Transfer:
             ]
         )
     )
-    taken: dict[str, list[float]] = {way: [] for way in WAYS}
-    with make_group(assembly.roster) as group:
+    taken: dict[str, list[float]] = {way: [] for way in TRANSPORTS}
+    with make_group(assembly.worker_specs) as group:
         group.start()
         for number in range(repeats + 1):
-            for way in WAYS:
-                group.lanes = _lanes(assembly, way)
+            for way in TRANSPORTS:
+                group.routes = _routes(assembly, way)
                 begin = time.perf_counter()
                 group.sync()
                 if number:  # the first one forms groups, and touches memory for the first time
@@ -65,20 +65,21 @@ def measure_transfer(size: int, repeats: int) -> Transfer:
     )
 
 
-def _lanes(assembly: Assembly, way: str) -> tuple[Lane, ...]:
+def _routes(assembly: Assembly, way: str) -> tuple[WeightRoute, ...]:
     seats = assembly.placement.seats
-    return plan_lanes(seats("actor"), seats("rollout"), sync=way)
+    return plan_weight_routes(seats("actor"), seats("rollout"), sync=way)
 
 
 def table(transfers: Sequence[Transfer]) -> list[str]:
     """A row for each size: seconds, and how many times the first way is as fast as each."""
     rows = []
     for one in transfers:
-        fastest = one.seconds[WAYS[0]]
+        fastest = one.seconds[TRANSPORTS[0]]
         rows.append(
             f"  {one.bytes / 2**20:10.1f} MiB"
             + "".join(
-                f"{one.seconds[way]:14.3f} s{one.seconds[way] / fastest:6.2f} x" for way in WAYS
+                f"{one.seconds[way]:14.3f} s{one.seconds[way] / fastest:6.2f} x"
+                for way in TRANSPORTS
             )
         )
-    return [f"weight sync {'':4}" + "".join(f"{way:>24}" for way in WAYS), *rows]
+    return [f"weight sync {'':4}" + "".join(f"{way:>24}" for way in TRANSPORTS), *rows]

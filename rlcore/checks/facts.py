@@ -21,13 +21,13 @@ from rlcore.placement import (
     COMPONENTS,
     Batch,
     Inventory,
-    Lane,
     Need,
     Plan,
+    WeightRoute,
     make_plan,
     memory_per_process,
     parts,
-    plan_lanes,
+    plan_weight_routes,
 )
 from rlcore.plugins.registry import Registry
 from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
@@ -74,14 +74,14 @@ class Facts:
         return parts(workers["env"], stages, workers["rollout"])
 
     @property
-    def lanes(self) -> tuple[Lane, ...]:
+    def routes(self) -> tuple[WeightRoute, ...]:
         """How weights get to rollout processes of their own; none where there are none, or more
         parts than processes that could hold them, which is refused."""
         if self.policy is None or self.placement.fused or self.config.cluster.backend == "local":
             return ()
         if self.placement.shares > self.workers["actor"]:
             return ()
-        return plan_lanes(
+        return plan_weight_routes(
             self.placement.seats("actor"),
             self.placement.seats("rollout"),
             shares=self.placement.shares,

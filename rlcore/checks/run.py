@@ -238,11 +238,18 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
             "on other pixels than it is trained on"
         )
-    trained = facts.trained_in
-    for name, drawn, other in trained.drawn_unlike(EnvFacts.of(train)) if trained else ():
-        warn(
-            f"{name} was {drawn} when actor.model.model_path was trained and is {other} in "
-            "env.train: the policy sees other pixels"
-        )
+    for sentence in drawn_otherwise(facts, "actor.model.model_path"):
+        warn(sentence)
     for note in instruction_warnings.notes(facts):
         warn(note)
+
+
+def drawn_otherwise(facts: Facts, policy: str) -> Iterator[str]:
+    """A sentence for each setting under which a policy, by its name in messages, sees other pixels
+    than those that it was trained on."""
+    trained, here = facts.trained_in, EnvFacts.of(facts.envs["train"])
+    for name, then, now in trained.drawn_unlike(here) if trained else ():
+        yield (
+            f"{name} was {then} when {policy} was trained and is {now} in env.train: the policy "
+            "sees other pixels"
+        )

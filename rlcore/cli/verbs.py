@@ -251,5 +251,5 @@ def placement_table(facts: Facts) -> str:
         facts.counted,
         facts.memory,
         facts.config.actor.model.precision,
-        lanes=facts.lanes,
+        routes=facts.routes,
     )

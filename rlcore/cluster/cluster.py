@@ -22,7 +22,7 @@ from rlcore.contracts.errors import ConfigError, PlacementError, WorkerError
 from rlcore.placement import joins
 from rlcore.placement.inventory import local_cpus
 from rlcore.process import signals, watchdog
-from rlcore.workers.worker_specs import Roster
+from rlcore.workers.worker_specs import WorkerSpecs
 
 TOKEN_BYTES = 32
 SHUTDOWN_SECONDS = 30.0  # Ray looks for each of its processes, also for those that are gone
@@ -201,7 +201,7 @@ def stores(ids: Sequence[str]) -> list[int]:
     return [int(found[name]) for name in ids if name in found]
 
 
-def nodes_for(roster: Roster) -> list[str]:
+def nodes_for(worker_specs: WorkerSpecs) -> list[str]:
     """Ids of the nodes that the roster was planned for, in rank order, checked against it.
 
     An actor that can't be placed would stay pending for ever, so what the roster needs is compared
@@ -212,14 +212,14 @@ def nodes_for(roster: Roster) -> list[str]:
     """
     alive = {node["NodeID"]: node for node in alive_nodes()}
     # a machine that was planned for before Ray was started on it has no id
-    ids = [node.id for node in roster.nodes if node.id] or list(alive)[:1]
+    ids = [node.id for node in worker_specs.nodes if node.id] or list(alive)[:1]
     for index, name in enumerate(ids):
         if name not in alive:
             raise PlacementError(
-                f"node {index} ({roster.nodes[index].name}) has left the cluster",
+                f"node {index} ({worker_specs.nodes[index].name}) has left the cluster",
                 hint="rlcore cluster shows the nodes that are there",
             )
-    seats = [member.seat for members in roster.members.values() for member in members]
+    seats = [member.seat for members in worker_specs.members.values() for member in members]
     for resource in ("CPU", "GPU"):
         for index, name in enumerate(ids):
             here = [seat for seat in seats if seat.node == index]

@@ -1,7 +1,7 @@
 """Copy run folders to and from nodes without shared storage.
 
-    driver --- blocks ---> depot of the first worker on a node     files its workers read
-    driver <-- blocks ---- depot of each worker                    files it wrote
+    driver --- blocks ---> folder of the first worker on a node     files its workers read
+    driver <-- blocks ---- folder of each worker                    files it wrote
 
 The loops name folders of the driver's machine. A worker on a node that does not see them gets a
 folder of its own instead, below the system's temporary one. No object is larger than a block,
@@ -32,8 +32,8 @@ LOCK = "lock"  # held as long as its process lives
 _numbers = count()
 
 
-class Depot:
-    """A worker's own folders, by key; they go with its process, or with the next depot here."""
+class TransferFolder:
+    """A worker's own folders, by key; they go with its process, or with the next one here."""
 
     def __init__(self) -> None:
         self._base: Path | None = None
@@ -102,18 +102,18 @@ class Depot:
 
 
 QUESTIONS: Mapping[str, Callable[..., Any]] = {
-    "open": Depot.open,
-    "sizes": Depot.sizes,
-    "read": Depot.read,
-    "append": Depot.append,
-    "drop": Depot.drop,
-    "drop_older": Depot.drop_older,
+    "open": TransferFolder.open,
+    "sizes": TransferFolder.sizes,
+    "read": TransferFolder.read,
+    "append": TransferFolder.append,
+    "drop": TransferFolder.drop,
+    "drop_older": TransferFolder.drop_older,
 }
-"""What a depot can be asked, by name."""
+"""The requests that a transfer folder answers, by name."""
 
 
-class AskDepots(Protocol):
-    """Call depots of workers, by rank, with the same request; return the answers in that order."""
+class AskTransfers(Protocol):
+    """Send one request to the transfer folders of workers, by rank; return the answers in order."""
 
     def __call__(self, ranks: Sequence[int], question: str, *arguments: Any) -> list[Any]: ...
 
@@ -134,7 +134,7 @@ class Away:
 
 @contextlib.contextmanager
 def at_hand(
-    folder: Folder | None, per_rank: Sequence[Mapping[str, Any]], away: Away, ask: AskDepots
+    folder: Folder | None, per_rank: Sequence[Mapping[str, Any]], away: Away, ask: AskTransfers
 ) -> Iterator[list[dict[str, Any]]]:
     """The arguments of a call, by rank, with folders that each worker sees: what is to be read has
     been sent, and what was written inside is fetched afterwards.
@@ -171,8 +171,8 @@ def at_hand(
     ask(keepers, "drop_older" if folder.kept else "drop", key)
 
 
-def _send(source: Path, files: str, key: str, ranks: Sequence[int], ask: AskDepots) -> None:
-    """Files of a folder here to all these depots at once."""
+def _send(source: Path, files: str, key: str, ranks: Sequence[int], ask: AskTransfers) -> None:
+    """Send files of a folder here to all these transfer folders at once."""
     for file in sorted(one for one in source.glob(files) if one.is_file()):
         name = file.relative_to(source).as_posix()
         for start in range(0, max(file.stat().st_size, 1), BLOCK_BYTES):  # an empty one is sent too
@@ -180,8 +180,8 @@ def _send(source: Path, files: str, key: str, ranks: Sequence[int], ask: AskDepo
             ask(ranks, "append", key, name, block)
 
 
-def _fetch(into: Path, key: str, rank: int, ask: AskDepots) -> None:
-    """All files of a depot's folder, into one here."""
+def _fetch(into: Path, key: str, rank: int, ask: AskTransfers) -> None:
+    """Fetch all files of a transfer folder into one here."""
     (sizes,) = ask([rank], "sizes", key)
     for name, size in sizes.items():
         target = into / name

@@ -31,9 +31,9 @@ def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Invent
             )
         return pretended(cluster.inventory)
     if joins(cluster):
-        from rlcore.cluster.nodes import joined
+        from rlcore.cluster.nodes import join_cluster
 
-        return joined(cluster, wait=not only_look)
+        return join_cluster(cluster, wait=not only_look)
     if cluster.backend == "ray" and "ray" in sys.modules:
         # this very process may have joined a cluster before; alone on its node, it is this machine
         from rlcore.cluster.nodes import current

@@ -22,7 +22,7 @@ from rlcore.contracts.errors import AssetError
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Component
 from rlcore.workers.roles import has_component
-from rlcore.workers.worker_specs import Roster
+from rlcore.workers.worker_specs import WorkerSpecs
 
 READERS = {"env": ("env",), "actor": ("rollout", "actor"), "rollout": ("rollout", "actor"),
            "collect": ("actor",)}  # fmt: skip
@@ -37,8 +37,11 @@ as weights may lie, but an env's assets may be a hundred thousand files."""
 NAMED = 3  # files that an error names
 
 
-def require_equipped(
-    config: RunConfig, roster: Roster, chosen: Mapping[str, Sequence[Component]], runs: Path
+def require_node_files(
+    config: RunConfig,
+    worker_specs: WorkerSpecs,
+    chosen: Mapping[str, Sequence[Component]],
+    runs: Path,
 ) -> dict[int, frozenset[str]]:
     """Check that every node has what its workers need.
 
@@ -47,20 +50,20 @@ def require_equipped(
         runs: where the run's folder is, or is going to be.
 
     Returns:
-        :attr:`rlcore.workers.worker_specs.Roster.apart`.
+        :attr:`rlcore.workers.worker_specs.WorkerSpecs.apart`.
 
     Raises:
         AssetError: says which node lacks what.
     """
-    timeout = roster.cluster.timeouts.start
-    ids = {number: node.id for number, node in enumerate(roster.nodes)}
-    components = seated(roster)
+    timeout = worker_specs.cluster.timeouts.start
+    ids = {number: node.id for number, node in enumerate(worker_specs.nodes)}
+    components = seated(worker_specs)
     wanted = [_wanted(config, here) for here in components]
     named = {place: key.split(".")[0] for places in wanted for key, place in places.items()}
     levels = {place: LEVELS[section] for place, section in named.items()}
     with _token(runs) as token:
         held = ask_nodes(ids, node_probe.held, ({**levels, str(token): 0},), timeout)
-    said = list(_without(roster, wanted, held, node_probe.held(levels)))
+    said = list(_without(worker_specs, wanted, held, node_probe.held(levels)))
     for kinds in sorted(set(map(frozenset, components)), key=sorted):
         here = [n for n, those in enumerate(components) if those == kinds]
         loaded = list(dict.fromkeys(one for kind in sorted(kinds) for one in chosen.get(kind, ())))
@@ -70,7 +73,7 @@ def require_equipped(
         question = (pickle.dumps(config), plugins, targets, packages)
         answers = ask_nodes({n: ids[n] for n in here}, node_probe.ailing, question, timeout)
         said += [
-            f"{roster.node_name(n)} lacks {found}"
+            f"{worker_specs.node_name(n)} lacks {found}"
             for n, answer in zip(here, answers, strict=True)
             for found in answer
         ]
@@ -83,16 +86,16 @@ def require_equipped(
     }
 
 
-def apart_line(roster: Roster) -> str:
+def describe_unshared_nodes(worker_specs: WorkerSpecs) -> str:
     """What to say of nodes that don't see the run's folder."""
-    named = ", ".join(roster.node_name(number) for number in sorted(roster.apart))
+    named = ", ".join(worker_specs.node_name(number) for number in sorted(worker_specs.apart))
     return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
 
 
-def seated(roster: Roster) -> list[set[str]]:
+def seated(worker_specs: WorkerSpecs) -> list[set[str]]:
     """The components on each node."""
-    found: list[set[str]] = [set() for _ in roster.nodes]
-    for role, members in roster.members.items():
+    found: list[set[str]] = [set() for _ in worker_specs.nodes]
+    for role, members in worker_specs.members.items():
         for member in members:
             found[member.seat.node] |= {
                 name for name in ("env", "rollout", "actor") if has_component(role, name)
@@ -131,7 +134,7 @@ def _packages(config: RunConfig, loaded: Sequence[Component]) -> list[str]:
 
 
 def _without(
-    roster: Roster,
+    worker_specs: WorkerSpecs,
     wanted: Sequence[Mapping[str, str]],
     held: Sequence[Mapping[str, Mapping[str, int] | None]],
     here: Mapping[str, Mapping[str, int] | None],
@@ -151,4 +154,4 @@ def _without(
                 more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
                 listed = ", ".join([*named[:NAMED], *more])
                 lacking = f"{len(named)} of {len(files)} files of {lacking}: {listed}"
-            yield f"{roster.node_name(number)} lacks {lacking}"
+            yield f"{worker_specs.node_name(number)} lacks {lacking}"

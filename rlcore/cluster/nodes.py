@@ -30,7 +30,7 @@ NO_LABEL = "ray.io/"  # Ray's own labels begin so
 SEES_ALL = {"env_vars": {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}}
 
 
-def joined(cluster: ClusterConfig, *, wait: bool) -> Inventory:
+def join_cluster(cluster: ClusterConfig, *, wait: bool) -> Inventory:
     """The machines of the cluster at `cluster.address`.
 
     Args:
@@ -55,7 +55,7 @@ def current(cluster: ClusterConfig) -> Inventory | None:
     but this one."""
     if not ray.is_initialized() or len(alive_nodes()) == 1:
         return None
-    return joined(cluster, wait=True)
+    return join_cluster(cluster, wait=True)
 
 
 def ask_nodes(

@@ -33,7 +33,7 @@ from rlcore.cluster.file_transfer import Away, at_hand
 from rlcore.cluster.health import RayHealth
 from rlcore.cluster.queues import Queues
 from rlcore.cluster.ray_worker import WorkerProcess
-from rlcore.cluster.relocate import Irreplaceable, moved
+from rlcore.cluster.relocate import Irreplaceable, relocate
 from rlcore.cluster.waiting import Waiting, WorkerLost, died
 from rlcore.numerics.mkl import settle
 from rlcore.placement import Node, Seat
@@ -41,7 +41,7 @@ from rlcore.rollout.messages import InteractReport
 from rlcore.workers.channel import QUEUE_SIZE
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
-from rlcore.workers.worker_specs import Member, OnCount, Part, Roster
+from rlcore.workers.worker_specs import Member, OnCount, Part, WorkerSpecs
 
 INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 BUCKETS_AT_ONCE = QUEUE_SIZE + 4  # in an object store: queued, filled, read, and some to spare
@@ -50,20 +50,20 @@ BUCKETS_AT_ONCE = QUEUE_SIZE + 4  # in an object store: queued, filled, read, an
 class RayGroup(WorkerGroup):
     """See :class:`rlcore.workers.group.WorkerGroup`."""
 
-    def __init__(self, roster: Roster) -> None:
-        super().__init__(roster)
+    def __init__(self, worker_specs: WorkerSpecs) -> None:
+        super().__init__(worker_specs)
         self._session = contextlib.ExitStack()
         self._queues: Queues
         self._health = RayHealth(self._timeouts.ray)  # anew once there is a cluster
         self._nodes: list[str] = []
         self._incidents: list[str] = []  # not yet told
-        self._workers: dict[str, list[Any]] = {role: [] for role in roster.members}
+        self._workers: dict[str, list[Any]] = {role: [] for role in worker_specs.members}
 
     def ranks(self, component: str) -> int:
-        return len(self._roster.of(component))
+        return len(self._worker_specs.of(component))
 
     def _launch(self) -> None:
-        self._session.enter_context(cluster_session(self._roster.cluster))
+        self._session.enter_context(cluster_session(self._worker_specs.cluster))
         self._health = RayHealth(self._timeouts.ray)
         with self._health.answering("start", self._timeouts.start):
             self._place()
@@ -79,11 +79,11 @@ class RayGroup(WorkerGroup):
 
     def _place(self) -> None:
         """Create the queues and the workers; they are not waited for."""
-        self._nodes = nodes_for(self._roster)
-        on = [self._nodes[member.seat.node] for member in self._roster.of("env")]
+        self._nodes = nodes_for(self._worker_specs)
+        on = [self._nodes[member.seat.node] for member in self._worker_specs.of("env")]
         self._queues = Queues(self._nodes[0], on)
         self._waiting = Waiting(self._queues, self._health, self._timeouts.stop)
-        for role, members in self._roster.members.items():
+        for role, members in self._worker_specs.members.items():
             for rank, member in enumerate(members):
                 self._workers[role].append(self._spawn(role, rank, member))
 
@@ -96,7 +96,7 @@ class RayGroup(WorkerGroup):
         }
         asked = {worker.processor.remote(): name for name, worker in named.items()}
         offered = self._waiting.results(asked, self._timeouts.start, "start")
-        self.kernels = settle(offered, self._roster.begun)
+        self.kernels = settle(offered, self._worker_specs.begun)
         told = {worker.adopt.remote(self.kernels): name for name, worker in named.items()}
         self._waiting.results(told, self._timeouts.start, "start")
 
@@ -112,7 +112,7 @@ class RayGroup(WorkerGroup):
         def ask() -> list[Any]:
             return self._ask(component, method, per_rank, timeout, on_count)
 
-        results = self._surviving(ask, method) if component == "env" else ask()
+        results = self._recovering(ask, method) if component == "env" else ask()
         if on_count is not None:
             self._waiting.clear()
         return results
@@ -127,7 +127,7 @@ class RayGroup(WorkerGroup):
     ) -> list[Any]:
         role = self._role(component)
         with at_hand(
-            FOLDERS.get(method), per_rank, self._away(role), partial(self._depots, role)
+            FOLDERS.get(method), per_rank, self._away(role), partial(self._transfers, role)
         ) as given:
             asked = zip(self._workers[role], given, strict=False)
             refs = {
@@ -137,20 +137,22 @@ class RayGroup(WorkerGroup):
             return self._waiting.results(refs, timeout, method, on_count)
 
     def _away(self, role: str) -> Away:
-        apart, members = self._roster.apart, enumerate(self._roster.members[role])
+        apart, members = self._worker_specs.apart, enumerate(self._worker_specs.members[role])
         return Away({n: one.seat.node for n, one in members if one.seat.node in apart}, apart)
 
-    def _depots(self, role: str, ranks: Sequence[int], question: str, *arguments: Any) -> list[Any]:
-        """See :class:`rlcore.cluster.file_transfer.AskDepots`. What is sent to several is stored
+    def _transfers(
+        self, role: str, ranks: Sequence[int], question: str, *arguments: Any
+    ) -> list[Any]:
+        """See :class:`rlcore.cluster.file_transfer.AskTransfers`. What is sent to several is stored
         once."""
         held = [ray.put(one) if isinstance(one, np.ndarray) else one for one in arguments]
         workers = self._workers[role]
-        refs = {workers[n].depot.remote(question, *held): self._name(role, n) for n in ranks}
+        refs = {workers[n].transfer.remote(question, *held): self._name(role, n) for n in ranks}
         return self._waiting.results(refs, self._timeouts.sync, f"{question} files")
 
     def _bucket(self) -> int:
-        lanes = max(1, sum(lane.way == "object_store" for lane in self.lanes))
-        return min(super()._bucket(), min(stores(self._nodes)) // (BUCKETS_AT_ONCE * lanes))
+        routes = max(1, sum(route.way == "object_store" for route in self.routes))
+        return min(super()._bucket(), min(stores(self._nodes)) // (BUCKETS_AT_ONCE * routes))
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         """See the base. Nothing is kept of a conversation that an env worker has left."""
@@ -171,7 +173,7 @@ class RayGroup(WorkerGroup):
                 self._break_off(refs, error)
                 raise
 
-        results = self._surviving(talk, doing)
+        results = self._recovering(talk, doing)
         self._waiting.clear()
         if self._incidents and isinstance(results[0], InteractReport):
             results[0].incidents[:0] = self._incidents
@@ -184,7 +186,7 @@ class RayGroup(WorkerGroup):
         own, self._incidents = self._incidents, []
         return [*own, *found]
 
-    def _surviving(self, attempt: Callable[[], list[Any]], doing: str) -> list[Any]:
+    def _recovering(self, attempt: Callable[[], list[Any]], doing: str) -> list[Any]:
         """Return the results of a task that is repeated whenever an env worker dies in it and is
         restarted; all randomness is keyed, so the result is the same."""
         lost: WorkerLost | None = None
@@ -196,7 +198,7 @@ class RayGroup(WorkerGroup):
             except Irreplaceable:
                 raise
             except WorkerLost as error:
-                if restarts >= self._roster.cluster.simulator_restarts:
+                if restarts >= self._worker_specs.cluster.simulator_restarts:
                     raise
                 lost = error
         raise AssertionError("count() has no end")
@@ -218,11 +220,13 @@ class RayGroup(WorkerGroup):
         lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
         present = {node["NodeID"] for node in alive_nodes()}
         gone = {number for number, name in enumerate(self._nodes) if name not in present}
-        members, said = moved(self._roster, lost, gone)
+        members, said = relocate(self._worker_specs, lost, gone)
         if not lost:
             raise Irreplaceable(error.message, hint=error.hint) from error
         deaths = [died(self._name("env", rank), doing) for rank in lost]
-        self._roster = replace(self._roster, members={**self._roster.members, "env": members})
+        self._worker_specs = replace(
+            self._worker_specs, members={**self._worker_specs.members, "env": members}
+        )
         for rank in lost:
             self._queues.renew(rank, self._nodes[members[rank].seat.node])
             workers[rank] = self._spawn("env", rank, members[rank])
@@ -246,7 +250,7 @@ class RayGroup(WorkerGroup):
 
     def _spawn(self, role: str, rank: int, member: Member) -> Any:
         node = NodeAffinitySchedulingStrategy(self._nodes[member.seat.node], soft=False)
-        kind = type(ROLES[role].make.__name__, (WorkerProcess,), {})  # its process is titled so
+        kind = type(ROLES[role].__name__, (WorkerProcess,), {})  # its process is titled so
         seat = member.seat
         variables = {**self._network(seat), **seat.env_vars}
         return (
@@ -265,16 +269,16 @@ class RayGroup(WorkerGroup):
     def _network(self, seat: Seat) -> dict[str, str]:
         """Processes on several nodes that hold a policy must meet at an address that all can
         reach; left alone, they may take the loopback, or a bridge of containers."""
-        members = (*self._roster.of("actor"), *self._roster.of("rollout"))
+        members = (*self._worker_specs.of("actor"), *self._worker_specs.of("rollout"))
         apart = len({member.seat.node for member in members}) > 1
-        name = self._roster.nodes[seat.node].interface if apart else ""
+        name = self._worker_specs.nodes[seat.node].interface if apart else ""
         return dict.fromkeys(INTERFACE, name) if name else {}
 
     def _devices(self, seat: Seat) -> str | None:
         """The accelerators that were planned for a process, as `CUDA_VISIBLE_DEVICES` names them.
         Ray counts them, but fills one with shares before it takes the next, whatever was planned.
         None: its node has none."""
-        node = self._roster.nodes[seat.node] if self._roster.nodes else Node(0)
+        node = self._worker_specs.nodes[seat.node] if self._worker_specs.nodes else Node(0)
         if not node.devices:
             return None
         return ",".join(node.devices[local] for local in seat.local_ranks) if seat.gpus else ""
@@ -283,7 +287,7 @@ class RayGroup(WorkerGroup):
         return next(role for role in self._workers if has_component(role, component))
 
     def _name(self, role: str, rank: int) -> str:
-        return self._roster.worker_name(role, rank)
+        return self._worker_specs.worker_name(role, rank)
 
     def stop(self, graceful: bool = True) -> None:
         """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""

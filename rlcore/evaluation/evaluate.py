@@ -15,10 +15,11 @@ from rlcore.results.tables import (
     success_rows,
     write_results,
 )
+from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.run_folder.metrics import env_metrics
 from rlcore.session.assembly import Assembly
-from rlcore.session.gather import Gathered, GatherOrder, gather
+from rlcore.session.gather import Gathered, gather
 from rlcore.session.session import Session, caveat, made_with, open_session, protocol, sampling
 
 EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired
@@ -73,7 +74,7 @@ def evaluate(
         )
     session.folder.require_held()
     session.note_rendering(side, gathered.render_settings)
-    session.tell_survived(gathered.incidents)
+    session.report_recovered(gathered.incidents)
     rules = protocol(assembly).digest
     results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config), rules)
     path = session.folder.evaluations / f"{label}.parquet"

@@ -20,7 +20,7 @@ from rlcore.files.damaged_files import damaged, read_mapping
 from rlcore.results.tables import EpisodeResult, read_results, write_results
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.manifest import changes, versions
-from rlcore.run_folder.protocol_record import told_apart
+from rlcore.run_folder.protocol_record import describe_difference
 from rlcore.run_folder.state import STATE
 from rlcore.session.assembly import Assembly
 from rlcore.session.session import Session, open_session, protocol
@@ -56,7 +56,7 @@ def run(assembly: Assembly) -> list[EpisodeResult]:
             if value != then.get(key):
                 raise VerificationError(
                     f"{key} differs from what {folder / PROTOCOL} holds, there and here: "
-                    f"{told_apart({key: then.get(key)}, {key: value})}",
+                    f"{describe_difference({key: then.get(key)}, {key: value})}",
                     hint="verify without overrides, on a machine that renders the same",
                 )
         _require_all(folder / EPISODES, kept, protocol(session.assembly).trials)

@@ -9,14 +9,13 @@ from rlcore.placement.inventory import Inventory, Node, joins
 from rlcore.placement.memory import Batch, Need, memory_per_process
 from rlcore.placement.plan import Plan, Seat, make_plan, parts, route
 from rlcore.placement.relocation import elsewhere
-from rlcore.placement.routes import Lane, in_words, plan_lanes
+from rlcore.placement.routes import WeightRoute, in_words, plan_weight_routes
 from rlcore.placement.show import render
 
 __all__ = [
     "COMPONENTS",
     "Batch",
     "Inventory",
-    "Lane",
     "Need",
     "Node",
     "NodeGroup",
@@ -24,6 +23,7 @@ __all__ = [
     "Plan",
     "Process",
     "Seat",
+    "WeightRoute",
     "elsewhere",
     "in_words",
     "joins",
@@ -31,7 +31,7 @@ __all__ = [
     "memory_per_process",
     "parse",
     "parts",
-    "plan_lanes",
+    "plan_weight_routes",
     "render",
     "route",
 ]

@@ -27,7 +27,7 @@ from rlcore.placement.memory import (
     worth_leaving,
 )
 from rlcore.placement.plan import Plan
-from rlcore.placement.routes import Lane, in_words
+from rlcore.placement.routes import WeightRoute, in_words
 from rlcore.terminal.console import as_text
 from rlcore.terminal.text import spans
 
@@ -43,7 +43,7 @@ def render(
     memory: Mapping[str, Need],
     precision: str = "fp32",
     *,
-    lanes: Sequence[Lane] = (),
+    routes: Sequence[WeightRoute] = (),
 ) -> str:
     """The plan as text: a row per process, then what each node would hold.
 
@@ -52,7 +52,7 @@ def render(
         spec: of the policy.
         memory: what a process needs, by its role.
         precision: `actor.model.precision`, "fp32" or "bf16".
-        lanes: how weights get to rollout processes of their own.
+        routes: how weights get to rollout processes of their own.
     """
     kind = plan.inventory.kind
     table = Table(title="placement", title_justify="left")
@@ -71,7 +71,7 @@ def render(
                 _of_process(plan, role, process, memory[role]),
             )
         table.add_section()
-    return as_text(table, *_summary(plan, spec, precision, memory, lanes), width=WIDTH)
+    return as_text(table, *_summary(plan, spec, precision, memory, routes), width=WIDTH)
 
 
 def _summary(
@@ -79,7 +79,7 @@ def _summary(
     spec: PolicySpec,
     precision: str,
     memory: Mapping[str, Need],
-    lanes: Sequence[Lane],
+    routes: Sequence[WeightRoute],
 ) -> list[str]:
     """What the table does not say: totals, and nodes with too little memory."""
     sent = size(spec.trainable_parameters * BYTES[precision])
@@ -90,7 +90,7 @@ def _summary(
             else [
                 "rollout and actor are processes of their own, each with its copy of the weights",
                 f"an update sends about {sent} of weights to each rollout process"
-                + (f", over {in_words(lanes)}" if lanes else ""),
+                + (f", over {in_words(routes)}" if routes else ""),
             ]
         ),
         *([f"{plan.shares} actor processes divide the parameters"] if plan.shares > 1 else []),

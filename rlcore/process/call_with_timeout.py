@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rlcore.process.watchdog import TICK, Countdown
 
 
-def waited_for(call: Callable[[], object], seconds: float) -> BaseException | None:
+def call_with_timeout(call: Callable[[], object], seconds: float) -> BaseException | None:
     """Call in a thread of its own, and wait until it returns.
 
     A call that hangs in a library can't be ended from outside. So it is abandoned: its thread

@@ -72,7 +72,7 @@ def settings_of(env: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in env.items() if name not in NOT_MEASURED}
 
 
-def told_apart(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+def describe_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """Where two sets of facts differ, in a few words: `max_episode_steps 20 and 15`."""
     parts = [
         f"{each.path} {short(each.values[0], 60)} and {short(each.values[1], 60)}"

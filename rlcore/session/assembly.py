@@ -15,7 +15,7 @@ from rlcore.placement import Plan, Process
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
-from rlcore.workers.worker_specs import Member, Roster
+from rlcore.workers.worker_specs import Member, WorkerSpecs
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Assembly:
         env_specs: the same for :class:`EnvSpec`.
         policy_spec, needs: of the model and of the algorithm.
         placement: which process sits where.
-        roster: the workers to start.
+        worker_specs: the workers to start.
         learned: what earlier attempts of the run trained on.
         further: the configurations of the further sides, by name.
         played: the sides that are played; the others are only looked at for their specs.
@@ -40,7 +40,7 @@ class Assembly:
     policy_spec: PolicySpec
     needs: AlgorithmNeeds
     placement: Plan
-    roster: Roster
+    worker_specs: WorkerSpecs
     learned: tuple[Learned, ...] = ()
     further: Mapping[str, RunConfig] = field(default_factory=dict)
     played: tuple[str, ...] = ("train", "eval")
@@ -112,7 +112,9 @@ def assemble(
         policy_spec=facts.policy or NO_POLICY,
         needs=facts.needs or AlgorithmNeeds(),
         placement=placement,
-        roster=Roster(config.cluster, members, nodes=placement.inventory.nodes, lanes=facts.lanes),
+        worker_specs=WorkerSpecs(
+            config.cluster, members, nodes=placement.inventory.nodes, routes=facts.routes
+        ),
         further=further,
         played=tuple(played),
     )

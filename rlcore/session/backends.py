@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.worker_specs import Roster
+from rlcore.workers.worker_specs import WorkerSpecs
 
 
-def make_group(roster: Roster) -> WorkerGroup:
+def make_group(worker_specs: WorkerSpecs) -> WorkerGroup:
     """The group of the configured backend; nothing is started yet."""
-    if roster.cluster.backend == "local":
+    if worker_specs.cluster.backend == "local":
         from rlcore.workers.local_group import LocalGroup
 
-        return LocalGroup(roster)
+        return LocalGroup(worker_specs)
     from rlcore.cluster.ray_group import RayGroup
 
-    return RayGroup(roster)
+    return RayGroup(worker_specs)

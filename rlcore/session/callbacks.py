@@ -22,7 +22,7 @@ from rlcore.contracts.hookspecs import OBSERVER
 from rlcore.contracts.run import Run
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.process import watchdog
-from rlcore.process.call_with_timeout import waited_for
+from rlcore.process.call_with_timeout import call_with_timeout
 from rlcore.run_folder.metrics import LINE
 from rlcore.terminal.text import short
 
@@ -111,7 +111,7 @@ class RunHooks:
         )
         if _observes(impl):
             try:
-                raised = waited_for(call, self._timeout)
+                raised = call_with_timeout(call, self._timeout)
             except TimeoutError:
                 self._disabled.add(impl.plugin_name)
                 return late

@@ -37,7 +37,7 @@ from rlcore.session.callbacks import RunHooks
 from rlcore.session.progress import Clock, Progress
 from rlcore.session.trained_on import learned_before
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.worker_specs import Roster
+from rlcore.workers.worker_specs import WorkerSpecs
 
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 
@@ -108,7 +108,7 @@ class Session:
             known |= settings
             self._write_manifest()
 
-    def tell_survived(self, incidents: Sequence[str]) -> None:
+    def report_recovered(self, incidents: Sequence[str]) -> None:
         """Report worker failures that were recovered from, although no result depends on them."""
         for incident in incidents:
             self.progress.line(f"recovered: {incident}")
@@ -176,16 +176,18 @@ def open_session(
     """
     registry, config = load_plugins(), assembly.config
     if not with_policy:
-        assembly = replace(assembly, roster=assembly.roster.without_policy())
+        assembly = replace(assembly, worker_specs=assembly.worker_specs.without_policy())
     assembly = replace(assembly, learned=learned_before(config, folder))
     interpreters = assembly.interpreters()
     earlier = like or folder
     before = None if earlier is None else record.computed(earlier.manifest)
     then = {} if folder is None else earlier_versions(folder.manifest)
-    roster = replace(assembly.roster, begun=None if before is None else before.kernels)
-    if any(node.id for node in roster.nodes):  # of a cluster that was joined
+    worker_specs = replace(assembly.worker_specs, begun=None if before is None else before.kernels)
+    if any(node.id for node in worker_specs.nodes):  # of a cluster that was joined
         runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
-        roster = replace(roster, apart=_require_equipped(assembly, roster, registry, runs))
+        worker_specs = replace(
+            worker_specs, apart=_require_equipped(assembly, worker_specs, registry, runs)
+        )
     manifest = _manifest(assembly, at, interpreters)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
@@ -203,10 +205,10 @@ def open_session(
         trackers = own.enter_context(
             open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
         )
-        group = own.enter_context(make_group(roster))
+        group = own.enter_context(make_group(worker_specs))
         progress.line(f"run folder: {folder.path}")
-        if roster.apart:
-            progress.line(_apart_line(roster))
+        if worker_specs.apart:
+            progress.line(_apart_line(worker_specs))
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
         manifest["weight_sync"] = group.weight_sync()
@@ -229,29 +231,29 @@ def open_session(
 
 
 def _require_equipped(
-    assembly: Assembly, roster: Roster, registry: Registry, runs: Path
+    assembly: Assembly, worker_specs: WorkerSpecs, registry: Registry, runs: Path
 ) -> dict[int, frozenset[str]]:
     """Ask the nodes for what their workers need, before anything of the run is written; see
-    :func:`rlcore.cluster.node_files.require_equipped`."""
+    :func:`rlcore.cluster.node_files.require_node_files`."""
     from rlcore.cluster.cluster import cluster_session
-    from rlcore.cluster.node_files import require_equipped
+    from rlcore.cluster.node_files import require_node_files
 
     config = assembly.config
     envs = {side.config.env_type for side in assembly.sides.values()}
     chosen = {"env": [registry.get("env", name) for name in sorted(envs)]}
-    if config.actor.model.model_type and roster.of("actor"):
+    if config.actor.model.model_type and worker_specs.of("actor"):
         chosen["rollout"] = [registry.get("model", config.actor.model.model_type)]
         name = config.algorithm.name
         chosen["actor"] = chosen["rollout"] + ([registry.get("algorithm", name)] if name else [])
     # after a failure nobody else may hold one, and Ray would start or find any cluster by itself
     with cluster_session(config.cluster):
-        return require_equipped(config, roster, chosen, runs)
+        return require_node_files(config, worker_specs, chosen, runs)
 
 
-def _apart_line(roster: Roster) -> str:
-    from rlcore.cluster.node_files import apart_line
+def _apart_line(worker_specs: WorkerSpecs) -> str:
+    from rlcore.cluster.node_files import describe_unshared_nodes
 
-    return apart_line(roster)
+    return describe_unshared_nodes(worker_specs)
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:

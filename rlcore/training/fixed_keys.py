@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.checks.facts import Facts
+from rlcore.checks.run import drawn_otherwise
 from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
 from rlcore.config.recipes import read_mapping
@@ -24,7 +25,7 @@ from rlcore.terminal.text import written
 
 def check_fixed_keys(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: Facts) -> None:
     """Refuse changes that would be ignored, or measured against another start; warn of keys that
-    have no effect any more.
+    have no effect any more, and of those under which the policy now sees other pixels.
 
     Args:
         config: with which it will go on.
@@ -54,6 +55,8 @@ def check_fixed_keys(config: RunConfig, folder: RunFolder, at: Checkpoint, facts
                 f"{key.path} has no effect on the initial weights, which were drawn with "
                 f"{written(then)}; a repeated evaluation before training would use others"
             )
+    for sentence in drawn_otherwise(facts, at.path.name):
+        warn(sentence)
     tensors = tensor_names(at.path)
     _check_reference(at, facts, tensors)
     _check_precision(at, config, tensors)

@@ -24,7 +24,7 @@ from rlcore.run_folder import history
 from rlcore.run_folder.attempts import set_aside
 from rlcore.run_folder.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.protocol_record import told_apart
+from rlcore.run_folder.protocol_record import describe_difference
 from rlcore.run_folder.sft_record import check_history
 from rlcore.session.session import Session, made_with, protocol
 from rlcore.session.session_state import BEFORE, check_state, extents, restore_state, stand_on
@@ -165,8 +165,8 @@ def restore(session: Session, saved: Saved | None) -> int:
         return 0
     at = saved.checkpoint
     if not session.config.actor.model.is_lora:  # adapters come with the learner
-        session.group.policy("load", path=str(at.policy_path))
-    session.group.actor("load_learner", path=str(at.path))
+        session.group.load(at.policy_path)
+    session.group.load_learner(at.path)
     session.group.sync()
     restore_state(session, at)
     session.progress.line(f"resumed after update {at.step}")
@@ -228,7 +228,7 @@ def same_evaluation(
         return found
     session.progress.line(
         f"the evaluation {label} training was made under other settings "
-        f"({told_apart(then, now) or 'by another version'}); it is made again"
+        f"({describe_difference(then, now) or 'by another version'}); it is made again"
     )
     return None
 

@@ -1,6 +1,6 @@
 """Send bytes from one process to several on other nodes: gloo, or NCCL between accelerators.
 
-Each lane has a process group of its own, beside the one in which actor ranks sum gradients. It is
+Each route has a process group of its own, beside the one in which actor ranks sum gradients. It is
 formed at the first transfer and reused, as forming it takes longer than sending small weights.
 """
 

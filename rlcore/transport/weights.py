@@ -3,9 +3,9 @@
     announcement   version, names, shapes, dtypes     checked before a byte is written
     bucket ...     bytes, one tensor after another    written in place
 
-Each process that holds a shard sends it as it is, over its lane (:mod:`rlcore.placement.routes`);
-nothing is gathered. All lanes are announced first. Then they are served in their order: a sender
-ends one before it begins the next, and a reader takes a bucket of each lane of one transport in
+Each process that holds a shard sends it as it is, over its route (:mod:`rlcore.placement.routes`);
+nothing is gathered. All routes are announced first. Then they are served in their order: a sender
+ends one before it begins the next, and a reader takes a bucket of each route of one transport in
 turn. So a transfer only ever waits for one that began before it, and no deadlock is possible.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from rlcore.contracts.protocols import Policy
-from rlcore.placement.routes import Lane
-from rlcore.rollout.messages import Conversation, Publish, Receive
+from rlcore.placement.routes import WeightRoute
+from rlcore.rollout.messages import Conversation, Receive, Send
 from rlcore.transport.arrays import Stream, as_bytes
 from rlcore.transport.layout import (
     Announcement,
@@ -28,7 +28,7 @@ from rlcore.transport.layout import (
     held,
     weights,
 )
-from rlcore.transport.transports import INLETS, OUTLETS, WAITING_FOR, Inlet, Outlet, Wiring
+from rlcore.transport.transports import WAITING_FOR, Arrival, Wiring, send
 
 
 def publish(
@@ -36,7 +36,7 @@ def publish(
     *,
     version: int,
     subset: Subset,
-    lanes: Sequence[Lane],
+    routes: Sequence[WeightRoute],
     wiring: Wiring,
     at_hand: AtHand = as_it_is,
 ) -> Conversation:
@@ -45,31 +45,30 @@ def publish(
     Args:
         version: what they are called.
         subset: which of them.
-        lanes: those that begin here, in their order.
+        routes: those that begin here, in their order.
         wiring: of this worker.
         at_hand: see :data:`AtHand`.
     """
     sent = weights(policy, subset)
     kinds = {name: Kind.of(tensor) for name, tensor in sent.items()}
-    outlets: list[tuple[Outlet, Announcement]] = []
-    for lane in lanes:
-        spans = tuple(span for span, _ in held(sent, lane.part))
-        outlet = OUTLETS[lane.way](lane, wiring)
-        news = Announcement(version, subset, kinds, spans, wiring.bucket, outlet.meeting)
-        outlets.append((outlet, news))
-    for outlet, news in outlets:
-        yield Publish(outlet.lane.keys, news)
-    for outlet, news in outlets:
-        here = (at_hand(tensor) for _, tensor in held(sent, outlet.lane.part))
+    announced: list[Announcement] = []
+    for route in routes:
+        spans = tuple(span for span, _ in held(sent, route.part))
+        meeting = wiring.meeting(route)
+        announced.append(Announcement(version, subset, kinds, spans, wiring.bucket, meeting))
+    for route, news in zip(routes, announced, strict=True):
+        yield Send(route.keys, news)
+    for route, news in zip(routes, announced, strict=True):
+        here = (at_hand(tensor) for _, tensor in held(sent, route.part))
         own = (as_bytes(tensor.contiguous()) for tensor in here)
-        yield from outlet.pour(news.counts, Stream(own))
+        yield from send(route, news, Stream(own), wiring)
 
 
 def pull(
     policy: Policy,
     *,
     reader: int,
-    lanes: Sequence[Lane],
+    routes: Sequence[WeightRoute],
     wiring: Wiring,
     timeout: float,
     at_hand: AtHand = as_it_is,
@@ -78,7 +77,7 @@ def pull(
 
     Args:
         reader: rank of this rollout worker.
-        lanes: those that end here, in their order.
+        routes: those that end here, in their order.
         wiring: of this worker.
         timeout: seconds to wait until weights are announced.
         at_hand: see :data:`AtHand`.
@@ -87,23 +86,17 @@ def pull(
         WorkerError: what is announced is not exactly what the policy has; nothing was written.
     """
     news = []
-    for lane in lanes:
-        news.append((yield Receive(lane.key(reader), timeout, WAITING_FOR)))
+    for route in routes:
+        news.append((yield Receive(route.key(reader), timeout, WAITING_FOR)))
     places = fitting(news, policy, at_hand)
-    inlets = [
-        INLETS[lane.way](lane, reader, one, Stream(pieces), wiring)
-        for lane, one, pieces in zip(lanes, news, places, strict=True)
+    arrivals = [
+        Arrival(route, reader, one, Stream(pieces))
+        for route, one, pieces in zip(routes, news, places, strict=True)
     ]
-    for _, beside in groupby(inlets, key=lambda inlet: inlet.lane.way):
-        yield from _in_turn(list(beside))
+    for _, beside in groupby(arrivals, key=lambda arrival: arrival.route.way):
+        together = list(beside)
+        for number in range(max(len(arrival.news.counts) for arrival in together)):
+            for arrival in together:
+                if number < len(arrival.news.counts):
+                    yield from arrival.receive(number, wiring)
     return news[0]
-
-
-def _in_turn(inlets: Sequence[Inlet]) -> Conversation:
-    """The first bucket of each, the second of each, ..."""
-    most = max(len(inlet.news.counts) for inlet in inlets)
-    for number in range(most):
-        for inlet in inlets:
-            counts = inlet.news.counts
-            if number < len(counts):
-                yield from inlet.take(number, counts[number])

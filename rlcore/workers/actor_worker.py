@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlcore.learner.lazy_init import Postponed
     from rlcore.learner.supervised import OnProgress
     from rlcore.learner.update import Learner
-    from rlcore.placement.routes import Lane
+    from rlcore.placement.routes import WeightRoute
     from rlcore.transport.layout import Subset
 
 
@@ -220,25 +220,25 @@ class ActorWorker(PolicyWorker):
         """Of the present weights: how often they were changed."""
         return self._version
 
-    def publish(self, lanes: Sequence[Lane], timeout: float, bucket: int) -> Conversation:
+    def publish(self, routes: Sequence[WeightRoute], timeout: float, bucket: int) -> Conversation:
         """Send the weights that were changed since the last time, or the part that is held here.
         Asked of all ranks.
 
         Args:
-            lanes: those that begin here.
+            routes: those that begin here.
             timeout: seconds to wait for a bucket to be taken.
             bucket: bytes of one.
         """
         from rlcore.transport.weights import publish
 
         wiring = self._wired(timeout, bucket)
-        if any(lane.way == "broadcast" for lane in lanes):
+        if any(route.way == "broadcast" for route in routes):
             wiring.host = _host()
         yield from publish(
             self.policy,
             version=self._version,
             subset=self._unpublished,
-            lanes=lanes,
+            routes=routes,
             wiring=wiring,
         )
         self._unpublished = "trained"

@@ -1,6 +1,6 @@
 """Wrap a plugin's env: map task numbers and instructions, validate what it returns.
 
-    stage -> PlayedEnv -> SurvivingEnv -> the plugin's env
+    stage -> CheckedEnv -> RestartingEnv -> the plugin's env
 
 A plugin's env need not know which of its tasks are selected, nor the policy's instructions: tasks
 are matched by name, so that a number means the same on both sides. Knows no policy and no
@@ -28,12 +28,12 @@ from rlcore.validation.env import (
     observation_fault,
 )
 from rlcore.validation.faults import Fault, described
-from rlcore.workers.restarting_env import SurvivingEnv, require_same_versions
+from rlcore.workers.restarting_env import RestartingEnv, require_same_versions
 
 PLANNED = ("max_episode_steps", "cameras", "states", "actions")  # of a spec, alike once made
 
 
-class PlayedEnv:
+class CheckedEnv:
     """The calls of :class:`rlcore.contracts.protocols.Env` that a run makes.
 
     Args:
@@ -49,7 +49,7 @@ class PlayedEnv:
 
     def __init__(
         self,
-        env: SurvivingEnv,
+        env: RestartingEnv,
         *,
         num_envs: int,
         spec: EnvSpec | None = None,
@@ -184,7 +184,7 @@ class PlayedEnv:
 
     @property
     def incidents(self) -> list[str]:
-        """See :class:`SurvivingEnv`."""
+        """See :class:`RestartingEnv`."""
         return self._env.incidents
 
     # -- tasks and sentences ----------------------------------------------------------------

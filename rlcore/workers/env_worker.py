@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.config.schema import EnvConfig
+from rlcore.config.schema import CollectConfig, EnvConfig
 from rlcore.contracts.errors import EnvError, WorkerError
 from rlcore.contracts.protocols import Demonstration, Env
 from rlcore.contracts.specs import EnvSpec, Episode
@@ -33,8 +33,8 @@ from rlcore.rollout.messages import (
     Send,
 )
 from rlcore.validation.faults import require_made
-from rlcore.workers.checked_env import PlayedEnv
-from rlcore.workers.restarting_env import SurvivingEnv
+from rlcore.workers.checked_env import CheckedEnv
+from rlcore.workers.restarting_env import RestartingEnv
 from rlcore.workers.stage import StagePlayer
 
 
@@ -104,7 +104,7 @@ def _made(target: str, config: EnvConfig, **settings: int) -> Env:
     return made
 
 
-def _taken(envs: Sequence[PlayedEnv]) -> list[str]:
+def _taken(envs: Sequence[CheckedEnv]) -> list[str]:
     """Their incidents, which are then told."""
     taken = [text for env in envs for text in env.incidents]
     for env in envs:
@@ -126,7 +126,7 @@ class EnvWorker:
 
     def __init__(self, settings: EnvWorkerSettings) -> None:
         self._settings = settings
-        self._envs: dict[str, list[PlayedEnv]] = {}
+        self._envs: dict[str, list[CheckedEnv]] = {}
         self._suspended: set[str] = set()
 
     def start(self, side: str) -> EnvSpec:
@@ -159,14 +159,14 @@ class EnvWorker:
                 for env in envs:
                     env.suspend()
 
-    def _build(self, side: str) -> list[PlayedEnv]:
+    def _build(self, side: str) -> list[CheckedEnv]:
         planned = self._settings.sides[side]
         target, config = planned.target, planned.config
         rows = config.total_num_envs // self._settings.world_size // self._settings.stages
         processes = max(1, self._settings.num_processes // self._settings.stages)
         if config.num_processes is not None:
             processes = config.num_processes
-        envs: list[PlayedEnv] = []
+        envs: list[CheckedEnv] = []
         with contextlib.ExitStack() as undo:  # of a side that can't be built nothing is left
             for _ in range(self._settings.stages):
                 make = partial(
@@ -178,9 +178,11 @@ class EnvWorker:
                     world_size=self._settings.world_size,
                     num_processes=min(processes, rows),
                 )
-                env = SurvivingEnv(make, self._settings.restarts)
+                env = RestartingEnv(make, self._settings.restarts)
                 undo.callback(env.close)
-                envs.append(PlayedEnv(env, num_envs=rows, spec=planned.spec, told=config.sentences))
+                envs.append(
+                    CheckedEnv(env, num_envs=rows, spec=planned.spec, told=config.sentences)
+                )
             undo.pop_all()
         return envs
 
@@ -204,7 +206,7 @@ class EnvWorker:
                 messages = future.result()
                 for part, message in messages.items():
                     route = Route(self._settings.rank, stage, part)
-                    yield Send(route.observations, message)
+                    yield Send((route.observations,), message)
                 answers = []
                 for part, message in messages.items():
                     if message.observation is not None:
@@ -237,14 +239,7 @@ class EnvWorker:
         return InTurn() if alone else ThreadPoolExecutor(self._settings.stages)
 
     def demonstrate(
-        self,
-        episodes: Sequence[Episode],
-        *,
-        action_noise: float,
-        speed: float,
-        stride: int,
-        seed: int,
-        max_steps: int | None = None,
+        self, episodes: Sequence[Episode], collect: CollectConfig, seed: int
     ) -> list[Demonstration]:
         """Expert episodes of the given addresses (see
         :meth:`rlcore.contracts.protocols.Env.demonstrate`)."""
@@ -253,11 +248,11 @@ class EnvWorker:
         courses = [
             env.demonstrate(
                 episodes[stage :: len(envs)],
-                action_noise=action_noise,
-                speed=speed,
-                stride=stride,
+                action_noise=collect.action_noise,
+                speed=collect.speed,
+                stride=collect.stride,
                 seed=seed,
-                max_steps=max_steps,
+                max_steps=collect.max_episode_steps,
             )
             for stage, env in enumerate(envs)
         ]
@@ -287,7 +282,7 @@ class EnvWorker:
         for env in built.values():
             env.close()
 
-    def _report(self, players: Sequence[StagePlayer], envs: Sequence[PlayedEnv]) -> InteractReport:
+    def _report(self, players: Sequence[StagePlayer], envs: Sequence[CheckedEnv]) -> InteractReport:
         report = InteractReport(
             render_settings=dict(envs[0].spec.render_settings), incidents=_taken(envs)
         )

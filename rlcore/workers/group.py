@@ -17,18 +17,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rlcore.config.schema import CollectConfig, SFTConfig
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import Episode
 from rlcore.numerics.mkl import Rounding, processor, settle
-from rlcore.placement import Lane
-from rlcore.rollout.messages import InteractJob, InteractReport
+from rlcore.placement import WeightRoute
+from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
 from rlcore.terminal.text import some
 from rlcore.workers.policy_worker import PolicyWorkerSettings
-from rlcore.workers.rollout_worker import RolloutSummary
-from rlcore.workers.worker_specs import OnCount, Part, Roster
+from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 BUCKET_BYTES = 64 * 2**20
 
@@ -37,12 +39,12 @@ class WorkerGroup(ABC):
     """What the loops see of the workers. A backend says how they are started, called, brought to
     talk and stopped; the rest is the same for all."""
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
-        self._timeouts = roster.cluster.timeouts
-        self.kernels = settle([processor()], roster.begun)
+    def __init__(self, worker_specs: WorkerSpecs) -> None:
+        self._worker_specs = worker_specs
+        self._timeouts = worker_specs.cluster.timeouts
+        self.kernels = settle([processor()], worker_specs.begun)
         """What the workers compute with; a backend that spans machines settles it anew."""
-        self.lanes: tuple[Lane, ...] = roster.lanes
+        self.routes: tuple[WeightRoute, ...] = worker_specs.routes
         """How weights get to rollout workers of their own; a backend says what it can do."""
 
     # -- a backend's part ---------------------------------------------------------------------
@@ -102,40 +104,88 @@ class WorkerGroup(ABC):
             self.stop(graceful=False)
             raise
 
-    def env(self, method: str, per_rank: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Call a method of every env worker, with keyword arguments per rank."""
-        return self._call("env", method, per_rank)
+    # -- env workers
 
-    def demonstrate(self, per_rank: Sequence[Mapping[str, Any]]) -> list[list[Demonstration]]:
-        """Let the experts of every env worker play (:meth:`EnvWorker.demonstrate`), as in a
-        rollout: the actor leaves the accelerators that simulators share with it."""
+    def demonstrate(
+        self, episodes: Sequence[Episode], collect: CollectConfig, seed: int
+    ) -> list[Demonstration]:
+        """Expert episodes in the order asked for, spread over the env workers. As in a rollout,
+        the actor leaves the accelerators that simulators share with it."""
         self._turn("rollout")
-        return self.env("demonstrate", per_rank)
+        ranks = self.ranks("env")
+        shared = {"collect": collect, "seed": seed}
+        shares = [{"episodes": list(episodes[rank::ranks]), **shared} for rank in range(ranks)]
+        answers = self._call("env", "demonstrate", shares)
+        played = {demo.episode: demo for answer in answers for demo in answer}
+        return [played[episode] for episode in episodes]
 
     def incidents(self) -> list[str]:
         """Failures of simulators and env workers that were recovered from and are in no report of
         episodes; one text each."""
-        asked = self.env("incidents", [{}] * self.ranks("env"))
-        return [text for found in asked for text in found]
+        return [text for found in self._envs("incidents") for text in found]
 
-    def actor(self, method: str, *, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
-        """Call a method of every worker that learns with the same arguments; results by rank."""
-        self._turn("actor")
-        every = [arguments] * self.ranks("actor")
-        return self._call("actor", method, every, on_count)
+    def suspend_envs(self) -> None:
+        """Let env workers free the accelerators that they share with an actor."""
+        self._envs("suspend")
 
-    def actor_on_first(self, method: str, **arguments: Any) -> Any:
-        """Call a method of actor worker 0 alone; its result."""
-        return self._call("actor", method, [arguments])[0]
+    def release(self, side: str) -> None:
+        """Close the simulators of a side."""
+        self._envs("release", side=side)
 
-    def policy(self, method: str, **arguments: Any) -> None:
-        """Call a method of every worker that holds a policy, acting or learning, once each; they
-        must hold the same policy afterwards."""
-        self.actor(method, **arguments)
-        if self._roster.separate:
+    def _envs(self, method: str, **arguments: Any) -> list[Any]:
+        return self._call("env", method, [arguments] * self.ranks("env"))
+
+    # -- workers that hold a policy
+
+    def load(self, path: Path) -> None:
+        """Load a saved policy into every worker that holds one, acting or learning."""
+        self._actors("load", path=str(path))
+        if self._worker_specs.separate:
             self._turn("rollout")
-            self._call("rollout", method, [arguments] * self.ranks("rollout"))
+            self._call("rollout", "load", [{"path": str(path)}] * self.ranks("rollout"))
         self._check_alike()
+
+    def save(self, path: Path) -> None:
+        """Save the policy that learns, see :meth:`ActorWorker.save`."""
+        self._actors("save", path=str(path))
+
+    def load_learner(self, path: Path) -> None:
+        """Load optimizer, scheduler and counters from a checkpoint's folder."""
+        self._actors("load_learner", path=str(path))
+
+    def save_learner(self, path: Path) -> None:
+        """Save them."""
+        self._actors("save_learner", path=str(path))
+
+    def update(
+        self, update: int, lr_factors: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """Make one policy update (:meth:`ActorWorker.update`); returns its metrics."""
+        metrics: dict[str, float] = self._actors("update", update=update, lr_factors=lr_factors)[0]
+        return metrics
+
+    def remarks(self) -> list[str]:
+        """What a user should know of the updates so far."""
+        remarks: list[str] = self._actors("remarks")[0]
+        return remarks
+
+    def supervised(
+        self, data: str, sft: SFTConfig, on_count: OnCount, *, continue_seconds: float | None = None
+    ) -> dict[str, Any]:
+        """Train on demonstrations (:meth:`ActorWorker.supervised`); returns the history."""
+        told = {"data": data, "sft": sft, "continue_seconds": continue_seconds}
+        history: dict[str, Any] = self._actors("supervised", on_count, **told)[0]
+        return history
+
+    def version(self) -> int:
+        """How often the weights that learn were changed."""
+        version: int = self._call("actor", "version", [{}])[0]
+        return version
+
+    def _actors(self, method: str, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
+        """Ask every worker that learns the same; answers by rank."""
+        self._turn("actor")
+        return self._call("actor", method, [arguments] * self.ranks("actor"), on_count)
 
     def _check_alike(self) -> None:
         """Refuse workers that loaded or drew unlike policies: they would train a mixture.
@@ -145,13 +195,13 @@ class WorkerGroup(ABC):
         """
         held: dict[str, dict[str, str]] = {}
         components = {
-            role: role.partition("+")[0] for role in self._roster.members if role != "env"
+            role: role.partition("+")[0] for role in self._worker_specs.members if role != "env"
         }
         if sum(map(self.ranks, components.values())) < 2:
             return
         for role, component in components.items():
             asked = self._call(component, "checksums", [{}] * self.ranks(component))
-            held |= {self._roster.worker_name(role, n): sums for n, sums in enumerate(asked)}
+            held |= {self._worker_specs.worker_name(role, n): sums for n, sums in enumerate(asked)}
         (name, first), *others = held.items()
         differ = sorted({key for _, sums in others for key, _ in first.items() ^ sums.items()})
         if differ:
@@ -171,7 +221,7 @@ class WorkerGroup(ABC):
             return []
         self._turn("rollout")
         found = self._call("rollout", "check_rounding", [{"forward_batch": forward_batch}] * acting)
-        if self._roster.separate:
+        if self._worker_specs.separate:
             self._turn("actor")
             found += self._call("actor", "check_rounding", [{"forward_batch": None}] * learning)
         return found
@@ -179,11 +229,11 @@ class WorkerGroup(ABC):
     def converse(
         self,
         interact: Sequence[InteractJob],
-        rollout: Sequence[Any],
+        rollout: Sequence[RolloutJob],
         on_count: OnCount | None = None,
-    ) -> tuple[list[InteractReport], list[RolloutSummary]]:
+    ) -> tuple[list[InteractReport], list[RolloutResult]]:
         """Let env workers and rollout workers play: one job per rank each."""
-        due = self.actor_on_first("version") if self._roster.separate else None
+        due = self.version() if self._worker_specs.separate else None
         self._turn("rollout")
         parts = [
             Part("env", rank, "converse", {"job": job}, env_ranks=(rank,))
@@ -199,7 +249,7 @@ class WorkerGroup(ABC):
     def hand_over(self) -> None:
         """Let the trajectory go from the workers that gathered it to those that learn from it.
         Where these are the same it is there already."""
-        if not self._roster.separate:
+        if not self._worker_specs.separate:
             return
         rollouts, actors = range(self.ranks("rollout")), range(self.ranks("actor"))
         self._talk(
@@ -226,22 +276,22 @@ class WorkerGroup(ABC):
     def sync(self) -> None:
         """Give the actor's weights to all workers that act; needed after each change of them.
         Where they are the same weights there is nothing to do."""
-        if not self._roster.separate:
+        if not self._worker_specs.separate:
             return
         self._turn("actor")  # who receives can do so on the host
         shared = {"timeout": self._timeouts.sync, "bucket": self._bucket()}
         parts = [
-            Part("actor", rank, "publish", {"lanes": self._lanes_from("actor", rank), **shared})
+            Part("actor", rank, "publish", {"routes": self._routes_from("actor", rank), **shared})
             for rank in range(self.ranks("actor"))
         ]
         for rank in range(self.ranks("rollout")):
-            ending = [lane for lane in self.lanes if rank in lane.readers]
+            ending = [route for route in self.routes if rank in route.readers]
             # who hands weights on gets them first
-            waits = any(lane.handed_on for lane in ending)
+            waits = any(route.handed_on for route in ending)
             mine = {
                 "rank": rank,
-                "lanes": ending,
-                "hands_on": self._lanes_from("rollout", rank),
+                "routes": ending,
+                "hands_on": self._routes_from("rollout", rank),
                 "patience": self._timeouts.update if waits else self._timeouts.sync,
             }
             parts.append(Part("rollout", rank, "pull", {**mine, **shared}))
@@ -250,10 +300,10 @@ class WorkerGroup(ABC):
     def weight_sync(self) -> list[str]:
         """Over what weights go from actor to rollout workers: ways of
         :mod:`rlcore.placement.routes`; empty where they don't."""
-        return sorted({lane.way for lane in self.lanes}) if self._roster.separate else []
+        return sorted({route.way for route in self.routes}) if self._worker_specs.separate else []
 
-    def _lanes_from(self, component: str, rank: int) -> list[Lane]:
-        return [lane for lane in self.lanes if lane.sender == (component, rank)]
+    def _routes_from(self, component: str, rank: int) -> list[WeightRoute]:
+        return [route for route in self.routes if route.sender == (component, rank)]
 
     def _bucket(self) -> int:
         """Bytes of weights in one message, at most."""
@@ -263,13 +313,13 @@ class WorkerGroup(ABC):
         """Offload the other role before this one computes, where they share accelerators and the
         settings say so. A worker moves back by itself when it is asked to compute."""
         other = "actor" if component == "rollout" else "rollout"
-        if other == "rollout" and not self._roster.separate:
+        if other == "rollout" and not self._worker_specs.separate:
             return
         if any(settings.offload for settings in self._policies(other)):
             self._call(other, "suspend", [{}] * self.ranks(other))
 
     def _policies(self, component: str) -> Iterator[PolicyWorkerSettings]:
-        for member in self._roster.of(component):
+        for member in self._worker_specs.of(component):
             if isinstance(member.settings, PolicyWorkerSettings):
                 yield member.settings
 

@@ -19,24 +19,24 @@ from rlcore.workers.group import WorkerGroup
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.torch_settings import apart
-from rlcore.workers.worker_specs import OnCount, Part, Roster
+from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 
 class LocalGroup(WorkerGroup):
     """All workers in this process. The planned processes of a role are merged into one:
     randomness is keyed by episode, so results don't depend on how many there are."""
 
-    def __init__(self, roster: Roster) -> None:
-        super().__init__(roster)
-        self.lanes = IN_PROCESS
+    def __init__(self, worker_specs: WorkerSpecs) -> None:
+        super().__init__(worker_specs)
+        self.routes = IN_PROCESS
         self._set_by_env: dict[int, Any] = {}
         self._workers = {
-            role: ROLES[role].make(_merged([member.settings for member in members]))
-            for role, members in roster.members.items()
+            role: ROLES[role](_merged([member.settings for member in members]))
+            for role, members in worker_specs.members.items()
         }
 
     def ranks(self, component: str) -> int:
-        return len(self._roster.of(component)[:1])
+        return len(self._worker_specs.of(component)[:1])
 
     def weight_sync(self) -> list[str]:
         """Nowhere: all is one process."""
@@ -53,7 +53,7 @@ class LocalGroup(WorkerGroup):
                 self._at_work(role),
                 watchdog.limit(*_late(role, "start", "start", self._timeouts.start)),
             ):
-                ROLES[role].calls["start"](worker, **START.get(role, {}))
+                worker.start(**START.get(role, {}))
 
     def _call(
         self,
@@ -65,17 +65,13 @@ class LocalGroup(WorkerGroup):
         role = self._role(component)
         told = {} if on_count is None else {"on_progress": on_count}
         with _told_once(role, method), self._at_work(role):
-            return [
-                ROLES[role].calls[method](self._workers[role], **arguments, **told)
-                for arguments in per_rank
-            ]
+            call = getattr(self._workers[role], method)
+            return [call(**arguments, **told) for arguments in per_rank]
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         roles = [self._role(part.component) for part in parts]
         talks = [
-            self._part(
-                role, part.talk, ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
-            )
+            self._part(role, part.talk, getattr(self._workers[role], part.talk)(**part.arguments))
             for role, part in zip(roles, parts, strict=True)
         ]
         return interleave(talks, on_count)
@@ -104,7 +100,7 @@ class LocalGroup(WorkerGroup):
         for role, worker in self._workers.items():
             # not timeouts.stop: it may have many stuck processes to end, and the run ends with it
             with watchdog.limit(*_late(role, "stop", "env", self._timeouts.env)):
-                ROLES[role].calls["stop"](worker)
+                worker.stop()
 
 
 def _late(role: str, doing: str, key: str, seconds: float) -> tuple[WorkerError, float]:

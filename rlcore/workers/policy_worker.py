@@ -195,7 +195,7 @@ class PolicyWorker:
         return trajectory
 
     def _wired(self, timeout: float, bucket: int) -> Wiring:
-        """This process's end of its lanes; process groups are reused."""
+        """This process's end of its routes; process groups are reused."""
         from rlcore.transport.transports import Wiring
 
         if self._wiring is None:

@@ -37,7 +37,7 @@ class _History:
     chunks: list[np.ndarray] = field(default_factory=list)
 
 
-class SurvivingEnv:
+class RestartingEnv:
     """The calls of :class:`rlcore.contracts.protocols.Env` that a run makes, over an env that may
     be lost.
 
@@ -61,7 +61,7 @@ class SurvivingEnv:
 
     def reset(self, *, options: Mapping[str, Any]) -> tuple[Observation, dict[str, Any]]:
         """As the env's, with `episodes` for all rows."""
-        result = self._surviving(lambda: self._env.reset(options=options))
+        result = self._recovering(lambda: self._env.reset(options=options))
         mask = options.get("reset_mask", np.ones(self.num_envs, dtype=bool))
         for row in np.flatnonzero(mask).tolist():
             self._rows[row] = _History(options["episodes"][row])
@@ -69,7 +69,7 @@ class SurvivingEnv:
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """One chunk of all rows."""
-        result = self._surviving(lambda: self._env.chunk_step(actions))
+        result = self._recovering(lambda: self._env.chunk_step(actions))
         for row, past in self._rows.items():
             past.chunks.append(actions[row].copy())
         return result
@@ -101,19 +101,19 @@ class SurvivingEnv:
     def record(self, rows: Sequence[int]) -> None:
         """Which rows are filmed."""
         self._recorded = tuple(rows)
-        self._surviving(lambda: self._env.record(rows))
+        self._recovering(lambda: self._env.record(rows))
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """Frames since the last call; a lost simulator's go with it."""
-        return self._surviving(lambda: self._env.recorded())
+        return self._recovering(lambda: self._env.recorded())
 
     def suspend(self) -> None:
         """As the env's; only for one that can be suspended."""
-        self._surviving(lambda: cast(SuspendableEnv, self._env).suspend())
+        self._recovering(lambda: cast(SuspendableEnv, self._env).suspend())
 
     def resume(self) -> None:
         """Likewise."""
-        self._surviving(lambda: cast(SuspendableEnv, self._env).resume())
+        self._recovering(lambda: cast(SuspendableEnv, self._env).resume())
 
     def close(self) -> None:
         """Close the env. One that can't be closed is a warning: what it played is with the run."""
@@ -129,7 +129,7 @@ class SurvivingEnv:
 
     # -- surviving --------------------------------------------------------------------------
 
-    def _surviving(self, call: Callable[[], Any]) -> Any:
+    def _recovering(self, call: Callable[[], Any]) -> Any:
         """The call's result, after as many restarts as it takes.
 
         Raises:

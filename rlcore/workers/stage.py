@@ -11,9 +11,9 @@ import numpy as np
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
 from rlcore.contracts.protocols import ChunkResult, Observation, take_rows
 from rlcore.contracts.specs import Episode
-from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob
+from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob, Waiting
 from rlcore.rollout.schedule import Column
-from rlcore.workers.checked_env import PlayedEnv
+from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.column_queue import ColumnQueue
 
 
@@ -46,7 +46,7 @@ class StagePlayer:
     `job.parts` blocks; each block's route carries its rows alone, until it has none left.
     """
 
-    def __init__(self, env: PlayedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
+    def __init__(self, env: CheckedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
         self._env = env
         self._job = job
         self._queue = ColumnQueue(columns, env.hosts)
@@ -177,10 +177,10 @@ class StagePlayer:
         return EnvMessage(
             sequence=self._sequence,
             outcome=outcome,
-            columns=[state.column.number for state in states.values()],
-            episodes=[state.episode for state in states.values()],
-            episode_numbers=[state.episode_number for state in states.values()],
-            decisions=[state.decision for state in states.values()],
+            rows=[
+                Waiting(state.column.number, state.episode, state.episode_number, state.decision)
+                for state in states.values()
+            ],
             observation=take_rows(observation, list(states))
             if observation is not None and states
             else None,

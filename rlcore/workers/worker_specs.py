@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.numerics.mkl import Kernels
-from rlcore.placement import Lane, Node, Seat
+from rlcore.placement import Node, Seat, WeightRoute
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import has_component
@@ -27,7 +27,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Roster:
+class WorkerSpecs:
     """All workers of a run.
 
     Attributes:
@@ -37,7 +37,7 @@ class Roster:
         nodes: the machines, by the numbers that seats give.
         apart: nodes without access to the run folder, by number, each with the paths of the
             configuration that are on its own disk; files are sent to their workers.
-        lanes: how weights get to rollout workers of their own.
+        routes: how weights get to rollout workers of their own.
         begun: kernels of the resumed run, used again where possible; None for a new run.
     """
 
@@ -45,7 +45,7 @@ class Roster:
     members: Mapping[str, tuple[Member, ...]]
     nodes: tuple[Node, ...] = ()
     apart: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    lanes: tuple[Lane, ...] = ()
+    routes: tuple[WeightRoute, ...] = ()
     begun: Kernels | None = None
 
     @property
@@ -70,7 +70,7 @@ class Roster:
         roles = [role for role in self.members if has_component(role, component)]
         return self.members[roles[0]] if roles else ()
 
-    def without_policy(self) -> Roster:
+    def without_policy(self) -> WorkerSpecs:
         """The env workers alone, to collect demonstrations."""
         return replace(self, members={"env": self.members["env"]})
 

@@ -97,9 +97,9 @@ def recorded(assembly: Assembly, folder: Path) -> Assembly:
         role: ones
         if role == "env"
         else tuple(replace(m, settings=settings(m.settings)) for m in ones)
-        for role, ones in assembly.roster.members.items()
+        for role, ones in assembly.worker_specs.members.items()
     }
-    return replace(assembly, roster=replace(assembly.roster, members=members))
+    return replace(assembly, worker_specs=replace(assembly.worker_specs, members=members))
 
 
 # -- in the workers -----------------------------------------------------------------------------

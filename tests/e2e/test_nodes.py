@@ -239,13 +239,13 @@ def refusal_of_unlike(address: str, strategy: str, logs: Path) -> str:
          f"cluster.address={address}", f"runner.logger.log_path={logs}"],
     )  # fmt: skip
     with cluster_session(config.cluster):
-        roster = assemble(config).roster
-        first, second = roster.members["actor"]
+        worker_specs = assemble(config).worker_specs
+        first, second = worker_specs.members["actor"]
         actor = replace(first.settings.actor, model=replace(config.actor.model, init_std=0.25))
         unlike = replace(second, settings=replace(second.settings, actor=actor))
-        members = {**roster.members, "actor": (first, unlike)}
+        members = {**worker_specs.members, "actor": (first, unlike)}
         try:
-            with make_group(replace(roster, members=members)) as group:
+            with make_group(replace(worker_specs, members=members)) as group:
                 group.start()
         except WorkerError as error:
             return str(error)

@@ -14,7 +14,7 @@ from simulated_nodes import STORE, nodes
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
-from rlcore.placement import plan_lanes
+from rlcore.placement import plan_weight_routes
 from rlcore.plugins.registry import load_plugins
 from rlcore.session.assembly import assemble
 from rlcore.session.backends import make_group
@@ -35,19 +35,19 @@ def test_a_policy_of_four_stores_goes_every_way(tmp_path: Path):
         assembly = assemble(config)
         assert gather_facts(config, load_plugins()).policy.parameters * 4 > 4 * STORE
         seats = [assembly.placement.seats(name) for name in ("actor", "rollout")]
-        with make_group(assembly.roster) as group:
+        with make_group(assembly.worker_specs) as group:
             group.start()
             assert group.weight_sync() == ["object_store"]
             for number, way in enumerate(("object_store", "broadcast")):
-                group.lanes = plan_lanes(*seats, sync=way)
+                group.routes = plan_weight_routes(*seats, sync=way)
                 folder = tmp_path / way
-                group.actor("save", path=str(folder))
+                group.save(folder)
                 file = folder / WEIGHTS
                 changed = {name: one + 1 for name, one in load_file(file).items()}
                 save_file(changed, file)
-                group.actor("load", path=str(folder))
+                group._actors("load", path=str(folder))
                 group.sync()
-                assert group.actor_on_first("version") == number + 1
+                assert group.version() == number + 1
                 group._call("rollout", "save", [{"path": str(folder)}])
                 acts = load_file(file)
                 assert set(acts) == set(changed)

@@ -11,6 +11,7 @@ import numpy as np
 from rlcore.contracts.errors import ConfigError, EnvError
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.validation.faults import NUMBERS, described, kind_of
+from rlcore_simulation.detail import FilmFrames
 from rlcore_simulation.simulator import AnySimulator, Step
 
 STEP = "the env is at fault: see rlcore_simulation.simulator.Step"
@@ -113,13 +114,13 @@ def floats(what: str, given: Any, shape: tuple[int, ...], where: str, entries: s
 
 def draw_into(simulator: AnySimulator, out: Mapping[str, np.ndarray]) -> None:
     """Let the simulator write the current frame of every camera into `out`, uint8 `[H, W, 3]` by
-    name.
+    name; into :class:`FilmFrames`, those of a film.
 
     Raises:
         EnvError: it replaced the arrays instead of writing into them, or wrote what is no pixels.
     """
-    given: dict[str, np.ndarray] = {name: Frame.of(name, array) for name, array in out.items()}
-    frames = dict(given)
+    frames = {name: Frame.of(name, array) for name, array in out.items()}
+    given: dict[str, np.ndarray] = (FilmFrames if isinstance(out, FilmFrames) else dict)(frames)
     simulator.draw(given)
     for name, frame in frames.items():
         if given.get(name) is not frame:

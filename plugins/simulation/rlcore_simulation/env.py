@@ -31,7 +31,8 @@ class SimulatedEnv:
     """A vector env of CPU simulators (see :class:`rlcore.contracts.protocols.Env`).
 
     A terminated row keeps the frame from before its last chunk, since nobody acts on its end; a
-    truncated one is rendered unless `render_final` is false. Videos show the first camera.
+    truncated one is rendered unless `render_final` is false. Videos show the first camera, in full
+    detail.
 
     Args:
         spec: what the env offers.

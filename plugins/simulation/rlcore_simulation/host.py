@@ -14,6 +14,7 @@ from rlcore.contracts.protocols import Demonstration
 from rlcore.plugins.import_target import load_target
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_states, draw_into
+from rlcore_simulation.detail import FilmFrames, films_apart
 from rlcore_simulation.expert import play_expert
 from rlcore_simulation.messages import (
     Command,
@@ -41,6 +42,7 @@ class RowHost:
 
     def __init__(self, hosting: Hosting, block: ObservationBlock) -> None:
         self._spec = hosting.spec
+        self._films_apart = films_apart(hosting.spec)
         self._pool: SimulatorPool = load_target(hosting.source.target)(hosting.config)
         self._block = block
         rules = EpisodeRules.of(hosting.config)
@@ -80,7 +82,8 @@ class RowHost:
                 name = self._spec.tasks[episode.task]
                 row.begin(self._pool.take(episode.task), episode, name)
                 self._observe(number, draw=True)
-                self._film(number)
+                if row.recording:
+                    self._film(number)
         return Started({number: self._rows[number].sentence for number in command.episodes})
 
     def _play(self, command: Play) -> Played:
@@ -110,12 +113,14 @@ class RowHost:
             played.truncated[place, step] = truncated
             played.valid[place, step] = True
             if row.recording:
-                self._draw(number)
+                if not self._films_apart:
+                    self._draw(number)
                 self._film(number)
         unseen = (terminated and not command.render_terminated) or (
             truncated and not command.render_final
         )
-        self._observe(number, draw=not unseen and not row.recording)
+        drawn = row.recording and not self._films_apart
+        self._observe(number, draw=not unseen and not drawn)
 
     def _demonstrate(self, command: Demonstrate) -> Demonstration:
         simulator = self._pool.take(command.episode.task)
@@ -156,11 +161,16 @@ class RowHost:
             draw_into(simulator, out)
 
     def _film(self, number: int) -> None:
-        """Keep the frame of the first camera, if the row is recorded and there is a camera."""
+        """Keep a frame of the first camera, if there is one: what was just drawn, or where policies
+        see less, one of its own."""
         row = self._rows[number]
-        if row.recording:
-            for camera in self._spec.cameras[:1]:
-                row.frames.append(self._block.frames[camera.name][number].copy())
+        for camera in self._spec.cameras[:1]:
+            seen = self._block.frames[camera.name][number]
+            frame = np.empty_like(seen) if self._films_apart else seen.copy()
+            if self._films_apart:
+                assert row.simulator is not None
+                draw_into(row.simulator, FilmFrames({camera.name: frame}))
+            row.frames.append(frame)
 
     @contextmanager
     def _busy(self, number: int) -> Iterator[None]:

@@ -47,7 +47,8 @@ class Simulator(Protocol):
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write the current frame of every camera into `out[name]`, uint8 `[H, W, 3]`, upright
-        RGB. Not called if the spec has no camera."""
+        RGB. Not called if the spec has no camera. An env that offers less detail than the scene
+        has draws exactly into :class:`rlcore_simulation.detail.FilmFrames`."""
         ...
 
     def expert_action(self, *, speed: float) -> np.ndarray:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from rlcore_simulation.cache import SimulatorCache
 from rlcore_simulation.checkout import commit_of
+from rlcore_simulation.detail import EXACT, SETTING, FilmFrames
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import SimulatorSource, Step
@@ -40,6 +41,7 @@ class LineConfig(SimulatedEnvConfig):
     max_episode_steps: int = key("time limit", 40, least=1)
     cameras: int = key("how many of the two cameras", 2, least=0)
     extra_states: int = key("entries of the state besides the position", 2, least=0)
+    detail: str = key("of frames", EXACT)
     pause: float = key("seconds a step takes", 0.0, least=0)
     expert: bool = key("whether there is an expert", True)
     show_variable: str = key("an environment variable to show in sentences", "")
@@ -69,6 +71,7 @@ def env_spec(config: LineConfig) -> EnvSpec:
         max_episode_steps=config.max_episode_steps,
         has_expert=config.expert,
         renders_final=config.render_final,
+        render_settings={SETTING: config.detail},
         versions={"line": commit_of(Path(config.checkout))} if config.checkout else {},
     )
 
@@ -124,6 +127,7 @@ class LineSimulator:
             column = round((np.clip(self._position, -1, 1) + 1) / 2 * (frame.shape[1] - 1))
             frame[:, column] = 255
             frame[0, 0, 0] = self._steps
+            frame[0, 0, 1] = int(isinstance(out, FilmFrames))
 
     def expert_action(self, *, speed: float) -> np.ndarray:
         gap = GOALS[self.task] - self._position

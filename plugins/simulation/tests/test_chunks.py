@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from line_simulator import LineSimulator
+from rlcore_simulation.detail import PIXEL
 from rlcore_simulation.simulator import Step
 
 from rlcore.contracts.errors import ConfigError, EnvError, UserError, WorkerError
@@ -182,6 +183,24 @@ def test_rows_on_record_keep_every_frame_of_the_first_camera(make) -> None:
     env.record([])
     env.reset()
     assert env.recorded() == {}
+
+
+def test_films_are_exact_where_policies_see_less(make, draws: list[int]) -> None:
+    """The film has a frame of its own for each step; the row that is filmed sees the same as one
+    that is not, at the same steps."""
+    env = make(2, 0, detail=PIXEL)
+    env.record([1])
+    seen, _ = env.reset(options={"episodes": [RIGHT, RIGHT]})
+    result = env.chunk_step(np.zeros((2, 4, 1), dtype=np.float32))
+    (frames,) = env.recorded().values()
+    assert [frame[0, 0].tolist() for frame in frames] == [[n, 1, 0] for n in range(5)]
+    for name in ("front", "wrist"):
+        for at, observation in ((0, seen), (4, result.observation)):
+            filmed, other = observation["cameras"][name]
+            np.testing.assert_array_equal(filmed, other)
+            assert other[0, 0].tolist() == [at, 0, 0]
+    # both rows are drawn at the start and after the chunk; the film adds 5 frames
+    assert len(draws) == 2 * 2 + 5
 
 
 # -- resets ---------------------------------------------------------------------------------

@@ -26,14 +26,16 @@ from test_processes import wait_gone
 
 from rlcore.contracts.errors import AssetError, ConfigError, SimulatorError, UserError
 from rlcore.contracts.specs import Episode
-from rlcore.workers.restarting_env import SurvivingEnv
+from rlcore.workers.restarting_env import RestartingEnv
 
 ROWS = 4
 EPISODES = [Episode(row % 2, 20 + row) for row in range(ROWS)]
 MakeEnv = Callable[..., SimulatedEnv]
 
 
-def course(env: SimulatedEnv | SurvivingEnv, strike: Callable[[int], None] = lambda _: None) -> Any:
+def course(
+    env: SimulatedEnv | RestartingEnv, strike: Callable[[int], None] = lambda _: None
+) -> Any:
     """All that is seen of some chunks, a film and a demonstration."""
     random = np.random.default_rng(0)
     seen: list[Any] = [env.reset(options={"episodes": EPISODES})[0]]
@@ -117,7 +119,7 @@ def test_a_process_there_that_dies_or_hangs_costs_time_and_nothing_else(
             built[-1]._config.simulator_timeout = 1.0  # start-up had the longer one
             os.kill(built[-1].process_ids[1], how)
 
-    env = SurvivingEnv(build, restarts=1)
+    env = RestartingEnv(build, restarts=1)
     seen = course(env, strike)
     assert len(env.incidents) == 1 and len(built) == 2
     expected = course(make(ROWS, 2))

@@ -14,12 +14,12 @@ from rlcore_simulation.env import SimulatedEnv
 
 from rlcore.contracts.protocols import ChunkResult
 from rlcore.contracts.specs import Episode
-from rlcore.workers.restarting_env import SurvivingEnv
+from rlcore.workers.restarting_env import RestartingEnv
 
 ROWS, CHUNKS, STEPS = 4, 4, 5
 
 
-def play(env: SurvivingEnv | SimulatedEnv, disturb: Callable[[int], None]) -> list[ChunkResult]:
+def play(env: RestartingEnv | SimulatedEnv, disturb: Callable[[int], None]) -> list[ChunkResult]:
     random = np.random.default_rng(0)
     env.reset(options={"episodes": [Episode(0, trial) for trial in range(ROWS)]})
     results = []
@@ -38,13 +38,13 @@ def test_a_simulator_that_dies_as_it_demonstrates_does_it_again(make, tmp_path: 
     settings = {"action_noise": 0.1, "speed": 1.0, "stride": 1, "seed": 0}
     episodes = [Episode(trial % 2, trial) for trial in range(6)]
 
-    def shown(env: SurvivingEnv | SimulatedEnv) -> dict[Episode, np.ndarray]:
+    def shown(env: RestartingEnv | SimulatedEnv) -> dict[Episode, np.ndarray]:
         return {one.episode: one.actions for one in env.demonstrate(episodes, **settings)}
 
     expected = shown(make(2, 2))
     for name in ("9", "15"):
         (tmp_path / name).touch()
-    env = SurvivingEnv(lambda: make(2, 2, strikes=str(tmp_path)), restarts=2)
+    env = RestartingEnv(lambda: make(2, 2, strikes=str(tmp_path)), restarts=2)
     seen = shown(env)
     assert not list(tmp_path.iterdir())
     assert 1 <= len(env.incidents) <= 2  # both may die at once
@@ -63,7 +63,7 @@ def test_pixels_and_rewards_are_those_of_an_undisturbed_env(make, how: signal.Si
         built.append(make(ROWS, 2))
         return built[-1]
 
-    env = SurvivingEnv(build, restarts=2)
+    env = RestartingEnv(build, restarts=2)
 
     def strike(chunk: int) -> None:
         if chunk == 3:

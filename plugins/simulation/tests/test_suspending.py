@@ -15,7 +15,7 @@ from rlcore_simulation.simulator import SimulatorSource
 from rlcore_simulation.suspending import SuspendingEnv
 
 from rlcore.contracts.specs import Episode
-from rlcore.workers.restarting_env import SurvivingEnv
+from rlcore.workers.restarting_env import RestartingEnv
 
 EPISODES = [Episode(0, 3), Episode(1, 11), Episode(1, 5)]
 
@@ -99,7 +99,7 @@ def test_a_process_that_dies_before_it_sleeps_costs_nothing_but_time(pair, monke
     """Its frames are to be taken then."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     envs = pair(1)
-    env, awake = SurvivingEnv(envs.pop, restarts=1), envs[0]
+    env, awake = RestartingEnv(envs.pop, restarts=1), envs[0]
     pair(1)  # the one that takes its place
     for each in (env, awake):
         each.reset(options={"episodes": EPISODES})

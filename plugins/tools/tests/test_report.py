@@ -69,7 +69,7 @@ def make_run(
     protocol = EvaluationProtocol(
         *("toy", {"pull": [0, 1], "push": [0, 1]}, 20, 2, "deterministic"),
         settings={},
-        facts={},
+        facts={"render_settings": {"image_size": 64, "render_detail": "pixel", "shadows": False}},
         said={},
     )
     manifest = build_manifest(
@@ -150,6 +150,7 @@ def test_figures_of_a_run(log_path):
     assert "evaluation at 2: 0.75 [0.301, 0.954]" in page.text
     assert "3 min 9 s in all" in page.text
     assert "trials of a task 0 to 1 episodes 4 time limit 20 env steps" in page.text
+    assert "frames image_size 64, render_detail pixel, shadows false" in page.text
     assert "seeds root 5" in page.text
     assert "not finished" not in page.text
 

@@ -33,9 +33,9 @@ pytest.importorskip("rlcore_algo_grpo")
 def test_dropping_and_masking_are_the_same_update(figures_of, tmp_path: Path):
     words = ["env=metaworld", "model=pi0_tiny", "algorithm=ppo", "cluster.backend=local",
              "env.train.image_size=64", "env.eval.image_size=64"]  # fmt: skip
-    with LocalGroup(assemble(compose(words)).roster) as group:
+    with LocalGroup(assemble(compose(words)).worker_specs) as group:
         group.start()
-        group.actor_on_first("save", path=str(tmp_path / "start"))
+        group.save(tmp_path / "start")
     told = [f"actor.model.model_path={tmp_path}/start", "actor.model.openpi.max_token_len=null"]
     figures = figures_of("drop_samples", *told, *SMALL, "--repeats", "1")
     counts = list(figures["evaluated"].values())

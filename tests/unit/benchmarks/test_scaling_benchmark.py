@@ -37,6 +37,6 @@ def test_updates_are_compared_with_one_process() -> None:
 def test_all_of_it_runs(figures_of) -> None:
     figures = figures_of("scaling", "--quick")
     assert figures["queues"][0]["messages"] == 40  # 20 observations and their answers
-    assert set(figures["sync"][0]["seconds"]) == set(transfers.WAYS)
+    assert set(figures["sync"][0]["seconds"]) == set(transfers.TRANSPORTS)
     assert set(figures["divided"]) == set(divided.LAYOUTS)
     assert set(figures["workers"]) == {"1", "2"}

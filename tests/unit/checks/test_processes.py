@@ -86,13 +86,13 @@ def test_weights_take_the_way_that_the_placement_allows(registry, problems, plac
         plan = make_plan(config.cluster, Inventory.uniform(2, Node(cpus=16, gpus=4)), registry)
         facts = gather_facts(config, registry, plan)
         expected = way if sync == "auto" or not way else [sync]
-        assert [lane.way for lane in facts.lanes] == expected
+        assert [route.way for route in facts.routes] == expected
 
 
 def test_in_one_process_weights_take_no_way(facts):
     apart = "cluster.component_placement={env: 0, rollout: 1, actor: 2}"
-    assert facts(apart).lanes
-    assert not facts(apart, "cluster.backend=local").lanes
+    assert facts(apart).routes
+    assert not facts(apart, "cluster.backend=local").routes
 
 
 @pytest.mark.parametrize(

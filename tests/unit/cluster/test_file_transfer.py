@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlcore.cluster import file_transfer
-from rlcore.cluster.file_transfer import QUESTIONS, Away, Depot, at_hand
+from rlcore.cluster.file_transfer import QUESTIONS, Away, TransferFolder, at_hand
 from rlcore.contracts.errors import CheckpointError
 from rlcore.workers.roles import FOLDERS
 
@@ -17,12 +17,12 @@ BLOCK = 8  # bytes, so that small files are cut too
 
 
 @pytest.fixture
-def depots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Three workers' depots, and what they were asked."""
+def transfers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Three workers' transfer folders, and what they were asked."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(file_transfer.tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setattr(file_transfer, "BLOCK_BYTES", BLOCK)
-    made = [Depot() for _ in range(3)]
+    made = [TransferFolder() for _ in range(3)]
     asked: list[tuple[list[int], str]] = []
     largest = [0]
 
@@ -51,9 +51,9 @@ def fill(folder: Path) -> dict[str, bytes]:
     return files(folder)
 
 
-def test_what_is_read_is_sent_once_to_each_node_that_lacks_it(tmp_path: Path, depots):
+def test_what_is_read_is_sent_once_to_each_node_that_lacks_it(tmp_path: Path, transfers):
     """Ranks 1 and 2 share a node apart; rank 0 sees the folder itself."""
-    ask, asked, largest = depots
+    ask, asked, largest = transfers
     held = fill(tmp_path / "run")
     told = [{"path": str(tmp_path / "run"), "other": rank} for rank in range(3)]
     away = Away({1: 7, 2: 7}, {7: frozenset()})
@@ -66,21 +66,21 @@ def test_what_is_read_is_sent_once_to_each_node_that_lacks_it(tmp_path: Path, de
     assert files(Path(given[1]["path"])) == held  # a policy may copy files when it is saved
 
 
-def test_of_a_checkpoint_the_learner_reads_no_policy(tmp_path: Path, depots):
+def test_of_a_checkpoint_the_learner_reads_no_policy(tmp_path: Path, transfers):
     fill(tmp_path / "run")
     with at_hand(
         FOLDERS["load_learner"],
         [{"path": str(tmp_path / "run")}],
         Away({0: 1}, {1: frozenset()}),
-        depots[0],
+        transfers[0],
     ) as given:
         place = Path(given[0]["path"])
         assert set(files(place)) == {"a.bin", "b.bin", "empty.bin"}
     assert not place.exists()
 
 
-def test_what_each_rank_writes_is_fetched(tmp_path: Path, depots):
-    ask, _, largest = depots
+def test_what_each_rank_writes_is_fetched(tmp_path: Path, transfers):
+    ask, _, largest = transfers
     here = tmp_path / "checkpoint"
     here.mkdir()
     told = [{"path": str(here)}] * 3
@@ -95,8 +95,8 @@ def test_what_each_rank_writes_is_fetched(tmp_path: Path, depots):
     assert not any(Path(one["path"]).exists() for one in given[1:])
 
 
-def test_what_a_node_has_of_its_own_is_not_sent(tmp_path: Path, depots):
-    ask, asked, _ = depots
+def test_what_a_node_has_of_its_own_is_not_sent(tmp_path: Path, transfers):
+    ask, asked, _ = transfers
     told = [{"data": str(tmp_path / "demonstrations")}]
     away = Away({0: 1}, {1: frozenset({str(tmp_path / "demonstrations")})})
     with at_hand(FOLDERS["supervised"], told, away, ask) as given:
@@ -104,11 +104,11 @@ def test_what_a_node_has_of_its_own_is_not_sent(tmp_path: Path, depots):
     assert not [question for ranks, question in asked if ranks]
 
 
-def test_one_rank_may_be_asked_alone(tmp_path: Path, depots):
+def test_one_rank_may_be_asked_alone(tmp_path: Path, transfers):
     """As `actor_on_first` does: nothing is fetched of the others."""
     (tmp_path / "out").mkdir()
     away = Away({0: 1, 1: 1}, {1: frozenset()})
-    with at_hand(FOLDERS["save"], [{"path": str(tmp_path / "out")}], away, depots[0]) as given:
+    with at_hand(FOLDERS["save"], [{"path": str(tmp_path / "out")}], away, transfers[0]) as given:
         (Path(given[0]["path"]) / "w.bin").write_bytes(b"123")
     assert files(tmp_path / "out") == {"w.bin": b"123"}
 
@@ -118,20 +118,20 @@ def test_a_disk_that_can_not_be_written_is_one_error_that_says_where(
 ):
     monkeypatch.setattr(file_transfer.tempfile, "tempdir", str(tmp_path / "none"))
     with pytest.raises(CheckpointError, match=r"can't write .*none: .*\n.*TMPDIR"):
-        Depot().open("path-0")
+        TransferFolder().open("path-0")
 
 
-def test_what_a_killed_process_left_goes_with_the_next_depot(tmp_path: Path, monkeypatch):
+def test_what_a_killed_process_left_goes_with_the_next_folder(tmp_path: Path, monkeypatch):
     script = (
         f"import os, tempfile; tempfile.tempdir = {str(tmp_path)!r}\n"
-        "from rlcore.cluster.file_transfer import Depot\n"
-        "print(Depot().open('path-0'), flush=True); os.kill(os.getpid(), 9)"
+        "from rlcore.cluster.file_transfer import TransferFolder\n"
+        "print(TransferFolder().open('path-0'), flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     left = Path(done.stdout.strip())
     assert left.is_dir()
     monkeypatch.setattr(file_transfer.tempfile, "tempdir", str(tmp_path))
-    living, other = Depot(), Depot()
+    living, other = TransferFolder(), TransferFolder()
     place = Path(living.open("path-0"))
     assert not left.exists()
     other.open("path-0")
@@ -141,9 +141,9 @@ def test_what_a_killed_process_left_goes_with_the_next_depot(tmp_path: Path, mon
     assert not list(tmp_path.iterdir())
 
 
-def test_of_folders_that_are_kept_the_newest_is(tmp_path: Path, depots):
+def test_of_folders_that_are_kept_the_newest_is(tmp_path: Path, transfers):
     """Or each policy that was ever loaded would lie on the disk until the run ends."""
-    ask, _, _ = depots
+    ask, _, _ = transfers
     fill(tmp_path / "start")
     away = Away({0: 1}, {1: frozenset()})
     seen = []

@@ -35,7 +35,7 @@ def run(tmp_path, monkeypatch):
     model = replace(config.actor.model, model_path=str(tmp_path / "weights"))
     assembly = assemble(config)
     config = replace(config, actor=replace(config.actor, model=model))
-    return config, assembly.roster
+    return config, assembly.worker_specs
 
 
 def asked(monkeypatch, answer):
@@ -52,7 +52,7 @@ def asked(monkeypatch, answer):
 
 def test_each_node_is_asked_for_what_its_workers_need(run, monkeypatch, tmp_path):
     calls = asked(monkeypatch, lambda node, question, arguments: question(*arguments))
-    apart = node_files.require_equipped(*run, BOTH, tmp_path / "logs")
+    apart = node_files.require_node_files(*run, BOTH, tmp_path / "logs")
     assert calls == [
         ((0, 1), node_probe.held),
         ((1,), node_probe.ailing),  # actor, env and rollout
@@ -75,7 +75,7 @@ def test_weights_are_needed_where_a_policy_is(run, monkeypatch, tmp_path):
     weights = str(tmp_path / "weights")
     asked(monkeypatch, elsewhere(lambda held: {**held, weights: None}))
     with pytest.raises(AssetError) as error:
-        node_files.require_equipped(*run, {}, tmp_path)
+        node_files.require_node_files(*run, {}, tmp_path)
     assert error.value.message == f"node 1 (b) lacks actor.model.model_path={weights}"
 
 
@@ -103,7 +103,7 @@ def test_a_folder_must_hold_what_it_holds_here(there, lacking, run, monkeypatch,
     (weights / ".cache").mkdir()  # of whoever fetched it; nobody loads it
     asked(monkeypatch, elsewhere(lambda held: {**held, str(weights): there}))
     with pytest.raises(AssetError) as error:
-        node_files.require_equipped(*run, {}, tmp_path)
+        node_files.require_node_files(*run, {}, tmp_path)
     named = lacking.format(f"actor.model.model_path={weights}")
     assert error.value.message == f"node 1 (b) lacks {named}"
 
@@ -116,9 +116,9 @@ def test_nodes_of_policies_that_do_not_see_the_run_are_told_apart(run, monkeypat
         monkeypatch,
         elsewhere(lambda held: {p: None if p.startswith(hidden) else h for p, h in held.items()}),
     )
-    apart = node_files.require_equipped(*run, {}, tmp_path / "logs")
+    apart = node_files.require_node_files(*run, {}, tmp_path / "logs")
     assert apart == {1: {str(tmp_path / "weights")}}
-    line = node_files.apart_line(replace(run[1], apart=apart))
+    line = node_files.describe_unshared_nodes(replace(run[1], apart=apart))
     assert line.startswith("not seen from node 1 (b): what policies there write")
 
 
@@ -129,7 +129,7 @@ def test_what_a_doctor_misses_is_said_of_its_node(run, monkeypatch, tmp_path):
 
     asked(monkeypatch, answer)
     with pytest.raises(AssetError, match=r"^node 0 \(a\) lacks GL: no EGL device\n"):
-        node_files.require_equipped(*run, BOTH, tmp_path)
+        node_files.require_node_files(*run, BOTH, tmp_path)
 
 
 def test_a_probe_says_what_is_held(tmp_path):

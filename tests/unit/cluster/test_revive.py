@@ -14,7 +14,7 @@ from rlcore.cluster.waiting import WorkerLost
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Node, Seat
 from rlcore.rollout.messages import InteractReport, Route
-from rlcore.workers.worker_specs import Member, Part, Roster
+from rlcore.workers.worker_specs import Member, Part, WorkerSpecs
 
 DIED = "env worker 0 on node 1 (b) died while it was asked to {} (killed, or out of memory?)"
 NODES = (Node(cpus=3, name="a", id="1"), Node(cpus=2, name="b", id="2"))
@@ -77,7 +77,7 @@ def group(monkeypatch: pytest.MonkeyPatch):
     """An env worker on node 1, which is alone there, and a policy on node 0."""
     seats = {role: Seat(n, (0,), 1.0, 0.0) for role, n in (("env", 1), ("rollout+actor", 0))}
     members = {role: (Member(None, seat),) for role, seat in seats.items()}  # type: ignore[arg-type]
-    made = RayGroup(Roster(ClusterConfig(simulator_restarts=2), members, nodes=NODES))
+    made = RayGroup(WorkerSpecs(ClusterConfig(simulator_restarts=2), members, nodes=NODES))
     told: list[str] = []
     made._nodes = ["1", "2"]
     made._waiting, made._queues = Played(), PlayedQueues()
@@ -101,7 +101,7 @@ def test_a_worker_that_died_is_started_where_it_was(group):
     lose(made, "env")
     (report, _) = made._talk(TALK)
     assert report.incidents == [DIED.format("converse")]
-    assert made._roster.members["env"][0].seat.node == 1
+    assert made._worker_specs.members["env"][0].seat.node == 1
     assert made._waiting.broken_off == ["env worker 0 died"]
     assert made._queues.renewed == [(0, "2")] and "new env.call(start)" in told
     assert told.count("new env.talk(converse)") == 1
@@ -130,8 +130,8 @@ def test_a_worker_is_given_the_queues_it_uses(group):
     made._workers = {
         role: [Talks(f"{role}{rank}", []) for rank in range(3)] for role in made._workers
     }
-    seats = {role: (members * 3) for role, members in made._roster.members.items()}
-    made._roster = replace(made._roster, members=seats)
+    seats = {role: (members * 3) for role, members in made._worker_specs.members.items()}
+    made._worker_specs = replace(made._worker_specs, members=seats)
     made._waiting.results = lambda refs, *_: list(refs)
     routes = [(Route(0, 0), Route(1, 0)), (Route(2, 0, 1), Route(2, 1)), ()]
     made.converse([None] * 3, [Job(one) for one in routes])
@@ -152,7 +152,7 @@ def test_one_whose_node_is_gone_is_started_elsewhere(group):
     (report, _) = made._talk(TALK)
     moved = "node 1 (b) left the cluster, with env worker 0, which goes on on node 0 (a)"
     assert report.incidents == [DIED.format("converse"), moved]
-    seat = made._roster.members["env"][0].seat
+    seat = made._worker_specs.members["env"][0].seat
     assert (seat.node, seat.local_ranks) == (0, (1,))
     assert made._queues.renewed == [(0, "1")]
 
@@ -198,5 +198,5 @@ def test_calls_of_env_workers_survive_too(group, monkeypatch: pytest.MonkeyPatch
         return answer(refs, timeout, doing, on_count)
 
     monkeypatch.setattr(made._waiting, "results", results)
-    assert len(made.env("demonstrate", [{}])) == 1
+    assert len(made._call("env", "demonstrate", [{}])) == 1
     assert made._incidents == [DIED.format("demonstrate")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.placement import Lane, Seat, in_words, plan_lanes
+from rlcore.placement import Seat, WeightRoute, in_words, plan_weight_routes
 
 
 def cores(*nodes):
@@ -16,9 +16,9 @@ def gpus(*places):
     return [Seat(node, (gpu,), 4.0, 1.0) for node, gpu in places]
 
 
-def told(lanes):
+def told(routes):
     """`(way, sender, readers, part)` of each."""
-    return [(lane.way, lane.sender, lane.readers, lane.part) for lane in lanes]
+    return [(route.way, route.sender, route.readers, route.part) for route in routes]
 
 
 ACTORS = [("actor", rank) for rank in range(4)]
@@ -26,15 +26,15 @@ ROLLOUTS = [("rollout", rank) for rank in range(6)]
 
 
 def test_on_one_node_the_first_actor_sends_to_all():
-    lanes = plan_lanes(cores(0, 0), cores(0, 0, 0))
-    assert told(lanes) == [("object_store", ACTORS[0], (0, 1, 2), 0)]
-    assert in_words(lanes) == "the object store"
+    routes = plan_weight_routes(cores(0, 0), cores(0, 0, 0))
+    assert told(routes) == [("object_store", ACTORS[0], (0, 1, 2), 0)]
+    assert in_words(routes) == "the object store"
 
 
 def test_each_node_is_served_by_an_actor_of_its_own():
     """hybrid, on two nodes: env 0-3 / rollout 4-7 / actor 0-7 and the like"""
-    lanes = plan_lanes(cores(0, 0, 1, 1), cores(1, 0, 1))
-    assert told(lanes) == [
+    routes = plan_weight_routes(cores(0, 0, 1, 1), cores(1, 0, 1))
+    assert told(routes) == [
         ("object_store", ACTORS[0], (1,), 0),
         ("object_store", ACTORS[2], (0, 2), 0),
     ]
@@ -42,19 +42,19 @@ def test_each_node_is_served_by_an_actor_of_its_own():
 
 def test_a_node_without_an_actor_gets_the_weights_once():
     """Readers 1, 2 on node 1 and 3 on node 2: each node's first one is sent to; it hands on."""
-    lanes = plan_lanes(cores(0), cores(0, 1, 1, 2))
-    assert told(lanes) == [
+    routes = plan_weight_routes(cores(0), cores(0, 1, 1, 2))
+    assert told(routes) == [
         ("object_store", ACTORS[0], (0,), 0),
         ("broadcast", ACTORS[0], (1, 3), 0),
         ("object_store", ROLLOUTS[1], (2,), 0),
     ]
-    assert [lane.handed_on for lane in lanes] == [False, False, True]
-    assert in_words(lanes) == "the object store and the network"
+    assert [route.handed_on for route in routes] == [False, False, True]
+    assert in_words(routes) == "the object store and the network"
 
 
 def test_parts_of_one_node_meet_at_every_reader_there():
-    lanes = plan_lanes(cores(0, 0), cores(0, 0), shares=2)
-    assert told(lanes) == [
+    routes = plan_weight_routes(cores(0, 0), cores(0, 0), shares=2)
+    assert told(routes) == [
         ("object_store", ACTORS[0], (0, 1), 0),
         ("object_store", ACTORS[1], (0, 1), 1),
     ]
@@ -62,8 +62,8 @@ def test_parts_of_one_node_meet_at_every_reader_there():
 
 def test_copies_of_divided_parameters_serve_their_own_node():
     """Two actors divide a copy, a copy on each node: ranks 0 and 2 hold part 0, 1 and 3 part 1."""
-    lanes = plan_lanes(cores(0, 0, 1, 1), cores(0, 1), shares=2)
-    assert told(lanes) == [
+    routes = plan_weight_routes(cores(0, 0, 1, 1), cores(0, 1), shares=2)
+    assert told(routes) == [
         ("object_store", ACTORS[0], (0,), 0),
         ("object_store", ACTORS[1], (0,), 1),
         ("object_store", ACTORS[2], (1,), 0),
@@ -74,8 +74,8 @@ def test_copies_of_divided_parameters_serve_their_own_node():
 def test_parts_that_lie_on_two_nodes_cross_once():
     """Rollouts 0, 1 beside part 0 and 2, 3 beside part 1; the first on each node gets both parts,
     then hands on all."""
-    lanes = plan_lanes(cores(0, 1), cores(0, 0, 1, 1), shares=2)
-    assert told(lanes) == [
+    routes = plan_weight_routes(cores(0, 1), cores(0, 0, 1, 1), shares=2)
+    assert told(routes) == [
         ("object_store", ACTORS[0], (0,), 0),
         ("object_store", ACTORS[1], (2,), 1),
         ("broadcast", ACTORS[0], (2,), 0),
@@ -86,21 +86,21 @@ def test_parts_that_lie_on_two_nodes_cross_once():
 
 
 def test_between_gpus_only_where_all_ends_have_one():
-    both = plan_lanes(gpus((0, 0)), gpus((1, 0)))
-    mixed = plan_lanes(gpus((0, 0)), [*gpus((1, 0)), *cores(2)])
-    assert [lane.on_gpus for lane in both] == [True]
-    assert [(lane.readers, lane.on_gpus) for lane in mixed] == [((1,), False), ((0,), True)]
+    both = plan_weight_routes(gpus((0, 0)), gpus((1, 0)))
+    mixed = plan_weight_routes(gpus((0, 0)), [*gpus((1, 0)), *cores(2)])
+    assert [route.on_gpus for route in both] == [True]
+    assert [(route.readers, route.on_gpus) for route in mixed] == [((1,), False), ((0,), True)]
 
 
 def test_not_between_two_ends_on_one_gpu():
-    (lane,) = plan_lanes(gpus((0, 0)), gpus((0, 0)), sync="broadcast")
-    assert (lane.way, lane.on_gpus) == ("broadcast", False)
+    (route,) = plan_weight_routes(gpus((0, 0)), gpus((0, 0)), sync="broadcast")
+    assert (route.way, route.on_gpus) == ("broadcast", False)
 
 
 @pytest.mark.parametrize("way", ["object_store", "broadcast"])
 def test_one_way_for_all_where_it_is_asked_for(way):
-    lanes = plan_lanes(cores(0, 1), cores(0, 1, 1), shares=2, sync=way)
-    assert told(lanes) == [(way, ACTORS[0], (0, 1, 2), 0), (way, ACTORS[1], (0, 1, 2), 1)]
+    routes = plan_weight_routes(cores(0, 1), cores(0, 1, 1), shares=2, sync=way)
+    assert told(routes) == [(way, ACTORS[0], (0, 1, 2), 0), (way, ACTORS[1], (0, 1, 2), 1)]
 
 
 @pytest.mark.parametrize("shares", [1, 2, 4])
@@ -108,29 +108,29 @@ def test_one_way_for_all_where_it_is_asked_for(way):
 @pytest.mark.parametrize("rollouts", [(0,), (1, 1), (0, 1, 2, 2), (3, 2, 1, 0, 0, 4)])
 @pytest.mark.parametrize("sync", ["auto", "object_store", "broadcast"])
 def test_everyone_gets_every_part_once(shares, actors, rollouts, sync):
-    lanes = plan_lanes(cores(*actors), cores(*rollouts), shares=shares, sync=sync)
-    assert [lane.number for lane in lanes] == list(range(len(lanes)))
-    keys = [key for lane in lanes for key in lane.keys]
+    routes = plan_weight_routes(cores(*actors), cores(*rollouts), shares=shares, sync=sync)
+    assert [route.number for route in routes] == list(range(len(routes)))
+    keys = [key for route in routes for key in route.keys]
     assert len(set(keys)) == len(keys)
     for reader in range(len(rollouts)):
-        ending = [lane for lane in lanes if reader in lane.readers]
+        ending = [route for route in routes if reader in route.readers]
         if len(ending) == 1 and ending[0].handed_on:
-            (lane,) = ending
-            first = lane.sender[1]  # who got everything itself, on the same node
+            (route,) = ending
+            first = route.sender[1]  # who got everything itself, on the same node
             assert rollouts[first] == rollouts[reader]
-            ending = [lane for lane in lanes if first in lane.readers]
-        assert not any(lane.handed_on for lane in ending)
-        assert sorted(lane.part for lane in ending) == list(range(shares))
-        assert all(lane.sender[1] % shares == lane.part for lane in ending)
+            ending = [route for route in routes if first in route.readers]
+        assert not any(route.handed_on for route in ending)
+        assert sorted(route.part for route in ending) == list(range(shares))
+        assert all(route.sender[1] % shares == route.part for route in ending)
     # over the network a part goes to a node once
     if sync == "auto":
         for part in range(shares):
-            crossing = [r for lane in lanes for r in lane.readers
-                        if lane.way == "broadcast" and lane.part == part]  # fmt: skip
+            crossing = [r for route in routes for r in route.readers
+                        if route.way == "broadcast" and route.part == part]  # fmt: skip
             nodes = [rollouts[reader] for reader in crossing]
             assert len(set(nodes)) == len(nodes)
 
 
 def test_queues_are_told_apart_by_lane_and_reader():
-    lane = Lane("object_store", ("actor", 0), (2, 5), number=3)
-    assert lane.keys == ("weights/3/2", "weights/3/5")
+    route = WeightRoute("object_store", ("actor", 0), (2, 5), number=3)
+    assert route.keys == ("weights/3/2", "weights/3/5")

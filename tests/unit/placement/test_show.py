@@ -12,7 +12,7 @@ from rlcore.placement import (
     Node,
     make_plan,
     memory_per_process,
-    plan_lanes,
+    plan_weight_routes,
     render,
 )
 from rlcore.placement.memory import LEARNING, PROGRAM
@@ -37,7 +37,7 @@ def most(role, spec, precision="fp32", **more):
     return memory_per_process(role, spec, precision, **more).most
 
 
-def shown(plan, spec, precision="fp32", *, lanes=(), **more):
+def shown(plan, spec, precision="fp32", *, routes=(), **more):
     needs = {
         role: memory_per_process(
             role,
@@ -49,7 +49,7 @@ def shown(plan, spec, precision="fp32", *, lanes=(), **more):
         )
         for role, processes in plan.roles()
     }
-    return render(plan, spec, needs, precision, lanes=lanes)
+    return render(plan, spec, needs, precision, routes=routes)
 
 
 def test_the_estimate():
@@ -113,11 +113,11 @@ def test_over_what_weights_go():
         ClusterConfig(component_placement={"env": "0", "rollout": "0-1", "actor": "2"}),
         Inventory.uniform(1, Node(cpus=4)),
     )
-    lanes = plan_lanes(plan.seats("actor"), plan.seats("rollout"))
+    routes = plan_weight_routes(plan.seats("actor"), plan.seats("rollout"))
     # 2**20 trained numbers of 4 bytes
     assert (
         "an update sends about 4.00 MiB of weights to each rollout process, over the object store\n"
-        in shown(plan, policy(2**21, 2**20), lanes=lanes)
+        in shown(plan, policy(2**21, 2**20), routes=routes)
     )
 
 

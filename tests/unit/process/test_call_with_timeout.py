@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rlcore.process.call_with_timeout import waited_for
+from rlcore.process.call_with_timeout import call_with_timeout
 
 
 def test_it_is_waited_for():
@@ -18,7 +18,7 @@ def test_it_is_waited_for():
         time.sleep(0.05)
         done.append(threading.current_thread().name)
 
-    assert waited_for(work, 10) is None
+    assert call_with_timeout(work, 10) is None
     assert len(done) == 1 and done[0] != threading.current_thread().name
 
 
@@ -27,17 +27,17 @@ def test_what_it_raises_comes_back_whatever_it_is(error: BaseException):
     def work() -> None:
         raise error
 
-    assert waited_for(work, 10) is error
+    assert call_with_timeout(work, 10) is error
 
 
 def test_sys_exit_ends_nothing():
-    assert isinstance(waited_for(sys.exit, 10), SystemExit)
+    assert isinstance(call_with_timeout(sys.exit, 10), SystemExit)
 
 
 def test_one_that_hangs_is_left_behind():
     release = threading.Event()
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
-        waited_for(release.wait, 0.2)
+        call_with_timeout(release.wait, 0.2)
     assert time.monotonic() - begun >= 0.2
     release.set()

@@ -50,7 +50,9 @@ def test_as_many_nodes_as_before_are_taken_as_before(over_two):
     made, _, _ = over_two
     before = made("{env: 0, rollout: 0, actor: 3}")
     after = after_node_loss.on_remaining_nodes(before)
-    assert after.config == before.config and after.roster.members == before.roster.members
+    assert (
+        after.config == before.config and after.worker_specs.members == before.worker_specs.members
+    )
 
 
 def test_fewer_nodes_do_where_the_map_fits(over_two):
@@ -164,9 +166,9 @@ def test_nodes_are_asked_within_a_session(over_two, monkeypatch: pytest.MonkeyPa
         inside.clear()
 
     monkeypatch.setattr("rlcore.cluster.cluster.cluster_session", opened)
-    monkeypatch.setattr("rlcore.cluster.node_files.require_equipped", lambda *_: list(inside))
+    monkeypatch.setattr("rlcore.cluster.node_files.require_node_files", lambda *_: list(inside))
     run = made("{env: 0, rollout: 0, actor: 3}")
-    assert session._require_equipped(run, run.roster, load_plugins(), tmp_path) == [2]
+    assert session._require_equipped(run, run.worker_specs, load_plugins(), tmp_path) == [2]
 
 
 def test_a_cluster_of_its_own_is_started_anew():

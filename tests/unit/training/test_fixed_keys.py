@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose, load, to_yaml
+from rlcore.config.old_names import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.plugins.registry import load_plugins
 from rlcore.run_folder.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.run_folder.env_facts import EnvFacts
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.learner_state import write_learner
 from rlcore.training.fixed_keys import check_fixed_keys
@@ -23,9 +27,10 @@ LORA = ("model=pi0_tiny", "actor.model.is_lora=true", "actor.model.openpi.train_
 
 @pytest.fixture
 def settle(log_path: Path) -> Callable[..., None]:
-    """`settle(begun, changes, *tensors)`: go on from a checkpoint whose learner holds these."""
+    """`settle(begun, changes, *tensors, **known)`: go on from a checkpoint whose learner holds
+    these; `known` are facts in place of those that are gathered."""
 
-    def settled(begun: tuple[str, ...], changes: list[str], *tensors: str) -> None:
+    def settled(begun: tuple[str, ...], changes: list[str], *tensors: str, **known: Any) -> None:
         folder = RunFolder.create(log_path, "run")
         config = compose(["env=toy", "algorithm=ppo", *begun])
         folder.write_config(to_yaml(config))
@@ -36,8 +41,8 @@ def settle(log_path: Path) -> Callable[..., None]:
             save_policy=lambda path: (path / "weights").write_bytes(b"w"),
             save_learner=lambda path: write_learner(path, tree),
         )
-        now = load(folder.config, changes)
-        check_fixed_keys(now, folder, load_checkpoint(path), gather_facts(config, load_plugins()))
+        now, facts = load(folder.config, changes), gather_facts(config, load_plugins())
+        check_fixed_keys(now, folder, load_checkpoint(path), replace(facts, **known))
 
     return settled
 
@@ -73,3 +78,19 @@ def test_keys_of_a_random_start_are_announced(settle):
         # learned from demonstrations, or played only once
         for rest in (["sft.enabled=true"], ["runner.val_before_train=false"]):
             settle((*began, *rest), ["actor.model.init_std=0.5"], "optimizer.policy.0.step")
+
+
+def test_frames_of_another_detail_than_the_checkpoints_are_announced(settle):
+    toy = gather_facts(compose(["env=toy", "model=toy", "algorithm=ppo"]), load_plugins())
+    exact, pixel = (
+        replace(toy.envs["train"], render_settings={"render_detail": detail})
+        for detail in ("exact", "pixel")
+    )
+    begun = (("model=toy",), [], "optimizer.policy.0.step")
+    envs = {**toy.envs, "train": pixel}
+    said = "render_detail was exact when step_000001 was trained and is pixel in env.train"
+    with pytest.warns(ConfigWarning, match=said):
+        settle(*begun, envs=envs, trained_in=EnvFacts.of(exact))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settle(*begun, envs=envs, trained_in=EnvFacts.of(pixel))

@@ -10,7 +10,7 @@ import pytest
 from odd import Odd, equal
 
 from rlcore.contracts.errors import WorkerError
-from rlcore.placement.routes import Lane
+from rlcore.placement.routes import WeightRoute
 from rlcore.transport.layout import Announcement, Span, fitting, weights
 from rlcore.transport.transports import Wiring
 from rlcore.transport.weights import publish, pull
@@ -56,15 +56,15 @@ def at_once(*conversations) -> list:
 
 @pytest.mark.parametrize("bucket", [7, 1000])
 def test_over_the_network_to_several_again_and_again(bucket):
-    lane = Lane("broadcast", ("actor", 0), (0, 1))
+    route = WeightRoute("broadcast", ("actor", 0), (0, 1))
     wirings = [Wiring(SECONDS, bucket, host="127.0.0.1") for _ in range(3)]
     readers = [Odd(-1.0), Odd(-2.0)]
     groups = []
     for version, sender in enumerate((Odd(2.5), Odd(3.5))):
         news = at_once(
-            publish(sender, version=version, subset="all", lanes=[lane], wiring=wirings[0]),
+            publish(sender, version=version, subset="all", routes=[route], wiring=wirings[0]),
             *(
-                pull(one, reader=rank, lanes=[lane], wiring=wirings[1 + rank], timeout=SECONDS)
+                pull(one, reader=rank, routes=[route], wiring=wirings[1 + rank], timeout=SECONDS)
                 for rank, one in enumerate(readers)
             ),
         )[1:]
@@ -87,12 +87,12 @@ def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypat
                 yield Span(name, 0, tensor.nbytes), tensor
 
     monkeypatch.setattr("rlcore.transport.weights.held", half)
-    lanes = [
-        Lane("object_store", ("actor", 0), (0,), part=0, number=0),
-        Lane("object_store", ("actor", 1), (1,), part=1, number=1),
-        Lane("broadcast", ("actor", 0), (1,), part=0, number=2),
-        Lane("broadcast", ("actor", 1), (0,), part=1, number=3),
-        Lane("object_store", ("rollout", 0), (2,), part=WHOLE, number=4),
+    routes = [
+        WeightRoute("object_store", ("actor", 0), (0,), part=0, number=0),
+        WeightRoute("object_store", ("actor", 1), (1,), part=1, number=1),
+        WeightRoute("broadcast", ("actor", 0), (1,), part=0, number=2),
+        WeightRoute("broadcast", ("actor", 1), (0,), part=1, number=3),
+        WeightRoute("object_store", ("rollout", 0), (2,), part=WHOLE, number=4),
     ]
     sender, readers = Odd(2.5), [Odd(-1.0), Odd(-2.0), Odd(-3.0)]
 
@@ -100,18 +100,18 @@ def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypat
         return Wiring(SECONDS, 4, host="127.0.0.1")
 
     def reading(rank):
-        mine = [lane for lane in lanes if rank in lane.readers]
-        return pull(readers[rank], reader=rank, lanes=mine, wiring=wiring(), timeout=SECONDS)
+        mine = [route for route in routes if rank in route.readers]
+        return pull(readers[rank], reader=rank, routes=mine, wiring=wiring(), timeout=SECONDS)
 
     def handing_on():
         news = yield from reading(0)
         yield from publish(
-            readers[0], version=news.version, subset="all", lanes=lanes[4:], wiring=wiring()
+            readers[0], version=news.version, subset="all", routes=routes[4:], wiring=wiring()
         )
 
     at_once(
         *(
-            publish(sender, version=1, subset="all", lanes=[lanes[n], lanes[n + 2]],
+            publish(sender, version=1, subset="all", routes=[routes[n], routes[n + 2]],
                     wiring=wiring())
             for n in (0, 1)
         ),
@@ -129,8 +129,8 @@ def announced(*spans, version=1):
 
 
 def whole() -> Announcement:
-    lane = Lane("object_store", ("actor", 0), (0,))
-    talk = publish(Odd(1.0), version=1, subset="all", lanes=[lane], wiring=Wiring(1.0, 10))
+    route = WeightRoute("object_store", ("actor", 0), (0,))
+    talk = publish(Odd(1.0), version=1, subset="all", routes=[route], wiring=Wiring(1.0, 10))
     return next(talk).message
 
 

@@ -8,8 +8,8 @@ from odd import Odd, equal
 from torch import nn
 
 from rlcore.contracts.errors import WorkerError
-from rlcore.placement.routes import Lane
-from rlcore.rollout.messages import Publish
+from rlcore.placement.routes import WeightRoute
+from rlcore.rollout.messages import Send
 from rlcore.transport.layout import Announcement, weights
 from rlcore.transport.transports import Wiring
 from rlcore.transport.weights import publish, pull
@@ -19,12 +19,12 @@ BYTES = 57
 
 
 def send(sender, *receivers, version=3, subset="all", bucket=1000):
-    lanes = [Lane("object_store", ("actor", 0), tuple(range(len(receivers))))]
+    routes = [WeightRoute("object_store", ("actor", 0), tuple(range(len(receivers))))]
     wiring = Wiring(1.0, bucket)
     talks = [
-        publish(sender, version=version, subset=subset, lanes=lanes, wiring=wiring),
+        publish(sender, version=version, subset=subset, routes=routes, wiring=wiring),
         *(
-            pull(one, reader=rank, lanes=lanes, wiring=wiring, timeout=1.0)
+            pull(one, reader=rank, routes=routes, wiring=wiring, timeout=1.0)
             for rank, one in enumerate(receivers)
         ),
     ]
@@ -44,11 +44,11 @@ def test_all_readers_get_every_byte_in_place(bucket):
 
 @pytest.mark.parametrize(("bucket", "count"), [(57, 1), (56, 2), (10, 6)])
 def test_no_message_is_larger_than_a_bucket(bucket, count):
-    lane = Lane("object_store", ("actor", 0), (0,))
+    route = WeightRoute("object_store", ("actor", 0), (0,))
     wiring = Wiring(1.0, bucket)
-    talk = publish(Odd(1.0), version=1, subset="all", lanes=[lane], wiring=wiring)
+    talk = publish(Odd(1.0), version=1, subset="all", routes=[route], wiring=wiring)
     first, *others = list(talk)
-    assert isinstance(first, Publish) and isinstance(first.message, Announcement)
+    assert isinstance(first, Send) and isinstance(first.message, Announcement)
     sizes = [len(one.message) for one in others]
     assert len(sizes) == count and max(sizes) <= bucket and sum(sizes) == BYTES
 

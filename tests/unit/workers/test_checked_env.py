@@ -22,8 +22,8 @@ from rlcore.evaluation import evaluate
 from rlcore.run_folder.env_facts import read_env_facts
 from rlcore.session.assembly import assemble
 from rlcore.training import collect, train
-from rlcore.workers.checked_env import PlayedEnv
-from rlcore.workers.restarting_env import EnvWarning, SurvivingEnv
+from rlcore.workers.checked_env import CheckedEnv
+from rlcore.workers.restarting_env import EnvWarning, RestartingEnv
 
 CONFIG = ToyEnvConfig(env_type="toy", max_episode_steps=12)
 ROWS, CHUNK = 3, 4
@@ -56,9 +56,9 @@ class Answers(ToyEnv):
         return self.change("recorded", super().recorded())
 
 
-def played(change, env: type[ToyEnv] = Answers, **more) -> PlayedEnv:
+def played(change, env: type[ToyEnv] = Answers, **more) -> CheckedEnv:
     made = type("Changed", (env,), {"change": staticmethod(change)})
-    return PlayedEnv(SurvivingEnv(lambda: made(CONFIG, ROWS), 0), num_envs=ROWS, **more)
+    return CheckedEnv(RestartingEnv(lambda: made(CONFIG, ROWS), 0), num_envs=ROWS, **more)
 
 
 def still(rows: int = ROWS) -> np.ndarray:
@@ -190,7 +190,7 @@ def test_an_answer_of_another_kind_is_refused():
     with pytest.raises(EnvError, match=r"the observation is \['states'\], expected a mapping of"):
         played(lambda call, answer: {"states": answer["states"]}).reset(range(ROWS), EPISODES)
     with pytest.raises(EnvError, match="num_envs is 3, expected 5"):
-        PlayedEnv(SurvivingEnv(lambda: ToyEnv(CONFIG, 3), 0), num_envs=5)
+        CheckedEnv(RestartingEnv(lambda: ToyEnv(CONFIG, 3), 0), num_envs=5)
 
 
 def test_success_does_not_go_back():
@@ -481,7 +481,7 @@ def test_a_reset_without_an_observation_is_named(given):
         def reset(self, **arguments):
             return given
 
-    env = PlayedEnv(SurvivingEnv(lambda: Odd(CONFIG, ROWS), 0), num_envs=ROWS)
+    env = CheckedEnv(RestartingEnv(lambda: Odd(CONFIG, ROWS), 0), num_envs=ROWS)
     with pytest.raises(EnvError, match=r"env toy .*: the answer to reset is a .*, expected \(obs"):
         env.reset(range(ROWS), EPISODES)
 
@@ -548,7 +548,7 @@ def test_an_env_that_cannot_be_closed_is_a_warning():
         def close(self):
             raise OSError("no such device")
 
-    env = PlayedEnv(SurvivingEnv(lambda: Stuck(CONFIG, ROWS), 0), num_envs=ROWS)
+    env = CheckedEnv(RestartingEnv(lambda: Stuck(CONFIG, ROWS), 0), num_envs=ROWS)
     with pytest.warns(
         EnvWarning, match="env toy failed while it was being closed; .*: OSError: no such"
     ):

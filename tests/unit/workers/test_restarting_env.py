@@ -13,7 +13,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig
 
 from rlcore.contracts.errors import EnvError, SimulatorError
 from rlcore.contracts.specs import UNKNOWN, Episode
-from rlcore.workers.restarting_env import SurvivingEnv
+from rlcore.workers.restarting_env import RestartingEnv
 
 CONFIG = ToyEnvConfig(env_type="toy", max_episode_steps=12)
 ROWS, CHUNK = 4, 3
@@ -47,10 +47,10 @@ class Mortal(ToyEnv):
 
 
 @pytest.fixture
-def mortal() -> Callable[..., SurvivingEnv]:
-    def make(deaths: Iterable[int], restarts: int = 3) -> SurvivingEnv:
+def mortal() -> Callable[..., RestartingEnv]:
+    def make(deaths: Iterable[int], restarts: int = 3) -> RestartingEnv:
         Mortal.calls, Mortal.deaths = 0, frozenset(deaths)
-        return SurvivingEnv(lambda: Mortal(CONFIG, ROWS), restarts)
+        return RestartingEnv(lambda: Mortal(CONFIG, ROWS), restarts)
 
     return make
 

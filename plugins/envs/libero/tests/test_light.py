@@ -127,6 +127,9 @@ def test_spec_has_the_layout_that_checkpoints_expect() -> None:
         "gripper",
     ]
     assert spec.render_settings["settle_steps"] == 10
+    assert spec.render_settings["render_detail"] == "exact"
+    pixel = env_spec(LiberoConfig(render_detail="pixel"))
+    assert pixel.render_settings == {**spec.render_settings, "render_detail": "pixel"}
     assert spec.caveat == "" and "stand-ins" in env_spec(LiberoConfig(stand_ins=True)).caveat
 
 

@@ -11,8 +11,8 @@ from rlcore_env_libero.env import make_env
 
 from rlcore.rollout.messages import InteractJob
 from rlcore.rollout.schedule import evaluation_columns
-from rlcore.workers.checked_env import PlayedEnv
-from rlcore.workers.restarting_env import SurvivingEnv
+from rlcore.workers.checked_env import CheckedEnv
+from rlcore.workers.restarting_env import RestartingEnv
 from rlcore.workers.stage import StagePlayer
 
 ROWS, PROCESSES, TRIALS = 4, 2, 5
@@ -29,7 +29,7 @@ def test_ten_tasks_of_five_trials_are_played_once_each_on_two_processes() -> Non
     def make() -> object:
         return make_env(config, num_envs=ROWS, rank=0, world_size=1, num_processes=PROCESSES)
 
-    env = PlayedEnv(SurvivingEnv(make, restarts=0), num_envs=ROWS)  # type: ignore[arg-type]
+    env = CheckedEnv(RestartingEnv(make, restarts=0), num_envs=ROWS)  # type: ignore[arg-type]
     columns = tuple(evaluation_columns(env.spec, config))
     job = InteractJob("eval", (columns,), chunks_per_column=None, bootstrap=False)
     player = StagePlayer(env, columns, job)

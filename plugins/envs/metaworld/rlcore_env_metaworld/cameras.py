@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore_mujoco.view import DETAILS, Camera, View
+from rlcore_mujoco.view import Camera, View
+from rlcore_simulation.detail import EXACT
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def view_of(
     *,
     fast: bool = False,
     reflection: bool = False,
-    detail: str = DETAILS[0],
+    detail: str = EXACT,
 ) -> View:
     """One of :data:`CAMERAS`, its frames upright, `size` pixels high and wide.
 

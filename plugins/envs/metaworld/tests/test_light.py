@@ -25,6 +25,7 @@ from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore.evaluation.protocol_rows import rows_of
 from rlcore.rollout.schedule import evaluation_columns
+from rlcore.run_folder.env_facts import EnvFacts
 
 PACKAGES = {"mujoco": "3.3.0", "numpy": "1.26.4", "packaging": "25.0"}
 
@@ -82,6 +83,13 @@ def test_spec_is_narrowed_by_name() -> None:
     assert spec.render_settings["fast_render"] is True
     assert spec.render_settings["shadows"] is False
     assert env_spec(MetaWorldConfig()).render_settings["fast_render"] is False
+
+
+def test_the_detail_of_frames_is_part_of_what_a_checkpoint_knows() -> None:
+    exact, pixel = (EnvFacts.of(env_spec(MetaWorldConfig(**one)))
+                    for one in ({}, {"render_detail": "pixel"}))  # fmt: skip
+    assert [*exact.drawn_unlike(pixel)] == [("render_detail", "exact", "pixel")]
+    assert [*exact.unlike(pixel)] == []  # announced, and not refused
 
 
 def test_spec_says_whether_final_frames_are_drawn() -> None:

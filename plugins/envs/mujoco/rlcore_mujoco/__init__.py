@@ -9,10 +9,11 @@
     model    what an episode changes in a compiled model: `Kept` puts it back
     physics  forward passes that need not be made in full
 
-A plugin calls `env.make_env` with its spec and its pool of simulators, and `gl.doctor_checks` in
-its doctor hook. Its pool makes one `Renderers(view)`. A simulator calls `prepare_model` on its
-model and `renderers.join(scene)`, draws with `renderers.of(scene, model).draw(model, data, out)`,
-and ends with `renderers.leave(scene)`; simulators of one scene share what was uploaded.
+A plugin calls `env.make_env` with its spec, whose `render_settings` have `view.quality`, and its
+pool of simulators, and `gl.doctor_checks` in its doctor hook. Its pool makes one `Renderers(view)`.
+A simulator calls `prepare_model` on its model and `renderers.join(scene)`, draws with
+`renderers.of(scene, model).draw(model, data, out)`, and ends with `renderers.leave(scene)`;
+simulators of one scene share what was uploaded.
 
 `gl`, `view`, `settings` and `env` are light. The others import MuJoCo, and only the process that
 simulates imports them.

@@ -11,10 +11,12 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import mujoco
 import numpy as np
 from mujoco.gl_context import GLContext
+from rlcore_simulation.detail import EXACT, FilmFrames
 
 from rlcore_mujoco.detail import drawn_model
 from rlcore_mujoco.view import Camera, View
@@ -49,6 +51,8 @@ class Renderer:
     """
 
     def __init__(self, model: mujoco.MjModel, view: View) -> None:
+        self._view = view
+        self._exact: Renderer | None = None
         self._cameras = {name: _Eye(model, camera) for name, camera in view.cameras.items()}
         self._scene = mujoco.MjvScene(model, MAX_GEOMS)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = view.reflection
@@ -65,7 +69,11 @@ class Renderer:
         """Write the frames of a state into `out[name]`, uint8 `[H, W, 3]` RGB, of each camera.
 
         A camera, light or body of the model that was moved shows after the next forward pass.
+        Frames of a film are exact, whatever the view's detail.
         """
+        if isinstance(out, FilmFrames) and self._view.detail != EXACT:
+            self._for_films(model, out).draw(model, data, out)
+            return
         _process_context().make_current()
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._uploaded)
         for name, eye in self._cameras.items():
@@ -86,6 +94,15 @@ class Renderer:
         """Free what was uploaded; the process keeps its context."""
         _process_context().make_current()
         self._uploaded.free()
+        if self._exact is not None:
+            self._exact.close()
+
+    def _for_films(self, model: mujoco.MjModel, out: FilmFrames) -> Renderer:
+        """With all of the scene's geometry, uploaded when the first episode is filmed."""
+        if self._exact is None:
+            cameras = {name: self._view.cameras[name] for name in out}
+            self._exact = Renderer(model, replace(self._view, cameras=cameras, detail=EXACT))
+        return self._exact
 
 
 class _Eye:

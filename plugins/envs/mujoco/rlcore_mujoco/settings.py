@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlcore_simulation.detail import DETAILS, EXACT
 from rlcore_simulation.settings import SimulatedEnvConfig
 
 from rlcore.config.schema import key
-from rlcore_mujoco.view import DETAILS
 
 
 @dataclass
@@ -17,6 +17,6 @@ class MujocoEnvConfig(SimulatedEnvConfig):
     render_detail: str = key(
         "geometry of frames: exact, as the scene has it; pixel, as much as the pixels can show: "
         "faster, and other pixels here and there; in the manifest",
-        DETAILS[0],
+        EXACT,
         choices=DETAILS,
     )

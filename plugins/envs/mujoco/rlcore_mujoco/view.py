@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# How much geometry frames are made of; the first is what the scene has.
-DETAILS = ("exact", "pixel")
+from rlcore_simulation.detail import EXACT, SETTING
 
 
 @dataclass(frozen=True)
@@ -39,21 +38,22 @@ class View:
         reflection: whether reflecting materials are drawn with a pass of their own. A scene that
             has none gets the same pixels without it, in two thirds of the time.
         hidden_groups: groups of geoms that are not drawn, 0 to 5.
-        detail: one of :data:`DETAILS`.
+        detail: one of :data:`rlcore_simulation.detail.DETAILS`.
     """
 
     cameras: Mapping[str, Camera]
     fast: bool = False
     reflection: bool = False
     hidden_groups: tuple[int, ...] = ()
-    detail: str = DETAILS[0]
+    detail: str = EXACT
 
     @property
-    def quality(self) -> dict[str, bool]:
+    def quality(self) -> dict[str, bool | str]:
         """What `EnvSpec.render_settings` says of it, by our names."""
         return {
             "fast_render": self.fast,
             "shadows": not self.fast,
             "antialiasing": not self.fast,
             "reflection": self.reflection,
+            SETTING: self.detail,
         }

@@ -129,6 +129,7 @@ def test_fast_frames_have_neither_shadows_nor_smooth_edges() -> None:
         "shadows": False,
         "antialiasing": False,
         "reflection": False,
+        "render_detail": "exact",
     }
 
 

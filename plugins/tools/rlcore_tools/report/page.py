@@ -203,6 +203,8 @@ def _protocol(protocol: Values) -> list[tuple[str, str]]:
         spans(numbers, " to ", ", ") or "none" for numbers in protocol["trials"].values()
     )
     episodes = sum(len(numbers) for numbers in protocol["trials"].values())
+    drawn: Values = protocol.get("facts", {}).get("render_settings", {})  # once, it did not say
+    frames = ", ".join(f"{name} {written(value)}" for name, value in drawn.items())
     return [
         ("env", protocol["env"]),
         ("tasks", str(len(protocol["trials"]))),
@@ -211,6 +213,7 @@ def _protocol(protocol: Values) -> list[tuple[str, str]]:
         ("time limit", f"{protocol['max_episode_steps']} env steps"),
         ("actions per decision", str(protocol["num_action_chunks"])),
         ("sampling", protocol["sampling"]),
+        *([("frames", frames)] if frames else []),
     ]
 
 
