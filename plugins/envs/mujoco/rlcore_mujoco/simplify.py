@@ -1,6 +1,6 @@
 """Fewer faces for a mesh, as seen in pixels of a given size. numpy alone; knows nothing of MuJoCo.
 
-Edges are collapsed onto one of their ends, the cheapest first, so that points are those of the mesh.
+Edges are collapsed onto one of their ends, the cheapest first, so points are those of the mesh.
 What a collapse costs is measured with quadrics: the squared distance to the planes of the old faces
 (Garland and Heckbert, Surface simplification using quadric error metrics, 1997), and the squared
 difference to their linear functions of normal and texture coordinates (Hoppe, New quadric metric
@@ -72,9 +72,9 @@ def simplified(mesh: Mesh, pixel: float) -> Mesh:
     if mesh.texcoords is not None:
         charts = mesh.face_texcoords[whole]
         coordinates = mesh.texcoords[charts].astype(np.float64)
-        charts = np.unique(
-            mesh.texcoords + np.float32(0.0), axis=0, return_inverse=True
-        )[1].reshape(-1)[charts]
+        charts = np.unique(mesh.texcoords + np.float32(0.0), axis=0, return_inverse=True)[
+            1
+        ].reshape(-1)[charts]
         spread = np.abs(_crosses(np.pad(coordinates, ((0, 0), (0, 0), (0, 1))))[:, 2]).sum()
         # texture coordinates in pixels, and a pixel's worth in normals
         scale = TEXTURE * np.sqrt(area[whole].sum() / max(spread, 1e-12))
@@ -128,7 +128,8 @@ class _Collapses:
         self.values = np.zeros((self.wedges.max() + 1, width))
         self.values[self.wedges.ravel()] = values.reshape(-1, width)
         _, charts_of = np.unique(
-            faces.ravel().astype(np.int64) * (charts.max() + 1) + charts.ravel(), return_inverse=True
+            faces.ravel().astype(np.int64) * (charts.max() + 1) + charts.ravel(),
+            return_inverse=True,
         )
         self.chart = np.zeros(len(self.values), dtype=np.int64)
         self.chart[self.wedges.ravel()] = charts_of.ravel()
