@@ -74,10 +74,10 @@ def _meshes(model: mujoco.MjModel, view: View) -> np.ndarray:
 
 def _textured(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:
     """Whether a texture is laid on each geom."""
-    materials = model.geom_matid[geoms]
-    textures = model.mat_texid.reshape(model.nmat, -1)
     if not model.nmat:
         return np.zeros(len(geoms), dtype=bool)
+    materials = model.geom_matid[geoms]
+    textures = model.mat_texid.reshape(model.nmat, -1)
     has: np.ndarray = (materials >= 0) & (textures[materials] >= 0).any(axis=1)
     return has & (model.mesh_texcoordadr[model.geom_dataid[geoms]] >= 0)
 

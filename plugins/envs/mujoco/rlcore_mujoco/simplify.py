@@ -117,6 +117,7 @@ class _Collapses:
         shown: np.ndarray,
     ) -> None:
         self.points, self.faces = points, faces
+        self._random = np.random.default_rng(0)
         count, width = len(points), values.shape[2]
         corners = points[faces]
         normals = _crosses(corners)
@@ -250,7 +251,8 @@ class _Collapses:
         chosen = chosen[np.argsort(cost[chosen], kind="stable")]
         chosen = chosen[: max(8, int(len(chosen) * SHARE))]
         rank = np.full(count, count)
-        rank[start[chosen]] = np.arange(len(chosen))
+        # at random: in an order, such as by cost, few would come before all those beside them
+        rank[start[chosen]] = self._random.permutation(len(chosen))
         ranks = rank[faces]
         beaten = faces[ranks != ranks.min(axis=1, keepdims=True)]
         alone = np.ones(count, dtype=bool)
