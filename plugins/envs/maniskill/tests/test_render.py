@@ -63,6 +63,49 @@ def test_frames_are_maniskills_own_by_the_cameras_names() -> None:
     ours.close()
 
 
+def test_the_floor_that_no_camera_sees_is_left_out_and_every_bit_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The floor of ManiSkill 3.0.1 is 100 x 100 squares of two triangles."""
+    frames: list[list[np.ndarray]] = []
+    for leaves_out in (False, True):
+        if not leaves_out:
+            monkeypatch.setattr(raw, "leave_out_unseen", lambda env: None)
+        simulator = Simulator(small_config(tasks=[PUSH], image_size=SIZE), PUSH)
+        frames.append([])
+        for trial in (3, 4):
+            simulator.start(Episode(0, trial))
+            (floor,) = simulator.env.scene.actors["ground"]._objs
+            ((part,),) = (
+                shape.parts
+                for shape in floor.find_component_by_type(RenderBodyComponent).render_shapes
+            )
+            if leaves_out:
+                assert 0 < len(part.triangles) < 1_000
+            else:
+                assert len(part.triangles) == 20_000
+            for _ in range(3):
+                frames[-1].append(drawn(simulator)[CAMERA])
+                simulator.step(ACTION)
+        simulator.close()
+        monkeypatch.undo()
+    np.testing.assert_array_equal(*frames)
+
+
+@pytest.mark.parametrize("moves", ["camera", "shadow"])
+def test_the_whole_floor_stays_where_it_may_be_seen_later(moves: str) -> None:
+    settings: dict[str, object] = {}
+    if moves == "camera":
+        settings = {"robot": "panda_wristcam", "cameras": [CAMERA, "hand_camera"]}
+    simulator = Simulator(small_config(tasks=[PUSH], **settings), PUSH)
+    simulator.env.enable_shadow = moves == "shadow"
+    simulator.start(Episode(0, 3))
+    (floor,) = simulator.env.scene.actors["ground"]._objs
+    (shape,) = floor.find_component_by_type(RenderBodyComponent).render_shapes
+    assert len(shape.parts[0].triangles) == 20_000
+    simulator.close()
+
+
 def test_the_goal_shows_green_where_it_is_not_hidden() -> None:
     """ManiSkill hides PickCube's goal, a green ball, from cameras; no image could tell it."""
     greens = []
