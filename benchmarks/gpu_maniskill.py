@@ -96,7 +96,7 @@ def measure(options: argparse.Namespace) -> Report:
         policy = _worker(group, "actor").policy
         batches = [batch for batch in BATCHES if batch <= config.env.train.total_num_envs]
         decided = policy_alone(policy, seen, batches, config.runner.seed)
-        group.env("release", [{"side": "train"}])
+        group.release("train")
         steps = config.env.train.max_episode_steps
         simulated = simulation_alone(config.env.train, spec, steps // chunk, chunk, options.repeats)
         model = {
@@ -165,7 +165,7 @@ def _round(group: LocalGroup, assembly: Assembly, update: int) -> tuple[float, f
     gather(group, assembly, training_order(assembly, update))
     synchronize()
     gathered = time.perf_counter()
-    group.actor("update", update=update)
+    group.update(update)
     synchronize()
     return gathered - begin, time.perf_counter() - gathered
 
@@ -211,7 +211,7 @@ def _timed_round(
         with clock.stage("rollout"), clock.phase("rest of the rollout"):
             gathered = gather(group, assembly, training_order(assembly, update))
         with clock.stage("update"), clock.phase("rest of the update"):
-            (metrics,) = group.actor("update", update=update)
+            metrics = group.update(update)
     work = Work(
         env_steps=gathered.env_steps,
         episodes=len(gathered.outcomes),

@@ -281,10 +281,11 @@ def play_episode(
     from rlcore.evaluation.evaluate import EVAL_UPDATE
     from rlcore.numerics.record import computed
     from rlcore.results.tables import from_outcomes
+    from rlcore.rollout.messages import GatherOrder
     from rlcore.rollout.schedule import Column
     from rlcore.run_folder.manifest import versions
     from rlcore.session.backends import make_group
-    from rlcore.session.gather import GatherOrder, gather
+    from rlcore.session.gather import gather
     from rlcore.session.session import STOCHASTIC, protocol, sampling
 
     evaluates, rollout = phase == "eval", assembly.config.rollout

@@ -53,7 +53,7 @@ def _measured(hidden: int, repeats: int, actors: str, strategy: str) -> Updates:
             gather(group, assembly, training_order(assembly, update))
             group.hand_over()
             begin = time.perf_counter()
-            group.actor("update", update=update)
+            group.update(update)
             updating.append(time.perf_counter() - begin)
             begin = time.perf_counter()
             group.sync()

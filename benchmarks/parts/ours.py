@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import psutil
 
+from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import training_columns
 from rlcore.session.assembly import Assembly
 from rlcore.session.backends import make_group
-from rlcore.session.gather import Gathered, GatherOrder, gather
+from rlcore.session.gather import Gathered, gather
 from rlcore.workers.group import WorkerGroup
 
 ROLES = {

@@ -5,7 +5,6 @@ Without a choice all plugins are asked; with one, those of its components.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from rlcore.checks.ready import lacking_packages, look, of_row
@@ -17,10 +16,7 @@ from rlcore.config.compose import chosen, compose
 from rlcore.config.schema import RunConfig
 from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
 from rlcore.plugins import extras
-from rlcore.plugins.entry_points import installed
-from rlcore.plugins.moved import outdated_imports
 from rlcore.plugins.registry import Registry, load_plugins
-from rlcore.terminal.text import some
 
 BATCHES = (4, 8, 16, 64)  # of which rows are compared
 
@@ -40,7 +36,6 @@ def main(arguments: Sequence[str]) -> int:
     else:
         rows = [*registry.doctor(None), *lacking_packages(registry), *_kinds(registry)]
         found = [*map(of_row, rows)]
-    found = [*found, *map(of_row, _outdated())]
     bad = [each for each in registry.rows() if each.status == "BAD"]
     for each in bad:
         whose = f"{each.distribution} {each.version}"
@@ -63,20 +58,6 @@ def _kinds(registry: Registry) -> list[Row]:
     detail = f"no {' and no '.join(missing)} is loaded{absent}"
     fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
     return [row("plugins", detail, "missing", fix)]
-
-
-def _outdated() -> list[Row]:
-    """Report third-party plugins that import names which core has renamed."""
-    rows = []
-    for plugin in installed(os.environ):
-        if plugin.left_out_by or extras.is_ours(plugin.distribution):
-            continue
-        if places := outdated_imports(plugin.point.value.partition(":")[0]):
-            fix = (
-                f"pip install --upgrade {plugin.distribution}; its author finds all in docs/api.md"
-            )
-            rows.append(row(plugin.name, some(places, 3), "missing", fix))
-    return rows
 
 
 def _kernels() -> Row:

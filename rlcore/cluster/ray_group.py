@@ -250,7 +250,7 @@ class RayGroup(WorkerGroup):
 
     def _spawn(self, role: str, rank: int, member: Member) -> Any:
         node = NodeAffinitySchedulingStrategy(self._nodes[member.seat.node], soft=False)
-        kind = type(ROLES[role].make.__name__, (WorkerProcess,), {})  # its process is titled so
+        kind = type(ROLES[role].__name__, (WorkerProcess,), {})  # its process is titled so
         seat = member.seat
         variables = {**self._network(seat), **seat.env_vars}
         return (

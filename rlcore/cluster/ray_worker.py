@@ -31,10 +31,9 @@ class WorkerProcess:
         if devices is not None:  # before anything looks for accelerators
             os.environ["CUDA_VISIBLE_DEVICES"] = devices
         threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
-        self._role = ROLES[role]
         self._channel = RayChannel(channel)
         self._transfer = TransferFolder()
-        self._worker = self._role.make(settings)
+        self._worker = ROLES[role](settings)
 
     def processor(self) -> Processor:
         """Describe this process's processor."""
@@ -47,7 +46,7 @@ class WorkerProcess:
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
         told = {"on_progress": self._channel.tell} if watched else {}
         with _staying():
-            answer = self._role.calls[method](self._worker, **arguments, **told)
+            answer = getattr(self._worker, method)(**arguments, **told)
         if method == "stop":
             self._transfer.close()
         return answer
@@ -60,7 +59,7 @@ class WorkerProcess:
         """A conversation; `queues` has those of each env worker that this one talks to."""
         self._channel.of = queues
         with _staying():
-            return drive(self._role.talks[method](self._worker, **arguments), self._channel)
+            return drive(getattr(self._worker, method)(**arguments), self._channel)
 
 
 @contextlib.contextmanager

@@ -22,16 +22,7 @@ from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import by_side, completed
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.hydra_compose import FileValues, compose_files
-from rlcore.config.imports import drop_old_keys
-from rlcore.config.old_names import (
-    CHUNK_STEPS,
-    Values,
-    modernise,
-    move,
-    take,
-    take_chunk_steps,
-    warn,
-)
+from rlcore.config.old_names import Values, modernise, take, warn
 from rlcore.config.overrides import keys_of, nest, parse, split
 from rlcore.config.recipes import check_recipes, read_mapping
 from rlcore.config.schema import RecipeConfig, RunConfig
@@ -213,12 +204,9 @@ def _finish(
 ) -> RunConfig:
     """Values of files and command line, in this order, bound to the schema. `run` is the folder
     that the values were kept in, if they were."""
-    raw = modernise((files.values, *layers))
-    steps = [take_chunk_steps(layer) for layer in raw]
+    raw = [files.values, *layers]
     root = schema_for(registry, raw)
-    for layer in raw:
-        move(layer, root)
-        drop_old_keys(layer, root, registry)
+    modernise(raw, registry, root)
     if origin is not None:
         root.recipe = origin
     if EXPERIMENT in files.choices:  # a recipe's runs go under its name
@@ -240,7 +228,6 @@ def _finish(
             env.sentences = instructions.resolve(given, key, env.env_type, checkpoint)
         if env.env_type in registry.names("env"):
             env.settle(registry.get("env", env.env_type).spec)
-    _compare_chunk_steps(config, [count for count in steps if count is not None])
     config.freeze()
     if errors:
         raise Unfinished(errors, config)
@@ -352,15 +339,3 @@ def _absolute(path: str, value: str) -> str:
         return str(Path(value).expanduser().absolute())
     except RuntimeError as error:  # ~NAME of an unknown user
         raise ConfigError(f"{path} must be a path, got {value!r}: {error}") from None
-
-
-def _compare_chunk_steps(config: RunConfig, given: Sequence[int]) -> None:
-    env, chunk = config.env.train, config.actor.model.num_action_chunks
-    steps = env.max_steps_per_rollout_epoch or env.max_episode_steps
-    for count in given[-1:]:
-        if count != steps // chunk:
-            raise ConfigError(
-                f"{CHUNK_STEPS} must be max_steps_per_rollout_epoch // num_action_chunks = "
-                f"{steps} // {chunk} = {steps // chunk}, got {count}",
-                hint=f"leave {CHUNK_STEPS} out",
-            )

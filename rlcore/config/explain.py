@@ -6,8 +6,8 @@ single component, all installed ones are searched; each is labelled with the cho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings, unknown
@@ -21,14 +21,6 @@ from rlcore.terminal.text import written
 GROUPS = ("env", "model", "algorithm", EXPERIMENT)
 
 
-@dataclass(frozen=True)
-class Brought:
-    """A key, and the choice that brings it ("" if it is always there)."""
-
-    key: Key
-    by: str = ""
-
-
 def overview(catalog: Catalog, root: RunConfig) -> str:
     """Groups with their options, then all keys of `root`."""
     lines = ["Groups (group=option):"]
@@ -36,7 +28,7 @@ def overview(catalog: Catalog, root: RunConfig) -> str:
         usable, *others = _options(catalog, group)
         lines += [f"  {group:<12}{usable}", *(f"  {'':<12}{line}" for line in others)]
     lines.append("  env/train, env/eval choose one side of env")
-    lines += ["", "Keys (key=value):", *_lines(Brought(key) for key in schema_tree.walk(root))]
+    lines += ["", "Keys (key=value):", *_lines((key, []) for key in schema_tree.walk(root))]
     lines += ["", "--help KEY explains one key or section, also those only one component has."]
     return "\n".join(lines)
 
@@ -54,14 +46,17 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
     """
     if path in catalog.groups and path not in schema_tree.paths(root):
         return "\n".join(_options(catalog, path, f"{path}=NAME, one of: "))
-    keys = [Brought(key) for key in schema_tree.walk(root)]
-    found = _below(keys, path)
-    if not found or found[0].key.section:
-        found += [each for each in _below(_component_keys(catalog), path) if each not in found]
-        found = _first_of_each(found)
+    found = {
+        key.path: (key, list[str]()) for key in schema_tree.walk(root) if _is_below(key.path, path)
+    }
+    if not found or next(iter(found.values()))[0].section:
+        always = {*found}
+        for choice, key in _component_keys(catalog):
+            if key.path not in always and _is_below(key.path, path):
+                found.setdefault(key.path, (key, []))[1].append(choice)
     if not found:
         raise unknown(path, root, catalog.options(EXPERIMENT))
-    return "\n".join(_lines(found))
+    return "\n".join(_lines(found.values()))
 
 
 def _options(catalog: Catalog, group: str, heading: str = "") -> list[str]:
@@ -91,42 +86,28 @@ def _why_unusable(catalog: Catalog, group: str, option: str) -> str | None:
     return f"not installed ({installing(catalog, parts) or ', '.join(map('='.join, parts))})"
 
 
-def _below(keys: Iterable[Brought], path: str) -> list[Brought]:
-    return [b for b in keys if b.key.path == path or b.key.path.startswith(f"{path}.")]
+def _is_below(path: str, section: str) -> bool:
+    return path == section or path.startswith(f"{section}.")
 
 
-def _component_keys(catalog: Catalog) -> list[Brought]:
-    """Keys of every installed component; one whose settings don't load is left out here, and
-    named by `rlcore plugins` or when it is chosen."""
-    found = []
+def _component_keys(catalog: Catalog) -> Iterator[tuple[str, Key]]:
+    """(choice, key) of every installed component; one whose settings don't load is left out here,
+    and named by `rlcore plugins` or when it is chosen."""
     for slot in SLOTS:
         for name in catalog.registry.names(slot.kind):
-            try:
+            with suppress(UserError):
                 section = default_settings(catalog.registry, slot, name)
-            except UserError:
-                continue
-            choice = f"{slot.kind} {name}"
-            found += [Brought(key, choice) for key in schema_tree.walk(section, slot.section)]
-    return found
+                for key in schema_tree.walk(section, slot.section):
+                    yield f"{slot.kind} {name}", key
 
 
-def _first_of_each(found: list[Brought]) -> list[Brought]:
-    """One entry a path: the generic one, or all components that bring it."""
-    by_path: dict[str, Brought] = {}
-    for each in found:
-        known = by_path.setdefault(each.key.path, each)
-        if known is not each and known.by and each.by not in known.by:
-            by_path[each.key.path] = Brought(known.key, f"{known.by}, {each.by}")
-    return list(by_path.values())
-
-
-def _lines(keys: Iterable[Brought]) -> list[str]:
-    """Keys under the headings of their sections; a single key has no heading."""
+def _lines(keys: Iterable[tuple[Key, list[str]]]) -> list[str]:
+    """Keys, with the choices that bring them, under the headings of their sections; a single key
+    has no heading."""
     headings: dict[str, str] = {}
     entries: dict[str, list[str]] = {}
-    for brought in keys:
-        key = brought.key
-        label = f"  ({brought.by})" if brought.by else ""
+    for key, by in keys:
+        label = f"  ({', '.join(by)})" if by else ""
         if key.section:
             headings[key.path] = f"{key.path}: {key.help}{label}"
             entries.setdefault(key.path, [])

@@ -2,25 +2,15 @@
 
 A component lists the rules for its own section
 (:attr:`rlcore.contracts.specs.ComponentSpec.imports`). Keys with the same name and meaning need no
-rule, and old spellings that every run accepts are in :mod:`rlcore.config.old_names`. Does not know
-which command reads the file, or what it does with the result.
+rule. Does not know which command reads the file, or what it does with the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from rlcore.config import schema_tree
-from rlcore.config.bind import SLOTS
-from rlcore.config.old_names import Values, take, warn
-from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError
-from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import Registry
-from rlcore.terminal.text import some, written
 
 UNSAID = object()
 """In place of a value: there is none."""
@@ -71,8 +61,6 @@ class ImportRule:
             A ValueError says that the value has no counterpart, and why.
         only: of a key with none here, the values without which nothing is lost; None: all.
         silent: what their code takes where the file does not say.
-        once_ours: it was a key of ours, too: a configuration that has it still composes, with a
-            warning.
     """
 
     theirs: str
@@ -81,7 +69,6 @@ class ImportRule:
     value: Callable[[Any, Foreign], Any] | None = None
     only: tuple[Any, ...] | None = None
     silent: Any = UNSAID
-    once_ours: bool = False
 
     def match(self, path: str) -> str | None:
         """The name that `*` stands for if the rule is for this key ("" if it has none), else
@@ -94,44 +81,3 @@ class ImportRule:
         stars = [name for want, name in zip(wanted, names, strict=True) if want == "*"]
         same = all(want in ("*", name) for want, name in zip(wanted, names, strict=True))
         return (stars[0] if stars else "") if same else None
-
-
-def rules_of(components: Mapping[str, str], registry: Registry) -> list[ImportRule]:
-    """What components say of their keys, by section. An env's rules are for its side."""
-    found: list[ImportRule] = []
-    for slot in SLOTS:
-        if slot.section not in components:
-            continue
-        target = registry.get(slot.kind, components[slot.section]).spec.imports
-        rules = load_target(target) if target is not None else ()
-        if slot.kind == "env":
-            side = slot.section.rpartition(".")[2]
-            rules = [_on_side(rule, side) for rule in rules]
-        found += rules
-    return found
-
-
-def _on_side(rule: ImportRule, side: str) -> ImportRule:
-    ours = rule.ours and rule.ours.replace("env.*.", f"env.{side}.")
-    return replace(rule, theirs=rule.theirs.replace("env.*.", f"env.{side}."), ours=ours)
-
-
-def drop_old_keys(values: Values, root: RunConfig, registry: Registry) -> None:
-    """Remove from `values`, in place, keys that the components of `root` had once.
-
-    Raises:
-        ConfigError: a value whose meaning would be lost.
-    """
-    components = {slot.section: schema_tree.value_of(root, slot.type_key) for slot in SLOTS}
-    chosen = {section: name for section, name in components.items() if name}
-    dropped = []
-    for rule in rules_of(chosen, registry):
-        found, value = take(values, rule.theirs) if rule.once_ours else (False, None)
-        if found and rule.only is not None and value not in rule.only:
-            allowed = " or ".join(map(written, rule.only))
-            raise ConfigError(
-                f"{rule.theirs} must be {allowed}, or left out: {rule.says}, got {value!r}"
-            )
-        dropped += [rule.theirs] if found else []
-    if dropped:
-        warn(f"{some(dropped)}: without effect, and no longer read; leave them out")

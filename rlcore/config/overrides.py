@@ -20,6 +20,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.schema_tree import join
 from rlcore.contracts.errors import ConfigError
 from rlcore.files.reading import check_depth
+from rlcore.plugins.registry import load_plugins
 
 _OF_GRAMMAR = ",'\"[]{}()"  # more than a path: left to the grammar
 _BRACES = re.compile(r"""['"]?\{(.*)\}['"]?""", re.DOTALL)
@@ -152,7 +153,8 @@ def keys_given(words: Sequence[str]) -> frozenset[str]:
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConfigWarning)  # they were given when these were composed
-        return frozenset(path for layer in modernise(layers) for path in _leaves(layer))
+        modernise(layers, load_plugins(), None)
+    return frozenset(path for layer in layers for path in _leaves(layer))
 
 
 def _leaves(values: Values, path: str = "") -> Iterator[str]:

@@ -21,7 +21,7 @@ from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.choices import DEFAULTS, included
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError, PluginError, UserError
+from rlcore.contracts.errors import ConfigError, PluginError
 from rlcore.files.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
 from rlcore.terminal.text import short
 
@@ -81,65 +81,54 @@ def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
     """Read the file of each `group=option`, and of the options that these name in turn.
 
     Raises:
-        ConfigError: a file that is damaged, includes itself, or whose keys would land elsewhere.
+        ConfigError: see :func:`absent_parts`.
+        PluginError: a recipe whose components are not all installed.
     """
     for text in group_overrides:
         group, _, option = text.lstrip("+~").partition("=")
-        _check(catalog, group, option, ())
         parts = absent_parts(catalog, group, option)
         # also where another is chosen in its place: what the recipe says of it is to be told apart
-        if parts and group.split("/")[0] not in COMPONENT_GROUPS:
-            raise _absent(catalog, f"{group} {option!r}", parts)
+        if not parts or group.split("/")[0] in COMPONENT_GROUPS:
+            continue
+        if (command := installing(catalog, parts)) is None:
+            error = catalog.unknown_option(*parts[0])
+            raise PluginError(f"{group} {option!r}: {error.message}", hint=error.hint)
+        named = " and ".join(f"{group} {option!r}" for group, option in parts)
+        raise PluginError(f"{group} {option!r} needs {named}, not installed: {command}")
 
 
-def absent_parts(catalog: Catalog, group: str, option: str) -> list[tuple[str, str]]:
+def absent_parts(
+    catalog: Catalog, group: str, option: str, above: tuple[str, ...] = ()
+) -> list[tuple[str, str]]:
     """`(group, option)` of the components that an option names and that are not installed.
 
+    Args:
+        above: options that include this one.
+
     Raises:
-        ConfigError: its file, or one it includes, is damaged.
+        ConfigError: a file that is damaged, includes itself, or whose keys would land elsewhere.
     """
+    top, name = group.split("/")[0], f"{group}/{option}"
+    # Hydra knows more places than the catalog, and says what it does not find
     file = None if group not in catalog.groups or "/" in option else catalog.file(group, option)
     if file is None:
-        top = group.split("/")[0]
         known = top not in COMPONENT_GROUPS or option in catalog.options(top)
         return [] if known else [(top, option)]
+    if name in above:
+        raise ConfigError(f"{file} includes itself: {' -> '.join([*above, name])}")
     content = read_mapping(file)
-    parts = [
-        part for inner in included(file, group, content) for part in absent_parts(catalog, *inner)
-    ]
-    return list(dict.fromkeys(parts))
-
-
-def _absent(catalog: Catalog, whose: str, parts: list[tuple[str, str]]) -> UserError:
-    """The error for a recipe whose components are not all there."""
-    command = installing(catalog, parts)
-    if command is None:
-        error = catalog.unknown_option(*parts[0])
-        return PluginError(f"{whose}: {error.message}", hint=error.hint)
-    named = " and ".join(f"{group} {option!r}" for group, option in parts)
-    return PluginError(f"{whose} needs {named}, not installed: {command}")
+    if top not in COMPONENT_GROUPS:
+        _check_package(file, group, content)
+    parts: dict[tuple[str, str], None] = {}
+    for inner in included(file, group, content):
+        parts |= dict.fromkeys(absent_parts(catalog, *inner, above=(*above, name)))
+    return [*parts]
 
 
 def installing(catalog: Catalog, parts: list[tuple[str, str]]) -> str | None:
     """The command that installs absent parts; None if nothing installs them."""
     kinds = [(COMPONENT_GROUPS[group.split("/")[0]], option) for group, option in parts]
     return catalog.registry.install_command(kinds)
-
-
-def _check(catalog: Catalog, group: str, option: str, above: tuple[str, ...]) -> None:
-    name = f"{group}/{option}"
-    if group not in catalog.groups or "/" in option:
-        return  # Hydra knows more places than the catalog, and says what it does not find
-    file = catalog.file(group, option)
-    if file is None:
-        return
-    if name in above:
-        raise ConfigError(f"{file} includes itself: {' -> '.join([*above, name])}")
-    content = read_mapping(file)
-    if group.split("/")[0] not in COMPONENT_GROUPS:
-        _check_package(file, group, content)
-    for other_group, other in included(file, group, content):
-        _check(catalog, other_group, other, (*above, name))
 
 
 def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> None:

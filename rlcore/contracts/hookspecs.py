@@ -71,6 +71,22 @@ def rlcore_config_paths() -> list[str]:
     return []
 
 
+@hookspec
+def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
+    """Put old spellings of keys right, in place, as a configuration is composed; a warning says so
+    (:func:`rlcore.config.old_names.warn`).
+
+    Args:
+        layers: nested values as they were given: those of files, then those of each word of the
+            command line. Later ones win.
+        config: the defaults of the chosen components, a :class:`rlcore.config.schema.RunConfig`;
+            None where they are not known.
+
+    Raises:
+        ConfigError: a value whose meaning would be lost.
+    """
+
+
 # -- before a run ---------------------------------------------------------------------------
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -30,7 +29,7 @@ from rlcore.files.atomic import replacing, write_text
 from rlcore.files.damaged_files import blaming, damaged, of_another_version, read_mapping
 from rlcore.files.reading import parse_json
 from rlcore.files.safetensors_header import TensorHeader, read_headers
-from rlcore.results.parquet import read_rows, write_rows
+from rlcore.results.parquet import read_rows, schema_of, write_rows
 from rlcore.run_folder.checkpoint import writing
 from rlcore.run_folder.env_facts import EnvFacts, width_of
 from rlcore.run_folder.manifest import versions
@@ -41,18 +40,6 @@ INFO, EPISODES, DATA = "info.json", "episodes.parquet", "data"
 EPISODE_FILE, EPISODE_FILES = "episode_{:06d}.safetensors", "episode_*.safetensors"
 GO_ON = "what was collected before is whole: the same command again, or rlcore resume RUN, goes on"
 FRAMES = "frames/"
-TABLE = pa.schema(
-    [
-        ("task_index", pa.int64()),
-        ("trial", pa.int64()),
-        ("replica", pa.int64()),
-        ("task", pa.string()),
-        ("task_description", pa.string()),
-        ("success", pa.bool_()),
-        ("length", pa.int64()),
-        ("file", pa.string()),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -229,7 +216,7 @@ def rows_of_files(path: Path) -> list[EpisodeRow]:
 
 def write_table(path: Path, rows: Sequence[EpisodeRow]) -> None:
     """Write `episodes.parquet`; atomically."""
-    write_rows(path / EPISODES, map(asdict, rows), TABLE)
+    write_rows(path / EPISODES, map(asdict, rows), schema_of(EpisodeRow))
 
 
 def read_table(path: Path) -> list[EpisodeRow]:
@@ -237,4 +224,4 @@ def read_table(path: Path) -> list[EpisodeRow]:
     table = path / EPISODES
     if not table.exists():
         return rows_of_files(path)
-    return [EpisodeRow(**row) for row in read_rows(table, TABLE)]
+    return [EpisodeRow(**row) for row in read_rows(table, schema_of(EpisodeRow))]

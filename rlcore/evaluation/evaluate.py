@@ -15,10 +15,11 @@ from rlcore.results.tables import (
     success_rows,
     write_results,
 )
+from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.run_folder.metrics import env_metrics
 from rlcore.session.assembly import Assembly
-from rlcore.session.gather import Gathered, GatherOrder, gather
+from rlcore.session.gather import Gathered, gather
 from rlcore.session.session import Session, caveat, made_with, open_session, protocol, sampling
 
 EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired

@@ -98,7 +98,7 @@ def _play(session: Session, name: str, row: str) -> list[EpisodeResult]:
             session.progress.line(f"{label}: done before")
             return kept
     found = evaluate(wanted, label, side=row)
-    session.group.env("release", [{"side": row}] * session.group.ranks("env"))
+    session.group.release(row)
     return found
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -115,8 +114,7 @@ def processor() -> Processor:
     """This machine's."""
     if platform.machine().lower() not in X86:
         return Processor(NONE, platform.machine().lower() or ANY_MAKER)
-    maker, flags = _mac_says() if sys.platform == "darwin" else _linux_says()
-    return known_by(maker, flags)
+    return known_by(*_linux_says())
 
 
 def known_by(maker: str, flags: set[str]) -> Processor:
@@ -205,20 +203,3 @@ def _pairs(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
         yield name.strip(), value.strip()
         if name.strip() == "flags":
             return
-
-
-def _mac_says() -> tuple[str, set[str]]:
-    """The same of a Mac with an Intel processor."""
-    import ctypes
-
-    library = ctypes.CDLL(None)
-    asked = {"avx2": "avx2_0", **{flag: flag for flag in NEEDED[AVX512] if flag != "avx2"}}
-    flags = set()
-    for flag, name in asked.items():
-        value, size = ctypes.c_int(0), ctypes.c_size_t(ctypes.sizeof(ctypes.c_int))
-        failed = library.sysctlbyname(
-            f"hw.optional.{name}".encode(), ctypes.byref(value), ctypes.byref(size), None, 0
-        )
-        if not failed and value.value:
-            flags.add(flag)
-    return "GenuineIntel", flags

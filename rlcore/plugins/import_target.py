@@ -11,8 +11,7 @@ import traceback
 from typing import Any
 
 from rlcore.contracts.errors import PluginError, UserError, did_you_mean
-from rlcore.plugins.moved import instead
-from rlcore.plugins.system_libraries import mend
+from rlcore.plugins.system_libraries import mend, moved
 
 
 def load_target(target: str) -> Any:
@@ -27,7 +26,7 @@ def load_target(target: str) -> Any:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise PluginError(
-            f"{target} can't be loaded: {error}{instead(error)}",
+            f"{target} can't be loaded: {error}{moved(error)}",
             hint=mend(str(error)) or "rlcore plugins; rlcore doctor",
         ) from error
     except UserError:

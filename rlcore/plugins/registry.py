@@ -28,8 +28,9 @@ import pluggy
 from rlcore.contracts import hookspecs
 from rlcore.contracts.errors import PackageMissing, PluginError, did_you_mean, listing, nearest
 from rlcore.contracts.specs import KINDS, ComponentSpec, Kind, OtherInterpreter
-from rlcore.plugins import extras, moved
+from rlcore.plugins import extras
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
+from rlcore.plugins.system_libraries import moved
 from rlcore.plugins.validate import problem_of, require_api
 
 
@@ -347,5 +348,5 @@ def _reason(error: BaseException) -> str:
     """An exception as one line."""
     if isinstance(error, PluginError):
         return error.message
-    text = " ".join(str(error).split()) + moved.instead(error)
+    text = " ".join(str(error).split()) + moved(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,4 +1,5 @@
-"""Name the package that installs a missing system library which packages from pip link with. Light.
+"""Say what mends an import that failed: the package of a missing system library which packages from
+pip link with, or who knows the new name of a module of rlcore. Light.
 
 A desktop has these libraries, a server or a container may not: then an import fails with a file's
 name.
@@ -44,3 +45,10 @@ def loads(file: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def moved(error: BaseException) -> str:
+    """Who knows the new name of what an import did not find in rlcore, for behind the error; empty
+    for any other error."""
+    inside = isinstance(error, ImportError) and (error.name or "").startswith("rlcore.")
+    return " (it may have moved: rlcore doctor gives new names)" if inside else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ NOTE = b"rlcore"
 MOST_ROWS = 1_000_000  # ours have one an episode
 MOST_BYTES = 1 << 28
 BATCH_ROWS = 1024
+TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+
+
+def schema_of(kind: type[Any]) -> pa.Schema:
+    """One column for each field of a dataclass of plain values."""
+    return pa.schema([(one.name, TYPES[one.type]) for one in fields(kind)])
 
 
 def write_rows(

@@ -7,27 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
 from rich.table import Table
 
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.specs import ProtocolSpec
-from rlcore.results.parquet import read_rows, write_rows
+from rlcore.results.parquet import read_rows, schema_of, write_rows
 from rlcore.results.statistics import Passes, success_rate
 from rlcore.terminal.console import as_text
 
-COLUMNS = pa.schema(
-    [
-        ("task", pa.string()),
-        ("trial", pa.int64()),
-        ("replica", pa.int64()),
-        ("success", pa.bool_()),
-        ("episode_return", pa.float64()),
-        ("length", pa.int64()),
-        ("sampling", pa.string()),
-        ("protocol", pa.string()),
-    ]
-)
 PLAIN_WIDTH = 100
 
 
@@ -229,7 +216,7 @@ def write_results(
     Args:
         made_with: how the evaluation came about, kept beside the rows.
     """
-    write_rows(path, map(asdict, results), COLUMNS, note=made_with)
+    write_rows(path, map(asdict, results), schema_of(EpisodeResult), note=made_with)
 
 
 def read_results(path: Path) -> list[EpisodeResult]:
@@ -238,4 +225,4 @@ def read_results(path: Path) -> list[EpisodeResult]:
     Raises:
         CheckpointError: missing, damaged, or another kind of table.
     """
-    return [EpisodeResult(**row) for row in read_rows(path, COLUMNS)]
+    return [EpisodeResult(**row) for row in read_rows(path, schema_of(EpisodeResult))]

@@ -13,24 +13,18 @@ import numpy as np
 import torch
 
 from rlcore.contracts.protocols import Inputs, PolicyOutput
-from rlcore.contracts.specs import Episode
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.rollout.messages import ChunkOutcome
+from rlcore.rollout.messages import ChunkOutcome, Waiting
 
 
 @dataclass
 class _Decision:
     """One decision of one column: where its tensors lie, and what came of it."""
 
-    episode: Episode
-    episode_number: int
+    made: Waiting
     batch: int
     row: int
-    rewards: np.ndarray | None = None
-    valid: np.ndarray | None = None
-    terminated: np.ndarray | None = None
-    truncated: np.ndarray | None = None
-    success: bool = False
+    outcome: dict[str, np.ndarray] = field(default_factory=dict)
     bootstrap: torch.Tensor | None = None
 
 
@@ -52,14 +46,7 @@ class TrajectoryBuilder:
     _batches: list[_Batch] = field(default_factory=list)
     _columns: dict[int, list[_Decision]] = field(default_factory=dict)
 
-    def add_decisions(
-        self,
-        columns: Sequence[int],
-        episodes: Sequence[Episode],
-        episode_numbers: Sequence[int],
-        inputs: Inputs,
-        output: PolicyOutput,
-    ) -> None:
+    def add_decisions(self, rows: Sequence[Waiting], inputs: Inputs, output: PolicyOutput) -> None:
         """Decisions of R rows: inputs and output have R rows."""
         self._batches.append(
             _Batch(
@@ -69,22 +56,14 @@ class TrajectoryBuilder:
                 values=_host(output.values),
             )
         )
-        for row, (column, episode, number) in enumerate(
-            zip(columns, episodes, episode_numbers, strict=True)
-        ):
-            self._columns.setdefault(column, []).append(
-                _Decision(episode, number, len(self._batches) - 1, row)
-            )
+        for place, row in enumerate(rows):
+            decision = _Decision(row, len(self._batches) - 1, place)
+            self._columns.setdefault(row.column, []).append(decision)
 
     def add_outcome(self, outcome: ChunkOutcome) -> None:
         """What came of the last decision of each of its columns."""
         for row, column in enumerate(outcome.columns):
-            decision = self._columns[column][-1]
-            decision.rewards = np.array(outcome.rewards[row])
-            decision.valid = np.array(outcome.valid[row])
-            decision.terminated = np.array(outcome.terminated[row])
-            decision.truncated = np.array(outcome.truncated[row])
-            decision.success = bool(outcome.success[row])
+            self._columns[column][-1].outcome = outcome.of_row(row)
 
     def add_bootstrap(self, columns: Sequence[int], values: torch.Tensor) -> None:
         """Values `[R, V]` after the last decision of each of these columns."""
@@ -111,8 +90,8 @@ class TrajectoryBuilder:
             out[cells] = rows
             return out
 
-        def stack(attribute: str) -> torch.Tensor:
-            return dense(torch.from_numpy(np.stack([d.__dict__[attribute] for d in flat])))
+        def stack(name: str) -> torch.Tensor:
+            return dense(torch.from_numpy(np.stack([d.outcome[name] for d in flat])))
 
         def number(values: Sequence[int]) -> torch.Tensor:
             return dense(torch.tensor(values, dtype=torch.int64))
@@ -131,13 +110,13 @@ class TrajectoryBuilder:
             bootstrap_values=dense(
                 torch.stack([d.bootstrap if d.bootstrap is not None else zero for d in flat])
             ),
-            task=number([d.episode.task for d in flat]),
-            trial=number([d.episode.trial for d in flat]),
-            replica=number([d.episode.replica for d in flat]),
-            group=number([d.episode.group for d in flat]),
-            episode=number([d.episode_number for d in flat]),
+            task=number([d.made.episode.task for d in flat]),
+            trial=number([d.made.episode.trial for d in flat]),
+            replica=number([d.made.episode.replica for d in flat]),
+            group=number([d.made.episode.group for d in flat]),
+            episode=number([d.made.episode_number for d in flat]),
             policy_version=number([self.version] * len(flat)),
-            success=dense(torch.tensor([d.success for d in flat])),
+            success=stack("success"),
             sample_index=sample_index,
             inputs=_gather([batch.inputs for batch in self._batches], pick),
             replay=_gather([batch.replay for batch in self._batches], pick),

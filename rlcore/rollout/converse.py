@@ -8,14 +8,10 @@ waits for  a stage's simulation; with several stages, the others simulate meanwh
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 
-from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Inputs, Observation, Policy, PolicyOutput
 from rlcore.contracts.rng import RowKeys
-from rlcore.contracts.specs import Episode
-from rlcore.contracts.trajectory import Trajectory
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.decide import decide
 from rlcore.rollout.messages import (
@@ -24,72 +20,21 @@ from rlcore.rollout.messages import (
     Count,
     EnvMessage,
     Receive,
+    RolloutJob,
+    RolloutResult,
     Route,
     Send,
-    Trace,
 )
 from rlcore.rollout.trace import Tracer
 from rlcore.validation.policy import checked_inputs, checked_output
 
 
-@dataclass(frozen=True)
-class RolloutJob:
-    """What a rollout worker has to gather.
-
-    Attributes:
-        routes: the env stages it answers.
-        seed, phase, update: the first parts of every key of its randomness.
-        deterministic: without exploration noise.
-        temperature: at which tokens are sampled; None: that of the policy's settings.
-        keep: build a trajectory (training), or only count outcomes (evaluation).
-        forward_batch: fixed rows per forward, or None.
-        env_timeout: seconds to wait for a stage.
-        stay: numbers of columns gathered before that stay in the trajectory; the others go.
-        weights: version of the weights it must act with; None: those it is trained on, in place.
-        trace: numbers of the columns of which all that passes is written down.
-    """
-
-    routes: tuple[Route, ...]
-    seed: int
-    phase: str
-    update: int
-    deterministic: bool
-    keep: bool
-    forward_batch: int | None
-    env_timeout: float
-    stay: frozenset[int] = frozenset()
-    weights: int | None = None
-    trace: frozenset[int] = frozenset()
-    temperature: float | None = None
-
-    def keys(self, episodes: list[Episode], decisions: list[int]) -> RowKeys:
-        """A key a row: (root seed, phase, update, task, trial, replica, decision)."""
-        prefix = (self.seed, self.phase, self.update)
-        return RowKeys(
-            tuple(
-                (*prefix, episode.task, episode.trial, episode.replica, decision)
-                for episode, decision in zip(episodes, decisions, strict=True)
-            )
-        )
-
-
-@dataclass
-class RolloutResult:
-    """Outcomes of all episodes, seconds by phase, the trajectory, if one was kept and any column
-    came this way, with the numbers of its columns, and what was traced, by column number."""
-
-    outcomes: list[EpisodeOutcome] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    trajectory: Trajectory | None = None
-    columns: list[int] = field(default_factory=list)
-    traces: dict[int, Trace] = field(default_factory=dict)
-
-
 def converse(policy: Policy, job: RolloutJob) -> Conversation:
     """Answer the routes until each is finished; returns a :class:`RolloutResult`."""
-    if job.temperature is None or not policy.spec.temperature:
+    temperature = job.order.temperature
+    if temperature is None or not policy.spec.temperature:
         return (yield from _converse(policy, job))
-    policy.set_temperature(job.temperature)
+    policy.set_temperature(temperature)
     try:
         return (yield from _converse(policy, job))
     finally:
@@ -97,9 +42,9 @@ def converse(policy: Policy, job: RolloutJob) -> Conversation:
 
 
 def _converse(policy: Policy, job: RolloutJob) -> Conversation:
-    result = RolloutResult(seconds={"policy": 0.0, "wait_env": 0.0})
-    builder = TrajectoryBuilder(version=job.update) if job.keep else None
-    tracer = Tracer(job.trace)
+    result = RolloutResult(seconds={"policy": 0.0, "wait_env": 0.0}, weights=job.weights)
+    builder = TrajectoryBuilder(version=job.order.update) if job.order.keep else None
+    tracer = Tracer(job.order.trace)
     expected = dict.fromkeys(job.routes, 0)
     answered: dict[Route, EnvMessage] = {}
     while expected:
@@ -132,7 +77,7 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
             answered[route] = message
             answer = _answer(builder, tracer, policy, job, message)
             result.seconds["policy"] += time.perf_counter() - begin
-            yield Send(route.actions, answer)
+            yield Send((route.actions,), answer)
     if builder is not None and builder.columns():
         result.trajectory, result.columns = builder.build(), builder.columns()
     result.traces = tracer.traces()
@@ -147,13 +92,9 @@ def _answer(
     message: EnvMessage,
 ) -> ActionMessage:
     assert message.observation is not None
-    inputs, output = _decided(
-        policy, job, message.observation, job.keys(message.episodes, message.decisions)
-    )
+    inputs, output = _decided(policy, job, message.observation, job.keys(message.rows))
     if builder is not None:
-        builder.add_decisions(
-            message.columns, message.episodes, message.episode_numbers, inputs, output
-        )
+        builder.add_decisions(message.rows, inputs, output)
     tracer.add_decisions(policy, message, inputs, output)
     return ActionMessage(message.sequence, output.actions)
 
@@ -168,7 +109,7 @@ def _decided(
         policy,
         inputs,
         keys,
-        deterministic=job.deterministic,
+        deterministic=job.order.deterministic,
         forward_batch=job.forward_batch,
     )
     return inputs, checked_output(policy.spec, rows, output)
@@ -192,9 +133,7 @@ def _account(
     builder.add_outcome(outcome)
     if outcome.bootstrap_observation is None:
         return
-    rows = outcome.bootstrap_rows
-    keys = job.keys(
-        [before.episodes[row] for row in rows], [before.decisions[row] + 1 for row in rows]
-    )
+    rows = [before.rows[place] for place in outcome.bootstrap_rows]
+    keys = job.keys(row._replace(decision=row.decision + 1) for row in rows)
     values = _decided(policy, job, outcome.bootstrap_observation, keys)[1].values
-    builder.add_bootstrap([outcome.columns[row] for row in rows], values)
+    builder.add_bootstrap([row.column for row in rows], values)

@@ -7,28 +7,24 @@ code runs under Ray and under pdb.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
 from rlcore.contracts.protocols import Observation
+from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import Episode
 from rlcore.rollout.schedule import Column
+
+if TYPE_CHECKING:
+    from rlcore.contracts.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
 class Send:
-    """Put `message` on the queue `key`."""
-
-    key: str
-    message: Any
-
-
-@dataclass(frozen=True)
-class Publish:
     """Put `message` on each of the queues `keys`; it is stored once."""
 
     keys: tuple[str, ...]
@@ -52,7 +48,7 @@ class Count:
     amounts: Mapping[str, int]
 
 
-Conversation = Generator[Send | Publish | Receive | Count, Any, Any]
+Conversation = Generator[Send | Receive | Count, Any, Any]
 
 
 class Route(NamedTuple):
@@ -79,6 +75,9 @@ def env_rank_of(key: str) -> int | None:
     return int(rest.partition("/")[0]) if kind in ("obs", "act") else None
 
 
+OUTCOME = ("rewards", "valid", "terminated", "truncated", "success")
+
+
 @dataclass
 class ChunkOutcome:
     """What came of the last actions, for R rows that acted.
@@ -100,6 +99,26 @@ class ChunkOutcome:
     bootstrap_rows: list[int] = field(default_factory=list)
     bootstrap_observation: Observation | None = None
 
+    def of_row(self, row: int) -> dict[str, np.ndarray]:
+        """What came of one row's actions, by name, in memory of its own."""
+        return {name: np.array(getattr(self, name)[row]) for name in OUTCOME}
+
+
+class Waiting(NamedTuple):
+    """A row of a vector env that waits for an action.
+
+    Attributes:
+        column: number of the column that it plays.
+        episode: its address.
+        episode_number: of the episode in its column.
+        decision: of the decision in its episode.
+    """
+
+    column: int
+    episode: Episode
+    episode_number: int
+    decision: int
+
 
 @dataclass
 class EnvMessage:
@@ -108,19 +127,14 @@ class EnvMessage:
     Attributes:
         sequence: running number within the route, checked on arrival.
         outcome: of the chunk before, None at the start.
-        columns, episodes, episode_numbers, decisions: per waiting row: column number, address,
-            running number of the episode in its column, running number of the decision in its
-            episode.
+        rows: those that wait, R of them.
         observation: of the waiting rows; None when there are none: the route is finished.
         finished: episodes that ended with the last chunk.
     """
 
     sequence: int
     outcome: ChunkOutcome | None
-    columns: list[int]
-    episodes: list[Episode]
-    episode_numbers: list[int]
-    decisions: list[int]
+    rows: list[Waiting]
     observation: Observation | None
     finished: list[EpisodeOutcome]
 
@@ -131,6 +145,81 @@ class ActionMessage:
 
     sequence: int
     actions: np.ndarray
+
+
+@dataclass(frozen=True)
+class GatherOrder:
+    """An order to play episodes.
+
+    Attributes:
+        side: "train" or "eval": whose env settings.
+        columns: what is played.
+        phase, update: parts of the keys of the policy's randomness.
+        deterministic: without exploration noise.
+        keep: keep the trajectory in the rollout workers, for an update; else count outcomes only.
+        record: column numbers whose first episode is filmed.
+        trace: column numbers of which everything that env and policy exchange is recorded.
+        stay: numbers of columns gathered before that stay beside these in the rollout workers.
+        temperature: at which tokens are sampled; None: that of the policy's settings.
+    """
+
+    side: str
+    columns: Sequence[Column]
+    phase: str
+    update: int
+    deterministic: bool
+    keep: bool
+    record: frozenset[int] = frozenset()
+    trace: frozenset[int] = frozenset()
+    stay: frozenset[int] = frozenset()
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class RolloutJob:
+    """What a rollout worker has to gather.
+
+    Attributes:
+        order: how it acts, without the columns.
+        routes: the env stages it answers.
+        seed: the first part of every key of its randomness.
+        forward_batch: fixed rows per forward, or None.
+        env_timeout: seconds to wait for a stage.
+        weights: version of the weights it must act with; None: those it is trained on, in place.
+    """
+
+    order: GatherOrder
+    routes: tuple[Route, ...]
+    seed: int
+    forward_batch: int | None
+    env_timeout: float
+    weights: int | None = None
+
+    def keys(self, rows: Iterable[Waiting]) -> RowKeys:
+        """A key a row: (root seed, phase, update, task, trial, replica, decision)."""
+        prefix = (self.seed, self.order.phase, self.order.update)
+        return RowKeys(tuple((*prefix, *row.episode[:3], row.decision) for row in rows))
+
+
+@dataclass
+class RolloutResult:
+    """What a rollout worker gathered.
+
+    Attributes:
+        outcomes: of all episodes.
+        seconds: by phase.
+        trajectory: if one was kept and any column came this way; it stays with the worker.
+        columns: the numbers of its columns.
+        traces: of the columns that were to be traced, by number.
+        weights: version of the weights that acted; None: those that are trained, in place.
+    """
+
+    outcomes: list[EpisodeOutcome] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    trajectory: Trajectory | None = None
+    columns: list[int] = field(default_factory=list)
+    traces: dict[int, Trace] = field(default_factory=dict)
+    weights: int | None = None
 
 
 @dataclass(frozen=True)

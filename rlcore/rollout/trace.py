@@ -11,8 +11,6 @@ import torch
 from rlcore.contracts.protocols import Inputs, Observation, Policy, PolicyOutput
 from rlcore.rollout.messages import ChunkOutcome, EnvMessage, Trace
 
-OUTCOME = ("rewards", "valid", "terminated", "truncated", "success")
-
 
 class Tracer:
     """Collects the traces of `columns`, by number; other columns pass by."""
@@ -28,16 +26,16 @@ class Tracer:
         """What the rows of a message saw and did; inputs and output have as many rows."""
         observation = message.observation
         assert observation is not None
-        for row, number in enumerate(message.columns):
-            if number in self._columns:
-                self._sentences[number] = observation["task_descriptions"][row]
-                self._add(number, _decision(policy, observation, inputs, output, row))
+        for place, row in enumerate(message.rows):
+            if row.column in self._columns:
+                self._sentences[row.column] = observation["task_descriptions"][place]
+                self._add(row.column, _decision(policy, observation, inputs, output, place))
 
     def add_outcome(self, outcome: ChunkOutcome) -> None:
         """What came of the last decisions."""
         for row, number in enumerate(outcome.columns):
             if number in self._columns:
-                self._add(number, {name: getattr(outcome, name)[row] for name in OUTCOME})
+                self._add(number, outcome.of_row(row))
 
     def traces(self) -> dict[int, Trace]:
         """By column number."""

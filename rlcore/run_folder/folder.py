@@ -31,6 +31,16 @@ OWNER = "run.txt"
 """Whose a folder is that lies in one which several runs share."""
 
 
+class Inside:
+    """An attribute that is the path of a file or folder of a run."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: RunFolder, kind: type[RunFolder]) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """`<log_path>/<experiment_name>/`; made by :meth:`create`, found again by :meth:`open`.
@@ -40,6 +50,18 @@ class RunFolder:
     """
 
     path: Path
+
+    config = Inside(CONFIG)
+    manifest = Inside("manifest.json")
+    metrics = Inside(METRICS)
+    summary = Inside("summary.json")
+    recipe = Inside(RECIPE)
+    report = Inside("report.html")
+    tensorboard = Inside("tensorboard")
+    sft = Inside("sft")  # the supervised start
+    checkpoints = Inside("checkpoints")
+    evaluations = Inside("eval")
+    demonstrations = Inside("demonstrations")
 
     @classmethod
     def create(cls, log_path: str | Path, experiment_name: str) -> RunFolder:
@@ -150,54 +172,9 @@ class RunFolder:
     def name(self) -> str:
         return self.path.name
 
-    @property
-    def config(self) -> Path:
-        return self.path / CONFIG
-
-    @property
-    def manifest(self) -> Path:
-        return self.path / "manifest.json"
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / METRICS
-
-    @property
-    def summary(self) -> Path:
-        return self.path / "summary.json"
-
-    @property
-    def recipe(self) -> Path:
-        return self.path / RECIPE
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
-
-    @property
-    def tensorboard(self) -> Path:
-        return self.path / "tensorboard"
-
-    @property
-    def sft(self) -> Path:
-        """The supervised start."""
-        return self.path / "sft"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
     def checkpoint(self, step: int) -> Path:
         """The checkpoint after `step` updates."""
         return self.checkpoints / checkpoint_name(step)
-
-    @property
-    def evaluations(self) -> Path:
-        return self.path / "eval"
-
-    @property
-    def demonstrations(self) -> Path:
-        return self.path / "demonstrations"
 
     def video(self, side: str) -> Path:
         """Videos of `side`, "train" or "eval"."""

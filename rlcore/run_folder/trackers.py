@@ -192,7 +192,8 @@ class Trackers:
         named = with_aliases(metrics)
         self._log.log(named, step)
         for thread in list(self._threads):
-            if trouble := thread.log(named, step):
+            thread.log(named, step)
+            if trouble := thread.trouble():
                 self._threads.remove(thread)
                 warnings.warn(
                     f"tracker {thread.name!r} {trouble}; it is off from now on", stacklevel=2
@@ -203,13 +204,9 @@ class Trackers:
         try:
             threads, self._threads = self._threads, []
             deadline = time.monotonic() + self._patience
-            asked = []
             for thread in threads:
-                if trouble := thread.finish():
-                    warnings.warn(f"tracker {thread.name!r} {trouble}", stacklevel=2)
-                else:
-                    asked.append(thread)
-            for thread in asked:
+                thread.finish()
+            for thread in threads:
                 if trouble := thread.finished(deadline - time.monotonic()):
                     warnings.warn(f"tracker {thread.name!r} did not close: {trouble}", stacklevel=2)
         finally:

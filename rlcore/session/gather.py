@@ -4,48 +4,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
 from rlcore.contracts.errors import WorkerError
 from rlcore.placement import parts, route
-from rlcore.rollout.messages import InteractJob, InteractReport, Route, Trace
+from rlcore.rollout.messages import (
+    GatherOrder,
+    InteractJob,
+    InteractReport,
+    RolloutJob,
+    RolloutResult,
+    Route,
+    Trace,
+)
 from rlcore.rollout.schedule import Column, deal
 from rlcore.session.assembly import Assembly
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.rollout_worker import RolloutSummary
 from rlcore.workers.worker_specs import OnCount
-
-if TYPE_CHECKING:
-    from rlcore.rollout.converse import RolloutJob
-
-
-@dataclass(frozen=True)
-class GatherOrder:
-    """An order to play episodes.
-
-    Attributes:
-        side: "train" or "eval": whose env settings.
-        phase, update: parts of the keys of the policy's randomness.
-        deterministic: without exploration noise.
-        temperature: at which tokens are sampled; None: that of training.
-        keep: keep the trajectory in the rollout workers, for an update.
-        record: column numbers whose first episode is filmed.
-        trace: column numbers of which everything that env and policy exchange is recorded.
-        stay: numbers of columns gathered before that stay beside these in the rollout workers.
-    """
-
-    side: str
-    columns: Sequence[Column]
-    phase: str
-    update: int
-    deterministic: bool
-    keep: bool
-    record: frozenset[int] = frozenset()
-    trace: frozenset[int] = frozenset()
-    stay: frozenset[int] = frozenset()
-    temperature: float | None = None
 
 
 @dataclass
@@ -135,25 +111,17 @@ def _env_jobs(
 
 def _rollout_job(assembly: Assembly, order: GatherOrder, routes: tuple[Route, ...]) -> RolloutJob:
     """Which routes a rollout worker answers, and how."""
-    from rlcore.rollout.converse import RolloutJob
-
     config = assembly.config
     return RolloutJob(
+        order=replace(order, columns=()),
         routes=routes,
         seed=config.runner.seed,
-        phase=order.phase,
-        update=order.update,
-        deterministic=order.deterministic,
-        temperature=order.temperature,
-        keep=order.keep,
         forward_batch=config.rollout.forward_batch,
         env_timeout=config.cluster.timeouts.env,
-        trace=order.trace,
-        stay=order.stay,
     )
 
 
-def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutSummary]) -> Gathered:
+def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutResult]) -> Gathered:
     """Merge the reports of all workers."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from rich.console import RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -88,10 +87,9 @@ class Phase:
         self._say = say
         self._said = time.monotonic()
 
-    def advance(self, count: int = 1, success: int | None = None) -> None:
-        """`count` more units are done; of them, where units are episodes, `success` succeeded."""
-        succeeded = None if success is None else (self._successes or 0) + success
-        self.set(self.done + count, succeeded)
+    def advance(self, count: int = 1) -> None:
+        """`count` more units are done."""
+        self.set(self.done + count)
 
     def counts(self, totals: Mapping[str, float]) -> None:
         """Take over running totals `{"episodes", "successes"}`, as the workers report them."""
@@ -125,19 +123,17 @@ class Phase:
 class Progress:
     """Progress of a run, as a context manager.
 
-        with Progress(total_phases=5) as progress:
+        with Progress() as progress:
             with progress.phase("rollout", total=64) as phase:
-                phase.advance(8, success=3)
+                phase.advance(8)
 
     Args:
-        total_phases: phases of the whole run, for `[2/5]`; None where it isn't known.
         console: where to write; standard output if None.
     """
 
-    def __init__(self, total_phases: int | None = None, console: Canvas | None = None) -> None:
+    def __init__(self, console: Canvas | None = None) -> None:
         self._console = console or Canvas()
         self._live = self._console.is_terminal
-        self._total = total_phases
         self._number = 0
         self._shares = ""
         self._begin = time.perf_counter()
@@ -171,8 +167,7 @@ class Progress:
             quiet: print it only if the phase was stopped, where a line of its own follows.
         """
         self._number += 1
-        of = f"/{self._total}" if self._total is not None else ""
-        label = f"[{self._number}{of}] {name}"
+        label = f"[{self._number}] {name}"
         task = None
         if self._live:
             task = self._bars.add_task(label, total=total, status="", shares=self._shares)
@@ -195,10 +190,6 @@ class Progress:
     def line(self, text: str) -> None:
         """One line that stays, above the bars."""
         self._console.print(text, soft_wrap=True)
-
-    def print(self, renderable: RenderableType) -> None:
-        """A rich table or the like that stays, above the bars."""
-        self._console.print(renderable)
 
     def update_line(self, update: int, total: int, metrics: Mapping[str, float]) -> None:
         """One line per policy update: the metrics of UPDATE_LINE that there are.
@@ -226,7 +217,7 @@ class Progress:
             self._shares = " ".join(parts)
 
     def _result(self, label: str, phase: Phase, state: str, seconds: float) -> str:
-        """`[2/5] rollout: 64 of 64, success 0.42, 12.3 s (env 61% policy 20%), 95 s in all`."""
+        """`[2] rollout: 64 of 64, success 0.42, 12.3 s (env 61% policy 20%), 95 s in all`."""
         count = f"{phase.done} of {phase.total}" if phase.total is not None else str(phase.done)
         parts = [count] if phase.done or phase.total else []
         parts += [phase.status] if phase.status else []

@@ -99,26 +99,11 @@ def _candidates(session: Session, spec: EnvSpec, task: int) -> list[Episode]:
 
 
 def _play(session: Session, episodes: Sequence[Episode]) -> list[Demonstration]:
-    """The expert's episodes in the order asked for, spread over the env workers."""
-    collect = session.config.collect
-    ranks = session.group.ranks("env")
-    shares = [list(episodes[rank::ranks]) for rank in range(ranks)]
-    answers = session.group.demonstrate(
-        [
-            {
-                "episodes": share,
-                "action_noise": collect.action_noise,
-                "speed": collect.speed,
-                "stride": collect.stride,
-                "seed": session.config.runner.seed,
-                "max_steps": collect.max_episode_steps,
-            }
-            for share in shares
-        ],
-    )
+    """The expert's episodes, in the order asked for."""
+    config = session.config
+    played = session.group.demonstrate(episodes, config.collect, config.runner.seed)
     session.report_recovered(session.group.incidents())
-    played = {demo.episode: demo for answer in answers for demo in answer}
-    return [played[episode] for episode in episodes]
+    return played
 
 
 def _give_up(spec: EnvSpec, missing: dict[int, int]) -> None:

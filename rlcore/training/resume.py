@@ -165,8 +165,8 @@ def restore(session: Session, saved: Saved | None) -> int:
         return 0
     at = saved.checkpoint
     if not session.config.actor.model.is_lora:  # adapters come with the learner
-        session.group.policy("load", path=str(at.policy_path))
-    session.group.actor("load_learner", path=str(at.path))
+        session.group.load(at.policy_path)
+    session.group.load_learner(at.path)
     session.group.sync()
     restore_state(session, at)
     session.progress.line(f"resumed after update {at.step}")

@@ -33,7 +33,7 @@ def starting_policy(session: Session) -> Path:
     What an interrupted run has already made is taken up."""
     path = session.folder.sft
     if path.is_dir():  # written under another name and renamed, so it is whole
-        session.group.policy("load", path=str(path))
+        session.group.load(path)
         session.group.sync()
         if not session.folder.metrics.stat().st_size:  # taken back, for want of a checkpoint
             _log(session, read_json(session.folder.path / "sft.json"), "sft")
@@ -47,7 +47,7 @@ def starting_policy(session: Session) -> Path:
 def go_on(session: Session, start: Path, *, seconds: float) -> None:
     """The control: from the same start, more supervised training for as long as RL took."""
     data = session.config.collect.path or session.folder.demonstrations
-    session.group.actor("load", path=str(start))
+    session.group.load(start)
     history = _learn(session, "control", "control: more SFT", data, continue_seconds=seconds)
     _log(session, history, "control")
     path = session.folder.path / "control"
@@ -61,7 +61,7 @@ def _learn(
     title: str,
     data: str | Path,
     total: int | None = None,
-    **limits: float,
+    continue_seconds: float | None = None,
 ) -> dict[str, Any]:
     """Supervised training on all actor ranks, watched; returns its history."""
     with session.clock.measure(phase), session.progress.phase(title, total) as shown:
@@ -73,9 +73,9 @@ def _learn(
                 rate = f"{state['steps'] / max(state['seconds'], 1e-9):.1f} steps/s"
                 shown.set(int(state["steps"]), note=", ".join([*losses, rate]))
 
-        history: dict[str, Any] = session.group.actor(
-            "supervised", data=str(data), sft=session.config.sft, on_count=watch, **limits
-        )[0]
+        history = session.group.supervised(
+            str(data), session.config.sft, watch, continue_seconds=continue_seconds
+        )
         last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
         watch({"steps": history["steps"], "seconds": history["seconds"], **last})
     return history
@@ -83,9 +83,9 @@ def _learn(
 
 def _share(session: Session, path: Path) -> Path:
     with new_folder(path) as partial:
-        session.group.actor("save", path=str(partial))
+        session.group.save(partial)
         seal(partial, session.config.runner.seed)
-    session.group.policy("load", path=str(path))
+    session.group.load(path)
     session.group.sync()
     return path
 

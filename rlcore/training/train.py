@@ -175,15 +175,13 @@ def improve(session: Session, update: int) -> dict[str, float]:
     """Make one policy update from the gathered episodes."""
     with session.clock.measure("sync") as moved:
         if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
-            session.group.env("suspend", [{}] * session.group.ranks("env"))
+            session.group.suspend_envs()
         session.group.hand_over()
     with (
         session.clock.measure("update") as took,
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
-        metrics: dict[str, float] = session.group.actor(
-            "update", update=update, lr_factors=session.steering.lr_factors
-        )[0]
+        metrics = session.group.update(update, session.steering.lr_factors)
         phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
     with session.clock.measure("sync") as told:
         session.group.sync()
@@ -211,12 +209,11 @@ def checkpoint(session: Session, update: int) -> None:
     regular = _is_due(runner, update) or not _trains_on(session, update)
     best = regular and _is_best(session)
     with session.clock.measure("checkpoint"):
-        every = session.group.actor
         path = save_checkpoint(
             folder,
             update,
-            save_policy=lambda path: every("save", path=str(path)),
-            save_learner=lambda path: every("save_learner", path=str(path)),
+            save_policy=session.group.save,
+            save_learner=session.group.save_learner,
             state=session_state.state(session),
             best=best,
             keep=runner.keep_last,
@@ -226,7 +223,7 @@ def checkpoint(session: Session, update: int) -> None:
 
 def _warnings(session: Session, update: int, metrics: Mapping[str, float]) -> list[str]:
     """Warnings about an update that the user has not seen yet."""
-    lasting = {said: said for said in session.group.actor("remarks")[0]}
+    lasting = {said: said for said in session.group.remarks()}
     lasting["moved far"] = moved_far(update, metrics, session.config.algorithm) or ""
     fresh = [said for cause, said in lasting.items() if said and cause not in session.warned]
     session.warned |= {cause for cause, said in lasting.items() if said}

@@ -47,12 +47,12 @@ def hand_over(
     """
     for rank, key in enumerate(keys):
         if trajectory is None:
-            yield Send(key, Piece(last=True, light={}, inputs={}, replay={}))
+            yield Send((key,), Piece(last=True, light={}, inputs={}, replay={}))
             continue
         mine = [place for place, number in enumerate(numbers) if number % len(keys) == rank]
         pieces = list(_cut(trajectory, mine, piece))
         for index, columns in enumerate(pieces):
-            yield Send(key, _piece(take(trajectory, columns), last=index == len(pieces) - 1))
+            yield Send((key,), _piece(take(trajectory, columns), last=index == len(pieces) - 1))
 
 
 def take_over(keys: Sequence[str], timeout: float) -> Conversation:

@@ -16,7 +16,7 @@ from itertools import groupby
 
 from rlcore.contracts.protocols import Policy
 from rlcore.placement.routes import WeightRoute
-from rlcore.rollout.messages import Conversation, Publish, Receive
+from rlcore.rollout.messages import Conversation, Receive, Send
 from rlcore.transport.arrays import Stream, as_bytes
 from rlcore.transport.layout import (
     Announcement,
@@ -28,7 +28,7 @@ from rlcore.transport.layout import (
     held,
     weights,
 )
-from rlcore.transport.transports import RECEIVERS, SENDERS, WAITING_FOR, Receiver, Sender, Wiring
+from rlcore.transport.transports import WAITING_FOR, Arrival, Wiring, send
 
 
 def publish(
@@ -51,18 +51,17 @@ def publish(
     """
     sent = weights(policy, subset)
     kinds = {name: Kind.of(tensor) for name, tensor in sent.items()}
-    sender_ends: list[tuple[Sender, Announcement]] = []
+    announced: list[Announcement] = []
     for route in routes:
         spans = tuple(span for span, _ in held(sent, route.part))
-        sender_end = SENDERS[route.way](route, wiring)
-        news = Announcement(version, subset, kinds, spans, wiring.bucket, sender_end.meeting)
-        sender_ends.append((sender_end, news))
-    for sender_end, news in sender_ends:
-        yield Publish(sender_end.route.keys, news)
-    for sender_end, news in sender_ends:
-        here = (at_hand(tensor) for _, tensor in held(sent, sender_end.route.part))
+        meeting = wiring.meeting(route)
+        announced.append(Announcement(version, subset, kinds, spans, wiring.bucket, meeting))
+    for route, news in zip(routes, announced, strict=True):
+        yield Send(route.keys, news)
+    for route, news in zip(routes, announced, strict=True):
+        here = (at_hand(tensor) for _, tensor in held(sent, route.part))
         own = (as_bytes(tensor.contiguous()) for tensor in here)
-        yield from sender_end.send(news.counts, Stream(own))
+        yield from send(route, news, Stream(own), wiring)
 
 
 def pull(
@@ -90,20 +89,14 @@ def pull(
     for route in routes:
         news.append((yield Receive(route.key(reader), timeout, WAITING_FOR)))
     places = fitting(news, policy, at_hand)
-    receivers = [
-        RECEIVERS[route.way](route, reader, one, Stream(pieces), wiring)
+    arrivals = [
+        Arrival(route, reader, one, Stream(pieces))
         for route, one, pieces in zip(routes, news, places, strict=True)
     ]
-    for _, beside in groupby(receivers, key=lambda receiver: receiver.route.way):
-        yield from _in_turn(list(beside))
+    for _, beside in groupby(arrivals, key=lambda arrival: arrival.route.way):
+        together = list(beside)
+        for number in range(max(len(arrival.news.counts) for arrival in together)):
+            for arrival in together:
+                if number < len(arrival.news.counts):
+                    yield from arrival.receive(number, wiring)
     return news[0]
-
-
-def _in_turn(receivers: Sequence[Receiver]) -> Conversation:
-    """The first bucket of each, the second of each, ..."""
-    most = max(len(receiver.news.counts) for receiver in receivers)
-    for number in range(most):
-        for receiver in receivers:
-            counts = receiver.news.counts
-            if number < len(counts):
-                yield from receiver.receive(number, counts[number])

@@ -21,7 +21,7 @@ from math import inf
 from typing import Any, Protocol
 
 from rlcore.contracts.errors import StuckError, WorkerError
-from rlcore.rollout.messages import Conversation, Count, Publish, Receive, Send, env_rank_of
+from rlcore.rollout.messages import Conversation, Count, Receive, Send, env_rank_of
 
 TELL_SECONDS = 0.5
 QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run ahead
@@ -51,8 +51,6 @@ def drive(conversation: Conversation, channel: Channel) -> Any:
             return stop.value
         answer = None
         if isinstance(request, Send):
-            channel.send([request.key], request.message)
-        elif isinstance(request, Publish):
             channel.send(request.keys, request.message)
         elif isinstance(request, Count):
             channel.count(request.amounts)
@@ -119,7 +117,7 @@ def _run_until_receive(
         elif isinstance(request, Count):
             totals.update(request.amounts)
         else:
-            for key in request.keys if isinstance(request, Publish) else (request.key,):
+            for key in request.keys:
                 queues[key].append(request.message)
 
 

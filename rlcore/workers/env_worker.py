@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.config.schema import EnvConfig
+from rlcore.config.schema import CollectConfig, EnvConfig
 from rlcore.contracts.errors import EnvError, WorkerError
 from rlcore.contracts.protocols import Demonstration, Env
 from rlcore.contracts.specs import EnvSpec, Episode
@@ -206,7 +206,7 @@ class EnvWorker:
                 messages = future.result()
                 for part, message in messages.items():
                     route = Route(self._settings.rank, stage, part)
-                    yield Send(route.observations, message)
+                    yield Send((route.observations,), message)
                 answers = []
                 for part, message in messages.items():
                     if message.observation is not None:
@@ -239,14 +239,7 @@ class EnvWorker:
         return InTurn() if alone else ThreadPoolExecutor(self._settings.stages)
 
     def demonstrate(
-        self,
-        episodes: Sequence[Episode],
-        *,
-        action_noise: float,
-        speed: float,
-        stride: int,
-        seed: int,
-        max_steps: int | None = None,
+        self, episodes: Sequence[Episode], collect: CollectConfig, seed: int
     ) -> list[Demonstration]:
         """Expert episodes of the given addresses (see
         :meth:`rlcore.contracts.protocols.Env.demonstrate`)."""
@@ -255,11 +248,11 @@ class EnvWorker:
         courses = [
             env.demonstrate(
                 episodes[stage :: len(envs)],
-                action_noise=action_noise,
-                speed=speed,
-                stride=stride,
+                action_noise=collect.action_noise,
+                speed=collect.speed,
+                stride=collect.stride,
                 seed=seed,
-                max_steps=max_steps,
+                max_steps=collect.max_episode_steps,
             )
             for stage, env in enumerate(envs)
         ]

@@ -17,17 +17,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rlcore.config.schema import CollectConfig, SFTConfig
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import Episode
 from rlcore.numerics.mkl import Rounding, processor, settle
 from rlcore.placement import WeightRoute
-from rlcore.rollout.messages import InteractJob, InteractReport
+from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
 from rlcore.terminal.text import some
 from rlcore.workers.policy_worker import PolicyWorkerSettings
-from rlcore.workers.rollout_worker import RolloutSummary
 from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 BUCKET_BYTES = 64 * 2**20
@@ -102,40 +104,88 @@ class WorkerGroup(ABC):
             self.stop(graceful=False)
             raise
 
-    def env(self, method: str, per_rank: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Call a method of every env worker, with keyword arguments per rank."""
-        return self._call("env", method, per_rank)
+    # -- env workers
 
-    def demonstrate(self, per_rank: Sequence[Mapping[str, Any]]) -> list[list[Demonstration]]:
-        """Let the experts of every env worker play (:meth:`EnvWorker.demonstrate`), as in a
-        rollout: the actor leaves the accelerators that simulators share with it."""
+    def demonstrate(
+        self, episodes: Sequence[Episode], collect: CollectConfig, seed: int
+    ) -> list[Demonstration]:
+        """Expert episodes in the order asked for, spread over the env workers. As in a rollout,
+        the actor leaves the accelerators that simulators share with it."""
         self._turn("rollout")
-        return self.env("demonstrate", per_rank)
+        ranks = self.ranks("env")
+        shared = {"collect": collect, "seed": seed}
+        shares = [{"episodes": list(episodes[rank::ranks]), **shared} for rank in range(ranks)]
+        answers = self._call("env", "demonstrate", shares)
+        played = {demo.episode: demo for answer in answers for demo in answer}
+        return [played[episode] for episode in episodes]
 
     def incidents(self) -> list[str]:
         """Failures of simulators and env workers that were recovered from and are in no report of
         episodes; one text each."""
-        asked = self.env("incidents", [{}] * self.ranks("env"))
-        return [text for found in asked for text in found]
+        return [text for found in self._envs("incidents") for text in found]
 
-    def actor(self, method: str, *, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
-        """Call a method of every worker that learns with the same arguments; results by rank."""
-        self._turn("actor")
-        every = [arguments] * self.ranks("actor")
-        return self._call("actor", method, every, on_count)
+    def suspend_envs(self) -> None:
+        """Let env workers free the accelerators that they share with an actor."""
+        self._envs("suspend")
 
-    def actor_on_first(self, method: str, **arguments: Any) -> Any:
-        """Call a method of actor worker 0 alone; its result."""
-        return self._call("actor", method, [arguments])[0]
+    def release(self, side: str) -> None:
+        """Close the simulators of a side."""
+        self._envs("release", side=side)
 
-    def policy(self, method: str, **arguments: Any) -> None:
-        """Call a method of every worker that holds a policy, acting or learning, once each; they
-        must hold the same policy afterwards."""
-        self.actor(method, **arguments)
+    def _envs(self, method: str, **arguments: Any) -> list[Any]:
+        return self._call("env", method, [arguments] * self.ranks("env"))
+
+    # -- workers that hold a policy
+
+    def load(self, path: Path) -> None:
+        """Load a saved policy into every worker that holds one, acting or learning."""
+        self._actors("load", path=str(path))
         if self._worker_specs.separate:
             self._turn("rollout")
-            self._call("rollout", method, [arguments] * self.ranks("rollout"))
+            self._call("rollout", "load", [{"path": str(path)}] * self.ranks("rollout"))
         self._check_alike()
+
+    def save(self, path: Path) -> None:
+        """Save the policy that learns, see :meth:`ActorWorker.save`."""
+        self._actors("save", path=str(path))
+
+    def load_learner(self, path: Path) -> None:
+        """Load optimizer, scheduler and counters from a checkpoint's folder."""
+        self._actors("load_learner", path=str(path))
+
+    def save_learner(self, path: Path) -> None:
+        """Save them."""
+        self._actors("save_learner", path=str(path))
+
+    def update(
+        self, update: int, lr_factors: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """Make one policy update (:meth:`ActorWorker.update`); returns its metrics."""
+        metrics: dict[str, float] = self._actors("update", update=update, lr_factors=lr_factors)[0]
+        return metrics
+
+    def remarks(self) -> list[str]:
+        """What a user should know of the updates so far."""
+        remarks: list[str] = self._actors("remarks")[0]
+        return remarks
+
+    def supervised(
+        self, data: str, sft: SFTConfig, on_count: OnCount, *, continue_seconds: float | None = None
+    ) -> dict[str, Any]:
+        """Train on demonstrations (:meth:`ActorWorker.supervised`); returns the history."""
+        told = {"data": data, "sft": sft, "continue_seconds": continue_seconds}
+        history: dict[str, Any] = self._actors("supervised", on_count, **told)[0]
+        return history
+
+    def version(self) -> int:
+        """How often the weights that learn were changed."""
+        version: int = self._call("actor", "version", [{}])[0]
+        return version
+
+    def _actors(self, method: str, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
+        """Ask every worker that learns the same; answers by rank."""
+        self._turn("actor")
+        return self._call("actor", method, [arguments] * self.ranks("actor"), on_count)
 
     def _check_alike(self) -> None:
         """Refuse workers that loaded or drew unlike policies: they would train a mixture.
@@ -179,11 +229,11 @@ class WorkerGroup(ABC):
     def converse(
         self,
         interact: Sequence[InteractJob],
-        rollout: Sequence[Any],
+        rollout: Sequence[RolloutJob],
         on_count: OnCount | None = None,
-    ) -> tuple[list[InteractReport], list[RolloutSummary]]:
+    ) -> tuple[list[InteractReport], list[RolloutResult]]:
         """Let env workers and rollout workers play: one job per rank each."""
-        due = self.actor_on_first("version") if self._worker_specs.separate else None
+        due = self.version() if self._worker_specs.separate else None
         self._turn("rollout")
         parts = [
             Part("env", rank, "converse", {"job": job}, env_ranks=(rank,))

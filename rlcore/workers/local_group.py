@@ -31,7 +31,7 @@ class LocalGroup(WorkerGroup):
         self.routes = IN_PROCESS
         self._set_by_env: dict[int, Any] = {}
         self._workers = {
-            role: ROLES[role].make(_merged([member.settings for member in members]))
+            role: ROLES[role](_merged([member.settings for member in members]))
             for role, members in worker_specs.members.items()
         }
 
@@ -53,7 +53,7 @@ class LocalGroup(WorkerGroup):
                 self._at_work(role),
                 watchdog.limit(*_late(role, "start", "start", self._timeouts.start)),
             ):
-                ROLES[role].calls["start"](worker, **START.get(role, {}))
+                worker.start(**START.get(role, {}))
 
     def _call(
         self,
@@ -65,17 +65,13 @@ class LocalGroup(WorkerGroup):
         role = self._role(component)
         told = {} if on_count is None else {"on_progress": on_count}
         with _told_once(role, method), self._at_work(role):
-            return [
-                ROLES[role].calls[method](self._workers[role], **arguments, **told)
-                for arguments in per_rank
-            ]
+            call = getattr(self._workers[role], method)
+            return [call(**arguments, **told) for arguments in per_rank]
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
         roles = [self._role(part.component) for part in parts]
         talks = [
-            self._part(
-                role, part.talk, ROLES[role].talks[part.talk](self._workers[role], **part.arguments)
-            )
+            self._part(role, part.talk, getattr(self._workers[role], part.talk)(**part.arguments))
             for role, part in zip(roles, parts, strict=True)
         ]
         return interleave(talks, on_count)
@@ -104,7 +100,7 @@ class LocalGroup(WorkerGroup):
         for role, worker in self._workers.items():
             # not timeouts.stop: it may have many stuck processes to end, and the run ends with it
             with watchdog.limit(*_late(role, "stop", "env", self._timeouts.env)):
-                ROLES[role].calls["stop"](worker)
+                worker.stop()
 
 
 def _late(role: str, doing: str, key: str, seconds: float) -> tuple[WorkerError, float]:

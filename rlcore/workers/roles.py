@@ -1,31 +1,14 @@
-"""Define the kinds of workers, and the methods that may be called on each.
-
-An unknown name is a bug of the caller. `calls` return at once; `talks` are conversations with other
-workers.
-"""
+"""Define the kinds of workers, and which arguments of their methods are folders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rlcore.workers.actor_worker import ActorWorker
 from rlcore.workers.env_worker import EnvWorker
 from rlcore.workers.fused_worker import FusedWorker
-from rlcore.workers.policy_worker import PolicyWorker
 from rlcore.workers.rollout_worker import RolloutWorker
-
-Methods = Mapping[str, Callable[..., Any]]
-
-
-@dataclass(frozen=True)
-class Role:
-    """One kind of worker: how it is made from its settings, and its methods by name."""
-
-    make: type[Any]
-    calls: Methods
-    talks: Methods
 
 
 @dataclass(frozen=True)
@@ -45,63 +28,14 @@ class Folder:
     kept: bool = False
 
 
-_POLICY: Methods = {
-    "start": PolicyWorker.start,
-    "save": PolicyWorker.save,
-    "checksums": PolicyWorker.checksums,
-    "check_rounding": PolicyWorker.check_rounding,
-    "suspend": PolicyWorker.suspend,
-    "stop": PolicyWorker.stop,
+ROLES: dict[str, type[Any]] = {
+    "env": EnvWorker,
+    "rollout": RolloutWorker,
+    "actor": ActorWorker,
+    "rollout+actor": FusedWorker,
 }
-_ROLLOUT = Role(
-    RolloutWorker,
-    calls={**_POLICY, "load": RolloutWorker.load},
-    talks={
-        "converse": RolloutWorker.converse,
-        "pull": RolloutWorker.pull,
-        "hand_over": RolloutWorker.hand_over,
-    },
-)
-_ACTOR = Role(
-    ActorWorker,
-    calls={
-        **_POLICY,
-        "save": ActorWorker.save,
-        "load": ActorWorker.load,
-        "rendezvous": ActorWorker.rendezvous,
-        "join": ActorWorker.join,
-        "update": ActorWorker.update,
-        "remarks": ActorWorker.remarks,
-        "supervised": ActorWorker.supervised,
-        "save_learner": ActorWorker.save_learner,
-        "load_learner": ActorWorker.load_learner,
-        "version": ActorWorker.version,
-    },
-    talks={"publish": ActorWorker.publish, "take_over": ActorWorker.take_over},
-)
-ROLES: dict[str, Role] = {
-    "env": Role(
-        EnvWorker,
-        calls={
-            "start": EnvWorker.start,
-            "demonstrate": EnvWorker.demonstrate,
-            "incidents": EnvWorker.incidents,
-            "release": EnvWorker.release,
-            "suspend": EnvWorker.suspend,
-            "process_id": EnvWorker.process_id,
-            "stop": EnvWorker.stop,
-        },
-        talks={"converse": EnvWorker.converse},
-    ),
-    "rollout": _ROLLOUT,
-    "actor": _ACTOR,
-    "rollout+actor": Role(
-        FusedWorker,
-        calls={**_ROLLOUT.calls, **_ACTOR.calls, "load": FusedWorker.load},
-        talks={**_ROLLOUT.talks, **_ACTOR.talks},
-    ),
-}
-"""By the name a roster gives the role; a fused worker is asked as either of its components."""
+"""The class of each role's workers; a fused worker is asked as either of its components. A backend
+calls its methods by name, for the typed ones of :class:`rlcore.workers.group.WorkerGroup`."""
 START: dict[str, dict[str, str]] = {"env": {"side": "train"}}
 """Arguments of a role's `start`; none where it isn't named."""
 FOLDERS = {

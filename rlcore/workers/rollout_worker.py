@@ -8,34 +8,15 @@ produces   trajectory/RANK/ACTOR_RANK, which it then drops
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import WorkerError
-from rlcore.rollout.messages import Conversation, Trace
+from rlcore.rollout.messages import Conversation, RolloutJob, RolloutResult
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
     from rlcore.placement.routes import WeightRoute
-    from rlcore.rollout.converse import RolloutJob, RolloutResult
-
-
-@dataclass(frozen=True)
-class RolloutSummary:
-    """A rollout without its trajectory.
-
-    Attributes:
-        outcomes: of all episodes.
-        seconds: by phase.
-        weights: version of the weights that acted; None: those that are trained, in place.
-        traces: of the columns that were to be traced, by number.
-    """
-
-    outcomes: list[EpisodeOutcome]
-    seconds: dict[str, float]
-    weights: int | None
-    traces: dict[int, Trace]
 
 
 class RolloutWorker(PolicyWorker):
@@ -48,7 +29,7 @@ class RolloutWorker(PolicyWorker):
 
     def converse(self, job: RolloutJob) -> Conversation:
         """Carry out the job; keeps the trajectory, together with those columns of the one
-        before that must stay; returns a :class:`RolloutSummary`.
+        before that must stay; returns the :class:`RolloutResult` without them.
 
         Raises:
             WorkerError: the weights here are not of the required version.
@@ -63,11 +44,11 @@ class RolloutWorker(PolicyWorker):
                 hint="a loop that changes the actor's weights must call group.sync() before the "
                 "next rollout",
             )
-        self.policy.set_progress(job.update)
+        self.policy.set_progress(job.order.update)
         result = yield from converse(self.policy, job)
-        self._keep(result, job.stay)
-        self._gathered = job.keep
-        return RolloutSummary(result.outcomes, result.seconds, job.weights, result.traces)
+        self._keep(result, job.order.stay)
+        self._gathered = job.order.keep
+        return replace(result, trajectory=None, columns=[])
 
     def _keep(self, result: RolloutResult, stay: frozenset[int]) -> None:
         """Keep columns by number, so that an interrupted conversation can simply be repeated."""

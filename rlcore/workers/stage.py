@@ -11,7 +11,7 @@ import numpy as np
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
 from rlcore.contracts.protocols import ChunkResult, Observation, take_rows
 from rlcore.contracts.specs import Episode
-from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob
+from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob, Waiting
 from rlcore.rollout.schedule import Column
 from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.column_queue import ColumnQueue
@@ -177,10 +177,10 @@ class StagePlayer:
         return EnvMessage(
             sequence=self._sequence,
             outcome=outcome,
-            columns=[state.column.number for state in states.values()],
-            episodes=[state.episode for state in states.values()],
-            episode_numbers=[state.episode_number for state in states.values()],
-            decisions=[state.decision for state in states.values()],
+            rows=[
+                Waiting(state.column.number, state.episode, state.episode_number, state.decision)
+                for state in states.values()
+            ],
             observation=take_rows(observation, list(states))
             if observation is not None and states
             else None,

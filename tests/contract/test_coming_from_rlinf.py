@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rlcore_tools.rlinf import shared
+from rlcore_tools.rlinf import old_names, shared
 
-from rlcore.config import old_names, schema_tree
+from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.imports import ImportRule
 from rlcore.config.schema import RunConfig

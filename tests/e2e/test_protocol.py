@@ -45,9 +45,7 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         close(worker, side)
         sides.append(side)
 
-    from rlcore.workers.roles import ROLES
-
-    monkeypatch.setitem(ROLES["env"].calls, "release", release)
+    monkeypatch.setattr(EnvWorker, "release", release)
     yield sides
 
 

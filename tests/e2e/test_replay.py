@@ -21,12 +21,12 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.specs import Episode
 from rlcore.results.tables import EpisodeResult, read_results
-from rlcore.rollout.messages import Trace
+from rlcore.rollout.messages import GatherOrder, Trace
 from rlcore.rollout.schedule import Column, evaluation_columns, training_columns
 from rlcore.run_folder.checkpoint import find_checkpoint
 from rlcore.session.assembly import assemble
 from rlcore.session.backends import make_group
-from rlcore.session.gather import GatherOrder, gather
+from rlcore.session.gather import gather
 from rlcore.training import train
 
 Arrays = Mapping[str, np.ndarray]

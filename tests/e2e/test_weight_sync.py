@@ -41,13 +41,13 @@ def test_a_policy_of_four_stores_goes_every_way(tmp_path: Path):
             for number, way in enumerate(("object_store", "broadcast")):
                 group.routes = plan_weight_routes(*seats, sync=way)
                 folder = tmp_path / way
-                group.actor("save", path=str(folder))
+                group.save(folder)
                 file = folder / WEIGHTS
                 changed = {name: one + 1 for name, one in load_file(file).items()}
                 save_file(changed, file)
-                group.actor("load", path=str(folder))
+                group._actors("load", path=str(folder))
                 group.sync()
-                assert group.actor_on_first("version") == number + 1
+                assert group.version() == number + 1
                 group._call("rollout", "save", [{"path": str(folder)}])
                 acts = load_file(file)
                 assert set(acts) == set(changed)

@@ -30,7 +30,7 @@ CORE = (
     *("__init__", "config/__init__", "config/schema", "contracts/__init__", "contracts/decisions"),
     *("contracts/errors", "contracts/protocols", "contracts/rng", "contracts/specs"),
     *("files/__init__", "files/hub", "files/reading", "numerics/__init__", "numerics/mkl"),
-    *("plugins/__init__", "plugins/import_target", "plugins/moved", "plugins/system_libraries"),
+    *("plugins/__init__", "plugins/import_target", "plugins/system_libraries"),
     *("process/__init__", "process/signals", "terminal/__init__", "terminal/stdio"),
     *("terminal/text", "validation/__init__", "validation/env", "validation/faults"),
 )

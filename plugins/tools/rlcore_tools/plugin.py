@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rlcore import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 from rlcore_tools.observers import rlcore_after_eval as rlcore_after_eval
@@ -46,3 +48,21 @@ def rlcore_components() -> list[ComponentSpec]:
             for name, (attribute, summary, packages) in TRACKERS.items()
         ),
     ]
+
+
+@hookimpl
+def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
+    """Plugins that import what core has under another name now. No run is asked about them."""
+    if config is not None:
+        return []
+    from rlcore_tools.moved import rows  # reads the files of plugins
+
+    return rows()
+
+
+@hookimpl
+def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
+    """RLinf's spellings."""
+    from rlcore_tools.rlinf.old_names import put_right  # only where something is composed
+
+    put_right(layers, config)

@@ -35,7 +35,7 @@ def test_dropping_and_masking_are_the_same_update(figures_of, tmp_path: Path):
              "env.train.image_size=64", "env.eval.image_size=64"]  # fmt: skip
     with LocalGroup(assemble(compose(words)).worker_specs) as group:
         group.start()
-        group.actor_on_first("save", path=str(tmp_path / "start"))
+        group.save(tmp_path / "start")
     told = [f"actor.model.model_path={tmp_path}/start", "actor.model.openpi.max_token_len=null"]
     figures = figures_of("drop_samples", *told, *SMALL, "--repeats", "1")
     counts = list(figures["evaluated"].values())

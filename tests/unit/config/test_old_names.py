@@ -1,28 +1,14 @@
-"""Old spellings: understood, mapped, warned about; refused where the meaning would be lost."""
+"""Old spellings and values of our own: understood, and warned about."""
 
 from __future__ import annotations
 
 import pytest
 
 from rlcore.config.compose import compose
-from rlcore.config.old_names import ConfigWarning
-from rlcore.contracts.errors import ConfigError
+from rlcore.config.old_names import ConfigWarning, put, take
+from rlcore.contracts.hookspecs import hookimpl
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
-
-
-def sampled(config) -> tuple[bool, float | None]:
-    return not config.rollout.eval_deterministic, config.rollout.eval_temperature
-
-
-@pytest.mark.parametrize("turned", [False, True])
-def test_do_sample_decides_whatever_the_temperature_and_the_order(registry, turned):
-    """The documents' settings of a supervised and of a trained policy."""
-    for do_sample in (False, True):
-        words = [f"do_sample={do_sample}", "temperature=1.6"]
-        with pytest.warns(ConfigWarning):
-            config = compose([*TOY, *(words[::-1] if turned else words)], registry=registry)
-        assert sampled(config) == (do_sample, 1.6)
 
 
 @pytest.mark.parametrize(
@@ -30,83 +16,23 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(registry, turn
     [
         ("algorithm.Style=bold", lambda c: c.algorithm.style == "bold"),
         ("algorithm.DIAL.level=2", lambda c: c.algorithm.dial.level == 2),
-        ("fsdp.sharding_strategy=full_shard",
-         lambda c: c.actor.fsdp_config.sharding_strategy == "full_shard"),
-        ("actor.fsdp.gradient_checkpointing=true",
-         lambda c: c.actor.fsdp_config.gradient_checkpointing),
-        ("do_sample=true", lambda c: not c.rollout.eval_deterministic),
-        ("rollout.sampling_params.do_sample=false", lambda c: c.rollout.eval_deterministic),
-        ("algorithm.temperature=1.0", lambda c: not c.rollout.eval_deterministic),
-        ("temperature=1.6", lambda c: sampled(c) == (True, 1.6)),
-        ("rollout.sampling_params.temperature_eval=0.6", lambda c: sampled(c) == (True, 0.6)),
-        ("algorithm.sampling_params.temperature_eval=2", lambda c: sampled(c) == (True, 2.0)),
-        ("env.eval.temperature=0", lambda c: c.rollout.eval_deterministic),
-        ("rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
-        ("algorithm.eval_rollout_epoch=2", lambda c: c.env.eval.rollout_epoch == 2),
-        ("algorithm.rollout_epoch=2", lambda c: c.env.train.rollout_epoch == 2),
-        ("env.train.group_size=4", lambda c: c.algorithm.group_size == 4),
         ("rollout.sync=shared_memory", lambda c: c.rollout.sync == "object_store"),
-        ("algorithm.n_chunk_steps=10", lambda c: True),  # 20 steps // chunks of 2
     ],
-)  # fmt: skip
+)
 def test_old_spellings_are_mapped_and_warned_about(registry, override, read):
     with pytest.warns(ConfigWarning):
         assert read(compose([*TOY, override], registry=registry))
 
 
-def test_files_may_hold_old_spellings_too(registry, tmp_path):
-    (tmp_path / "experiment").mkdir()
-    text = (
-        "# @package _global_\nalgorithm: {n_chunk_steps: 10, Dial: {level: 3}}\ndo_sample: true\n"
-    )
-    (tmp_path / "experiment" / "e.yaml").write_text(text, encoding="utf-8")
-    with pytest.warns(ConfigWarning):
-        config = compose([*TOY, "experiment=e"], config_dirs=[tmp_path], registry=registry)
-    assert (config.algorithm.dial.level, config.rollout.eval_deterministic) == (3, False)
+def test_a_plugin_knows_those_of_its_system(registry):
+    class Known:
+        @staticmethod
+        @hookimpl
+        def rlcore_old_keys(layers, config):
+            assert config.algorithm.style == "calm"
+            for layer in layers:
+                if "look" in layer:
+                    put(layer, "algorithm.style", take(layer, "look")[1])
 
-
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        ("algorithm.n_chunk_steps=8", r"= 20 // 2 = 10, got 8"),
-        ("algorithm.n_chunk_steps=some", "must be int, got 'some'"),
-        ("temperature=-1", "temperature must be a number, 0 or more, got -1"),
-        ("temperature=hot", "temperature must be a number, 0 or more, got 'hot'"),
-        ("rollout.sampling_params.top_p=0.9", "top_p must be 1, or left out, got 0.9"),
-        ("do_sample=7", "must be true or false, got 7"),
-        ("env.eval.group_size=8", r"env\.eval\.group_size must be 1, or left out, got 8"),
-    ],
-)
-def test_a_meaning_that_would_be_lost_is_refused(registry, override, sentence):
-    with pytest.raises(ConfigError, match=sentence):
-        compose([*TOY, override], registry=registry)
-
-
-def test_the_new_spelling_wins_in_the_same_place(registry, tmp_path):
-    (tmp_path / "experiment").mkdir()
-    text = "# @package _global_\ndo_sample: true\nrollout: {eval_deterministic: true}\n"
-    (tmp_path / "experiment" / "e.yaml").write_text(text, encoding="utf-8")
-    with pytest.warns(ConfigWarning):
-        config = compose([*TOY, "experiment=e"], config_dirs=[tmp_path], registry=registry)
-    assert config.rollout.eval_deterministic
-
-
-def test_settings_that_have_one_value_are_taken_as_they_stand(registry):
-    words = ["runner.task_type=embodied", "rollout.sampling_params.top_p=1.0"]
-    assert compose([*TOY, *words], registry=registry) == compose(TOY, registry=registry)
-
-
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
-def test_the_crop_of_an_env_is_the_policys():
-    """The documents switch it off; a model that has it takes the value, another one can't."""
-    words = ["env=toy", "algorithm=ppo"]
-    off = ["env.train.center_crop=False", "env.eval.center_crop=False"]
-    with_crop, without = "model=openvla_tiny", "model=toy"
-    assert compose([*words, without, *off]) == compose([*words, without])
-    on = compose([*words, with_crop, "env.train.center_crop=true"])
-    assert on.actor.model.center_crop
-    config = compose([*words, with_crop, "actor.model.center_crop=true", *off])
-    assert not config.actor.model.center_crop
-    with pytest.raises(ConfigError, match=r"env\.eval\.center_crop must be false, or left out"):
-        compose([*words, without, "env.eval.center_crop=true"])
+    registry.manager.register(Known)
+    assert compose([*TOY, "look=bold"], registry=registry).algorithm.style == "bold"

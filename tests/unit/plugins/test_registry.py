@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -328,3 +329,16 @@ def test_a_plugin_that_hangs_at_its_import_is_named(tmp_path):
     assert "error: plugin 'sleepy' (sleepy 1.2) has not been imported within 3 s" in done.stderr
     assert "sleepy_plugin.py" in done.stderr  # where it was
     assert "hint: RLCORE_BLOCK_PLUGINS=sleepy leaves it out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import rlcore.no_such_room", "from rlcore.contracts.rng import draw"],
+)
+def test_who_imports_what_has_moved_is_sent_to_the_doctor(install, line):
+    install("acme", "acme_old", line)
+    (bad,) = [row for row in Registry.load(environ={}).rows() if row.name == "acme_old"]
+    said = " (it may have moved: rlcore doctor gives new names)"
+    assert bad.reason.endswith(said)
+    with pytest.raises(PluginError, match=re.escape(said)):
+        load_target("acme_old:make")

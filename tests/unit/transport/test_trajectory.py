@@ -71,7 +71,7 @@ def test_pieces_are_bounded_unless_one_column_has_more(play):
     per_column = ((trajectory.sample_index >= 0).sum(0) * row).tolist()
     limit = max(per_column) + min(per_column)
     sent = list(hand_over(trajectory, range(COLUMNS), ["a"], piece=limit))
-    assert all(isinstance(one, Send) and one.key == "a" for one in sent)
+    assert all(isinstance(one, Send) and one.keys == ("a",) for one in sent)
     sizes = [
         sum(
             packed.data.nbytes

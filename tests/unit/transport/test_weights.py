@@ -9,7 +9,7 @@ from torch import nn
 
 from rlcore.contracts.errors import WorkerError
 from rlcore.placement.routes import WeightRoute
-from rlcore.rollout.messages import Publish
+from rlcore.rollout.messages import Send
 from rlcore.transport.layout import Announcement, weights
 from rlcore.transport.transports import Wiring
 from rlcore.transport.weights import publish, pull
@@ -48,7 +48,7 @@ def test_no_message_is_larger_than_a_bucket(bucket, count):
     wiring = Wiring(1.0, bucket)
     talk = publish(Odd(1.0), version=1, subset="all", routes=[route], wiring=wiring)
     first, *others = list(talk)
-    assert isinstance(first, Publish) and isinstance(first.message, Announcement)
+    assert isinstance(first, Send) and isinstance(first.message, Announcement)
     sizes = [len(one.message) for one in others]
     assert len(sizes) == count and max(sizes) <= bucket and sum(sizes) == BYTES
 

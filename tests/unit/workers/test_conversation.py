@@ -14,8 +14,8 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 from rlcore.contracts.episodes import Footage
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.specs import Episode
-from rlcore.rollout.converse import RolloutJob, converse
-from rlcore.rollout.messages import InteractJob, Receive, Route, Send
+from rlcore.rollout.converse import converse
+from rlcore.rollout.messages import GatherOrder, InteractJob, Receive, RolloutJob, Route, Send
 from rlcore.rollout.schedule import (
     deal,
     evaluation_columns,
@@ -61,12 +61,9 @@ def play(*, stages=1, workers=1, parts=1, bootstrap=False, forward_batch=4, reco
         )
         talks.append(worker.converse(job))
     rollout = RolloutJob(
-        tuple(Route(*one[:2], part) for one in routes for part in range(parts)),
+        routes=tuple(Route(*one[:2], part) for one in routes for part in range(parts)),
         seed=1,
-        phase="train",
-        update=0,
-        deterministic=False,
-        keep=True,
+        order=GatherOrder("train", (), "train", 0, deterministic=False, keep=True),
         forward_batch=forward_batch,
         env_timeout=5.0,
     )
@@ -246,12 +243,9 @@ def test_filming_ends_with_the_job_on_shared_simulators():
             record=frozenset(record),
         )
         rollout = RolloutJob(
-            (Route(0, 0),),
+            routes=(Route(0, 0),),
             seed=1,
-            phase=side,
-            update=0,
-            deterministic=True,
-            keep=False,
+            order=GatherOrder(side, (), side, 0, deterministic=True, keep=False),
             forward_batch=4,
             env_timeout=5.0,
         )
@@ -302,7 +296,7 @@ def test_a_deadlock_is_named():
 def test_messages_arrive_in_order():
     def talker():
         for i in range(5):
-            yield Send("k", i)
+            yield Send(("k",), i)
 
     def listener():
         heard = []

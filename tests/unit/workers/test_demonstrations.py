@@ -7,10 +7,11 @@ import pytest
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_settings import ToyEnvConfig
 
+from rlcore.config.schema import CollectConfig
 from rlcore.contracts.specs import Episode
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
-SETTINGS = {"action_noise": 0.1, "speed": 1.0, "stride": 1, "seed": 0, "max_steps": 5}
+COLLECT = CollectConfig(action_noise=0.1, speed=1.0, stride=1, max_episode_steps=5)
 EPISODES = [Episode(trial % 2, trial) for trial in range(5)]
 
 
@@ -23,7 +24,7 @@ def played(stages: int) -> dict[Episode, np.ndarray]:
         )
     )  # fmt: skip
     try:
-        return {demo.episode: demo.actions for demo in worker.demonstrate(EPISODES, **SETTINGS)}
+        return {demo.episode: demo.actions for demo in worker.demonstrate(EPISODES, COLLECT, 0)}
     finally:
         worker.stop()
 

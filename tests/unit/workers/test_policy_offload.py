@@ -13,6 +13,7 @@ import torch
 from rlcore_testing.toy_env import ToyEnv
 
 from rlcore.config.compose import compose
+from rlcore.config.schema import CollectConfig
 from rlcore.contracts.specs import Episode
 from rlcore.learner.update import Learner
 from rlcore.rollout import converse
@@ -142,9 +143,9 @@ def test_the_actor_leaves_while_experts_play(tmp_path: Path, monkeypatch) -> Non
         return demonstrate(self, *arguments, **more)
 
     monkeypatch.setattr(ToyEnv, "demonstrate", noted)
-    asked = {"episodes": [Episode(0, 0)], "action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
+    collect = CollectConfig(action_noise=0.0, speed=1.0, stride=1)
     with LocalGroup(assembled(tmp_path, apart=True, offload=True).worker_specs) as group:
         group.start()
         assert on_device(group._workers["actor"])["weights"] > 0
-        assert len(group.demonstrate([asked])[0]) == 1
+        assert len(group.demonstrate([Episode(0, 0)], collect, 0)) == 1
     assert held and not any(held)

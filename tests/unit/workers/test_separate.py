@@ -16,8 +16,7 @@ from rlcore.contracts.errors import WorkerError
 from rlcore.placement import Seat, parts, route
 from rlcore.plugins.registry import load_plugins
 from rlcore.rollout.columns import LIGHT, canonical, join, take
-from rlcore.rollout.converse import RolloutJob
-from rlcore.rollout.messages import InteractJob, Route
+from rlcore.rollout.messages import GatherOrder, InteractJob, RolloutJob, Route
 from rlcore.rollout.schedule import deal, training_columns
 from rlcore.transport.layout import weights
 from rlcore.workers.actor_worker import ActorWorker
@@ -79,10 +78,7 @@ def jobs(*, envs=1, rollouts=1, stages=1):
         RolloutJob(
             routes=tuple(one for one, by in dealt if by == rank),
             seed=1,
-            phase="train",
-            update=0,
-            deterministic=False,
-            keep=True,
+            order=GatherOrder("train", (), "train", 0, deterministic=False, keep=True),
             forward_batch=4,
             env_timeout=5.0,
         )
@@ -179,7 +175,7 @@ def test_columns_stay_beside_those_gathered_later(reference):
         chosen = tuple(c for c in interact.columns[0] if c.number in numbers)
         interleave([
             EnvWorker(env_settings()).converse(replace(interact, columns=(chosen,))),
-            worker.converse(replace(rollout, stay=frozenset(stay))),
+            worker.converse(replace(rollout, order=replace(rollout.order, stay=frozenset(stay)))),
         ])  # fmt: skip
 
     play({0, 1, 2, 3, 4, 5, 6})
@@ -229,8 +225,8 @@ def test_workers_that_loaded_unlike_policies(group, tmp_path):
     """As from two folders at one path on two nodes: other numbers, other settings beside them."""
     actor, rollout = (group._workers[role] for role in ("actor", "rollout"))
     one, other = tmp_path / "one", tmp_path / "other"
-    group.actor("save", path=str(one))
-    group.policy("load", path=str(one))
+    group.save(one)
+    group.load(one)
     settings, *more = one.glob("*.json")
     parameters = [name for name, _ in actor.policy.named_parameters()]
     assert set(actor.checksums()) == {*parameters, settings.name, *(file.name for file in more)}
@@ -270,12 +266,12 @@ def test_a_group_starts_with_the_actors_weights(group):
     assert same_weights(group)
     interact, rollout = jobs()
     (_,), (summary,) = group.converse(interact, rollout)
-    assert summary.weights == group.actor_on_first("version") == 0
+    assert summary.weights == group.version() == 0
 
 
 def test_stale_weights_do_not_act(group, tmp_path):
-    group.actor("save", path=str(tmp_path))
-    group.actor("load", path=str(tmp_path))  # a change, as an update is
+    group.save(tmp_path)
+    group._actors("load", path=str(tmp_path))  # a change, as an update is
     with pytest.raises(WorkerError, match="with weights version 0 while version 1 is due"):
         group.converse(*jobs())
     group.sync()
@@ -284,8 +280,8 @@ def test_stale_weights_do_not_act(group, tmp_path):
 
 
 def test_a_policy_that_was_loaded_waits_for_the_actors_weights(group, tmp_path):
-    group.actor_on_first("save", path=str(tmp_path))
-    group.policy("load", path=str(tmp_path))
+    group.save(tmp_path)
+    group.load(tmp_path)
     with pytest.raises(WorkerError, match="with weights of no version while version 1 is due"):
         group.converse(*jobs())
     group.sync()
@@ -317,9 +313,9 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
     }
     with LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), members)) as group:
         group.start()
-        group.actor("save", path=str(tmp_path))
-        group.policy("load", path=str(tmp_path))  # once: rollout and actor are one
-        assert group.actor_on_first("version") == 1
+        group.save(tmp_path)
+        group.load(tmp_path)  # once: rollout and actor are one
+        assert group.version() == 1
         interact, rollout = jobs()
         (_,), (summary,) = group.converse(interact, rollout)
         assert summary.weights is None

@@ -18,7 +18,7 @@ import numpy as np
 from mujoco.gl_context import GLContext
 from rlcore_simulation.detail import EXACT, FilmFrames
 
-from rlcore_mujoco.detail import drawn_model
+from rlcore_mujoco.detail import drawn_model, remember
 from rlcore_mujoco.view import Camera, View
 
 # Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
@@ -34,6 +34,7 @@ def prepare_model(model: mujoco.MjModel, view: View) -> None:
         model.vis.quality.offsamples = 0
     if not model.light_castshadow.any():
         model.vis.quality.shadowsize = 0  # saves 64 MB for each scene, and changes no pixel
+    remember(model)
 
 
 @functools.cache
@@ -59,9 +60,7 @@ class Renderer:
         self._options = mujoco.MjvOption()
         self._options.geomgroup[list(view.hidden_groups)] = 0
         _process_context().make_current()
-        self._uploaded = mujoco.MjrContext(
-            drawn_model(model, view), mujoco.mjtFontScale.mjFONTSCALE_100.value
-        )
+        self._uploads = _uploads(model, view)
 
     def draw(
         self, model: mujoco.MjModel, data: mujoco.MjData, out: Mapping[str, np.ndarray]
@@ -75,8 +74,9 @@ class Renderer:
             self._for_films(model, out).draw(model, data, out)
             return
         _process_context().make_current()
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._uploaded)
         for name, eye in self._cameras.items():
+            uploaded = self._uploads[name]
+            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, uploaded)
             mujoco.mjv_updateScene(
                 model,
                 data,
@@ -86,14 +86,15 @@ class Renderer:
                 mujoco.mjtCatBit.mjCAT_ALL.value,
                 self._scene,
             )
-            mujoco.mjr_render(eye.rectangle, self._scene, self._uploaded)
-            mujoco.mjr_readPixels(eye.pixels, None, eye.rectangle, self._uploaded)
+            mujoco.mjr_render(eye.rectangle, self._scene, uploaded)
+            mujoco.mjr_readPixels(eye.pixels, None, eye.rectangle, uploaded)
             out[name][:] = eye.frame
 
     def close(self) -> None:
         """Free what was uploaded; the process keeps its context."""
         _process_context().make_current()
-        self._uploaded.free()
+        for uploaded in self._uploads.values():
+            uploaded.free()
         if self._exact is not None:
             self._exact.close()
 
@@ -103,6 +104,18 @@ class Renderer:
             cameras = {name: self._view.cameras[name] for name in out}
             self._exact = Renderer(model, replace(self._view, cameras=cameras, detail=EXACT))
         return self._exact
+
+
+def _uploads(model: mujoco.MjModel, view: View) -> dict[str, mujoco.MjrContext]:
+    """What each camera draws from: one for all of them, unless it is made for how they see."""
+    scale = mujoco.mjtFontScale.mjFONTSCALE_100.value
+    if view.detail == EXACT:
+        return dict.fromkeys(view.cameras, mujoco.MjrContext(model, scale))
+    uploads: dict[str, mujoco.MjrContext] = {}
+    for name, camera in view.cameras.items():
+        drawn = drawn_model(model, replace(view, cameras={name: camera}))
+        uploads[name] = mujoco.MjrContext(drawn, scale)
+    return uploads
 
 
 class _Eye:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore.config.old_names import take, warn
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import ConfigError
+from rlcore.terminal.text import some, written
 from rlcore_env_robotwin.arguments import COLLECTION, NOT_OBSERVED, OBSERVED
 
 TASK = "env.*.task_config"
@@ -31,6 +36,38 @@ def _last(_: Any, foreign: Foreign) -> Any:
     return UNSAID if foreign.get("env.train.auto_reset") else False
 
 
+NOT_READ = tuple(
+    ImportRule(f"{TASK}.{name}", None, says, only=only)
+    for names, says, only in (
+        (COLLECTION, "RoboTwin's own data collection and evaluation do not run", None),
+        (("render_freq",), "processes have no screen for RoboTwin's window", (0,)),
+        ([f"data_type.{kind}" for kind in OBSERVED], "the policy needs it", (True,)),
+        ([f"data_type.{kind}" for kind in NOT_OBSERVED], "no policy sees it", None),
+    )
+    for name in names
+)
+"""Keys that our own first version had, too."""
+
+
+def drop_old_keys(layers: list[dict[str, Any]], config: RunConfig) -> None:
+    """Remove those that change nothing, see :func:`rlcore.contracts.hookspecs.rlcore_old_keys`.
+
+    Raises:
+        ConfigError: a value whose meaning would be lost.
+    """
+    ours = [side for side, env in config.env.sides.items() if env.env_type == "robotwin"]
+    dropped = []
+    for layer, rule, side in product(layers, NOT_READ, ours):
+        path = rule.theirs.replace("*", side)
+        found, value = take(layer, path)
+        if found and rule.only is not None and value not in rule.only:
+            allowed = " or ".join(map(written, rule.only))
+            raise ConfigError(f"{path} must be {allowed}, or left out: {rule.says}, got {value!r}")
+        dropped += [path] if found else []
+    if dropped:
+        warn(f"{some(dropped)}: without effect, and no longer read; leave them out")
+
+
 RULES = (
     ImportRule(
         "env.train.seeds_path", "env.train.train_seeds_path", "in its order; theirs is shuffled"
@@ -41,16 +78,7 @@ RULES = (
     ImportRule("env.*.center_crop", "env.*.center_crop", "of the env's frames", silent=False),
     *(ImportRule(key, key, "RoboTwin's own", silent=value) for key, value in SILENT.items()),
     ImportRule("env.*.use_custom_reward", None, "a solved task is worth reward_coef", only=(True,)),
-    *(
-        ImportRule(f"{TASK}.{name}", None, says, only=only, once_ours=True)
-        for names, says, only in (
-            (COLLECTION, "RoboTwin's own data collection and evaluation do not run", None),
-            (("render_freq",), "processes have no screen for RoboTwin's window", (0,)),
-            ([f"data_type.{kind}" for kind in OBSERVED], "the policy needs it", (True,)),
-            ([f"data_type.{kind}" for kind in NOT_OBSERVED], "no policy sees it", None),
-        )
-        for name in names
-    ),
+    *NOT_READ,
     ImportRule("", "env.eval.trials_per_task", "as many episodes as theirs, each once", _trials),
     ImportRule(
         "", "env.*.render_final", "nothing reads the last frame where a time limit is an end", _last

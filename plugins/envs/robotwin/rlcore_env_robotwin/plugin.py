@@ -67,6 +67,14 @@ def rlcore_config_paths() -> list[str]:
 
 
 @hookimpl
+def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
+    from rlcore_env_robotwin.imports import drop_old_keys
+
+    if config is not None:
+        drop_old_keys(layers, config)
+
+
+@hookimpl
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     from rlcore_env_robotwin.doctor import doctor_checks
 

@@ -17,10 +17,11 @@ from typing import Any
 from omegaconf import DictConfig
 
 from rlcore.config import schema_tree
-from rlcore.config.bind import bind, merge, schema_for
-from rlcore.config.imports import Foreign, rules_of
+from rlcore.config.bind import SLOTS, bind, merge, schema_for
+from rlcore.config.imports import Foreign, ImportRule
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 from rlcore_tools.rlinf import shared
 from rlcore_tools.rlinf.components import ACTING, MODEL, choose, type_keys
@@ -72,6 +73,26 @@ def translate(file: Path, composed: DictConfig, registry: Registry) -> Translati
     verdicts += judge.assumed()
     verdicts = _checked(_one_value_each(verdicts), root)
     return Translation(components, _linked(_named_as_written(verdicts, flat)))
+
+
+def rules_of(components: Mapping[str, str], registry: Registry) -> list[ImportRule]:
+    """What components say of their keys, by section. An env's rules are for its side."""
+    found: list[ImportRule] = []
+    for slot in SLOTS:
+        if slot.section not in components:
+            continue
+        target = registry.get(slot.kind, components[slot.section]).spec.imports
+        rules = load_target(target) if target is not None else ()
+        if slot.kind == "env":
+            side = slot.section.rpartition(".")[2]
+            rules = [_on_side(rule, side) for rule in rules]
+        found += rules
+    return found
+
+
+def _on_side(rule: ImportRule, side: str) -> ImportRule:
+    ours = rule.ours and rule.ours.replace("env.*.", f"env.{side}.")
+    return replace(rule, theirs=rule.theirs.replace("env.*.", f"env.{side}."), ours=ours)
 
 
 def _as_actor(found: dict[str, Leaf]) -> dict[str, Leaf]:

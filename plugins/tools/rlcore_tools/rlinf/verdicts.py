@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 from rlcore.config import schema_tree
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
-from rlcore.config.old_names import CHUNK_STEPS, ConfigWarning, modernise, move
+from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore_tools.rlinf.components import ACTING, MODEL
+from rlcore_tools.rlinf.old_names import CHUNK_STEPS, modernise, move
 from rlcore_tools.rlinf.reading import MISSING, Leaf
 
 Word = Literal["taken", "renamed", "assumed", "dropped", "choose"]

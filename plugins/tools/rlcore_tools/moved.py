@@ -6,15 +6,22 @@ docs/api.md has the same table. Knows nothing of what a plugin offers, nor wheth
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+
+from rlcore.plugins import extras
+from rlcore.plugins.entry_points import installed
+from rlcore.terminal.text import some
 
 MOVED = {
     "rlcore.activations": "rlcore_weights.activations",
     "rlcore.algo.advantage:Advantages": "rlcore.contracts.minibatch:Advantages",
     "rlcore.algo.metric": "rlcore.contracts.metric",
     "rlcore.algo.minibatch": "rlcore.contracts.minibatch",
+    "rlcore.config.imports:drop_old_keys": "",
+    "rlcore.config.imports:rules_of": "rlcore_tools.rlinf.translate:rules_of",
     "rlcore.config.tree": "rlcore.config.schema_tree",
     "rlcore.console": "rlcore.terminal.console",
     "rlcore.data.chunks": "rlcore.demonstrations.chunks",
@@ -53,16 +60,19 @@ MOVED = {
 gone."""
 
 
-def instead(error: BaseException) -> str:
-    """What to import in place of the module that an import did not find, for behind the error;
-    empty for any other error."""
-    name = error.name if isinstance(error, ImportError) else None
-    if name in MOVED:
-        now = f"is {MOVED[name]} now" if MOVED[name] else "is gone"
-        return f" (it {now}: see Moved in docs/api.md)"
-    if any(old.startswith((f"{name}.", f"{name}:")) for old in MOVED):
-        return f" (names of {name} have moved: rlcore doctor gives the new ones)"
-    return ""
+def rows() -> list[dict[str, str]]:
+    """A row of `rlcore doctor` for each plugin of others that imports an old name."""
+    found = []
+    for plugin in installed(os.environ):
+        if plugin.left_out_by or extras.is_ours(plugin.distribution):
+            continue
+        if places := outdated_imports(plugin.point.value.partition(":")[0]):
+            fix = (
+                f"pip install --upgrade {plugin.distribution}; its author finds all in docs/api.md"
+            )
+            detail = some(places, 3)
+            found.append({"name": plugin.name, "status": "missing", "detail": detail, "fix": fix})
+    return found
 
 
 def outdated_imports(module: str) -> list[str]:

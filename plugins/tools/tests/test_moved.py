@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from rlcore_tools import moved
 
 from rlcore.cli import doctor
 from rlcore.cli.main import main
-from rlcore.contracts.errors import PluginError
 from rlcore.numerics import batch_invariance
-from rlcore.plugins import moved
-from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 
 TABLE = {
@@ -68,40 +66,9 @@ def test_other_imports_are_not_named(install):
     assert moved.outdated_imports("there_is_no_such_module") == []
 
 
-def test_a_plugin_that_fails_by_it_is_bad_with_the_new_name(install):
-    install("acme", "acme_old", "import rlcore.gone_by")
-    (bad,) = [row for row in Registry.load(environ={}).rows() if row.name == "acme_old"]
-    assert bad.reason == (
-        "ModuleNotFoundError: No module named 'rlcore.gone_by' "
-        "(it is rlcore.contracts.specs now: see Moved in docs/api.md)"
-    )
-
-
-@pytest.mark.parametrize(
-    ("line", "module"),
-    [
-        ("import rlcore.old_room.part", "rlcore.old_room"),  # Python names what it misses first
-        ("from rlcore.contracts.rng import draw", "rlcore.contracts.rng"),
-    ],
-)
-def test_where_the_error_names_less_the_doctor_is_named(install, line, module):
-    install("acme", "acme_old", line)
-    (bad,) = [row for row in Registry.load(environ={}).rows() if row.name == "acme_old"]
-    said = f"(names of {module} have moved: rlcore doctor gives the new ones)"
-    assert bad.reason.endswith(said)
-
-
-def test_a_component_that_fails_by_it_is_told_the_new_name(install):
-    install("acme", "acme_old", "from rlcore.gone_by import Episode")
-    with pytest.raises(
-        PluginError, match=r"'rlcore.gone_by' \(it is rlcore.contracts.specs now: see Moved in docs"
-    ):
-        load_target("acme_old:make")
-
-
 def test_the_doctor_names_file_and_line_before_anything_fails(install, capsys, monkeypatch):
     monkeypatch.setattr(batch_invariance, "kernels_alone", lambda rows: ((), "digest"))
-    alone = {"RLCORE_PLUGINS": "acme"}
+    alone = {"RLCORE_PLUGINS": "acme,rlcore-tools"}
     monkeypatch.setattr(doctor, "load_plugins", lambda: Registry.load(environ=alone))
     install("acme", "acme_old", GOOD + "\n    def make():\n        import rlcore.gone_by\n")
     assert main(["doctor"]) == 1
