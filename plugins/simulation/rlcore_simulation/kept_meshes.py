@@ -18,8 +18,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from rlcore_mujoco import simplify
-from rlcore_mujoco.simplify import Mesh
+from rlcore_simulation import simplify
+from rlcore_simulation.simplify import Mesh
 
 
 def folder() -> Path:
