@@ -101,15 +101,18 @@ def main() -> None:
         os.environ.setdefault(name, value)
     machine = Machine.this(len(os.sched_getaffinity(0)))
     print(*machine.lines(), f"Vulkan driver {driver()}", sep="\n")
-    print(f"ms of CPU time\n{'scene':24s}{'px':>4s} {'drawn':6s}{'triangles':>10s}{'frame':>8s}{'update':>8s}"
-          f"{'picture':>8s}{'mean':>7s}{'>16, %':>8s}{'no mesh':>8s}{'step':>7s}")  # fmt: skip
+    heads = ("triangles", "frame", "update", "picture", "mean", ">16, %", "no mesh", "step")
+    print(
+        "ms of CPU time",
+        f"{'scene':24s}  px drawn " + "".join(f"{h:>10s}" for h in heads),
+        sep="\n",
+    )
     found = []
     for cost in costs(2 if words.quick else 15, quick=words.quick):
         found.append(cost)
-        print(f"{cost.scene:24s}{cost.size:4d} {cost.drawn:6s}{cost.triangles:10,d}"
-              f"{cost.whole:8.2f}{cost.update:8.2f}{cost.picture:8.2f}"
-              f"{cost.mean:7.2f}{100 * cost.off:8.2f}{cost.without:8.2f}"
-              f"{cost.step:7.2f}", flush=True)  # fmt: skip
+        row = f"{cost.scene:24s}{cost.size:4d} {cost.drawn:6s}{cost.triangles:10,d}"
+        figures = (cost.whole, cost.update, cost.picture, cost.mean, 100 * cost.off, cost.without)
+        print(row + "".join(f"{each:10.2f}" for each in (*figures, cost.step)), flush=True)
     if words.json is not None:
         rows = [asdict(cost) for cost in found]
         words.json.write_text(json.dumps({"machine": asdict(machine), "rows": rows}, indent=1))
